@@ -31,7 +31,7 @@ int number_in(const std::filesystem::path& file, int fallback) {
   return in >> number ? number : fallback;
 }
 
-// Of all cores together, one processor of each before the second of any.
+// The processors of these cores: the first of every core, then the second of every core, and so on.
 std::vector<unsigned> in_order_of_use(std::vector<Core>::const_iterator begin,
                                       std::vector<Core>::const_iterator end) {
   std::vector<unsigned> processors;

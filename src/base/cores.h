@@ -8,28 +8,28 @@
 
 namespace kvick::base {
 
-// Threads that compute together, and the processor that each stays on; no processors: wherever the
-// system puts them.
+// Threads that compute together, and the processor that each is pinned to. Empty `processors`: the
+// system places them.
 struct Team {
   unsigned threads = 1;
   std::vector<unsigned> processors;
 };
 
-// Processors of one core, which share what it computes with.
+// The hardware threads of one core, which share its execution units.
 using Core = std::vector<unsigned>;
 
-// Cores that this process may run on, those of a package side by side. described: where the system
-// says which processor belongs to which; one of which it says nothing is a core of its own.
+// Cores that this process may run on, those of one package adjacent. described: the sysfs folder
+// with the CPU topology. A processor without a topology entry counts as a core of its own.
 std::vector<Core> available_cores(
     const std::filesystem::path& described = "/sys/devices/system/cpu");
 
-// Teams of so many threads in all (0: one for each processor), as equal as can be, on cores of
-// their own. A core's second processor is used only where a team has more threads than cores.
+// Divides `threads` (0: one per processor) as evenly as possible among `teams`, each on cores of
+// its own. A core's second processor is used only where a team has more threads than cores.
 // Errors: fewer cores or threads than teams, fewer processors than threads.
 Result<std::vector<Team>> make_teams(const std::vector<Core>& cores, unsigned teams,
                                      unsigned threads);
 
-// The calling thread runs nowhere else from now on. False: the system refuses.
+// Pins the calling thread to `processor`. False: the system refuses.
 bool pin_this_thread(unsigned processor);
 
 }  // namespace kvick::base

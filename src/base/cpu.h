@@ -6,8 +6,8 @@
 
 namespace kvick::base {
 
-// The instruction sets that kernels/ has code for, weakest first. Of an architecture each includes
-// those before it, but for avx_vnni.
+// The instruction sets that kernels/ has code for, weakest first. Within an architecture each one
+// includes all before it, except that avx512 and later do not include avx_vnni.
 //   avx2         AVX2, FMA, F16C
 //   avx_vnni     AVX-VNNI, and avx2                     Alder Lake and later without AVX-512
 //   avx512       F, BW, DQ, VL                          Skylake-X
@@ -28,7 +28,7 @@ enum class Isa {
   kNeonDot,
   kNeonI8mm
 };
-// Those of the architecture that this is compiled for.
+// The instruction sets of the architecture that this is compiled for.
 #if defined(__aarch64__)
 inline constexpr Isa kIsas[] = {Isa::kScalar, Isa::kNeonDot, Isa::kNeonI8mm};
 #else
@@ -48,8 +48,8 @@ struct CpuFeatures {
   bool amx = false;  // AMX-TILE, AMX-INT8 and AMX-BF16
   bool neon_dot = false, neon_i8mm = false;
 };
-// Those of this process. The first call asks the operating system for permission to use tiles, for
-// all threads of the process. From many threads at once.
+// The features that this process may use. The first call asks the operating system for permission
+// to use AMX tiles in all threads of the process. Thread-safe.
 const CpuFeatures& cpu_features();
 
 bool isa_supported(Isa isa, const CpuFeatures& features = cpu_features());

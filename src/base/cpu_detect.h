@@ -5,6 +5,6 @@
 
 namespace kvick::base {
 
-CpuFeatures detect_cpu_features();  // of cpu_features(), which asks once
+CpuFeatures detect_cpu_features();  // uncached: cpu_features() calls it once
 
 }  // namespace kvick::base

@@ -96,8 +96,8 @@ void Arena::reset() { block_ = used_ = 0; }
 
 uint64_t peak_rss_bytes() { return read_kib("/proc/self/status", "VmHWM: %llu").value_or(0); }
 
-// The system counts pages of files as available, those of mapped weights too, which are read for
-// every token.
+// MemAvailable includes file pages, even those of mapped weights, which are read for every token:
+// this process's file pages (RssFile) are subtracted.
 uint64_t available_memory_bytes() {
   const auto available = read_kib("/proc/meminfo", "MemAvailable: %llu");
   if (!available) return UINT64_MAX;

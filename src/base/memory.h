@@ -14,8 +14,8 @@ namespace kvick::base {
 
 inline constexpr size_t kCacheLine = 64;
 
-// Bytes, aligned to a cache line (to 2 MiB with huge pages advised when at least that large),
-// zeroed by the kernel where it is fresh from it, else undefined. Throws std::bad_alloc.
+// Heap bytes aligned to a cache line, or to 2 MiB with huge pages advised if at least that large.
+// Contents: zero in pages fresh from the kernel, else undefined. Throws std::bad_alloc.
 class Buffer {
  public:
   Buffer() = default;
@@ -98,8 +98,8 @@ class Arena {
 
 // Peak resident set of this process since its start, in bytes (VmHWM).
 uint64_t peak_rss_bytes();
-// Memory that can be taken without swapping (MemAvailable) and without what this process has mapped
-// of files, in bytes; UINT64_MAX if the system does not say.
+// Bytes that can be allocated without swapping (MemAvailable) or evicting pages of the files that
+// this process has mapped; UINT64_MAX if the system does not say.
 uint64_t available_memory_bytes();
 // System page size in bytes.
 size_t page_bytes();

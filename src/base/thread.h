@@ -8,7 +8,7 @@
 
 namespace kvick::base {
 
-// What to throw where the system gives no thread: it has a limit, or there is no memory for a
+// What to throw when the system starts no thread: a limit is reached, or there is no memory for a
 // stack.
 inline std::system_error no_thread(const std::error_code& why, const char* whose) {
   return std::system_error(
@@ -26,9 +26,9 @@ std::thread start_thread(const char* whose, Body&& body) {
   }
 }
 
-// Asks that the calling thread be let onto its core for so long at a time (0.1 to 100 ms) where
-// others want that core too. Its share of the core stays the same; it comes on sooner after it was
-// woken. Linux does so from 6.12 on; before, it takes the wish and changes nothing. False: refused.
+// Asks for scheduler time slices of `slice` (0.1 to 100 ms) for the calling thread where others
+// want its core too. Its share of the core stays the same; it runs sooner after a wakeup. Works
+// from Linux 6.12 on; before, the request succeeds and changes nothing. False: refused.
 bool ask_for_slices(std::chrono::microseconds slice);
 
 }  // namespace kvick::base

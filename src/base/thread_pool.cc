@@ -18,9 +18,9 @@ namespace {
 // 0.91 times the speed, prompts of 48 tokens were read at 0.89 and a server answered at 0.88.
 constexpr int kSpins = 2000;
 
-// Beside others who want the cores, a worker that waits for one whose core was taken parks, and so
-// saves up a claim to its own core; with a slice shorter than a tick it gets that core back as soon
-// as it is woken, and so all workers of a team have their cores at about the same time (ADR 43).
+// When other processes take a worker's core, the workers that wait for it park and so save up
+// scheduler time. With a slice shorter than a tick they get their cores back as soon as they are
+// woken, so all workers of a team run at about the same time (ADR 43).
 constexpr std::chrono::microseconds kSlice{300};
 
 inline void pause() {

@@ -31,8 +31,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   unsigned size() const { return size_; }
-  // Keeps the calling thread where worker 0 of the team belongs; nothing for a team without
-  // processors.
+  // Pins the calling thread to the processor of the team's worker 0; does nothing for a team
+  // without processors.
   void pin_caller() const;
 
   // Calls body(worker) once on every worker and returns when all have returned. The first exception
@@ -57,8 +57,8 @@ class ThreadPool {
   void work(unsigned worker);
   void call(unsigned worker);
   void keep_error();
-  // Calls body(0) here and body(worker) on each worker that comes before body(0) has returned, some
-  // of them perhaps twice.
+  // Calls body(0) here and body(worker) on each worker that arrives before body(0) has returned; it
+  // may call a worker twice.
   void region(FunctionRef<void(unsigned worker)> body);
   static void prepare_caller();
   bool enter();

@@ -12,7 +12,7 @@
 
 namespace kvick::distil {
 
-// Of one sequence, valid during the call.
+// One layer's activations on one sequence, valid during the call.
 struct LayerActivations {
   uint32_t layer = 0, tokens = 0;
   const float* x = nullptr;  // what the layer's projections read, [tokens][dim]

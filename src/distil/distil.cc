@@ -14,8 +14,8 @@ namespace {
 using base::fail;
 using base::Result;
 
-// Adam moves every weight by about the rate in one step, so that a row of many inputs moves
-// further: 0.02 is best for 64 of them, and 576 need a tenth of it.
+// Adam moves every weight by about the rate in one step, so rows with more inputs move further:
+// 0.02 is best for 64 inputs, and 576 inputs need a tenth of that.
 constexpr float kRate = 0.02F, kRateOfMany = 0.002F;
 constexpr uint32_t kMany = 256;
 

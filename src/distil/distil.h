@@ -18,11 +18,11 @@
 
 namespace kvick::distil {
 
-// What predictions from a layer's input know of positions.
+// Whether predictions use token positions.
 enum class Position : uint8_t {
-  kDefault,  // the form's: of heads nothing more, of the others rotary where it can be
+  kDefault,  // the form's default: kNone for kHeads, else kRotary where possible
   kNone,
-  kRotary,  // low-rank queries and keys turn: kv::Predictor::frequency
+  kRotary,  // low-rank queries and keys are rotated: kv::Predictor::frequency
 };
 
 struct DistilOptions {
@@ -32,10 +32,10 @@ struct DistilOptions {
   uint32_t seed = 1;
   Loss loss = Loss::kCentred;
   uint32_t window = 4096;             // tokens of one sequence; the last one is held out
-  uint32_t most = 0;                  // tokens of the text that count; 0: all
+  uint32_t most = 0;                  // most tokens of the text to use; 0: all
   uint32_t epochs = 3;                // the learning rate is a tenth after each
   float rate = 0;                     // 0: one that suits the form
-  uint32_t steps = 32, queries = 16;  // steps per sequence, tokens whose scores one step takes
+  uint32_t steps = 32, queries = 16;  // steps per sequence, query tokens per step
   EvaluateOptions evaluate = {};
   std::function<void(uint64_t done, uint64_t total)> progress = {};  // tokens
 };
@@ -43,25 +43,25 @@ struct DistilOptions {
 struct Distilled {
   kv::Predictor predictor;  // rounded to the weights of its file
   std::vector<Quality> layers;
-  uint64_t tokens = 0, held_out = 0;  // that it was trained on, and judged by
+  uint64_t tokens = 0, held_out = 0;  // trained on, evaluated on
 };
 
-// The same for the same text, options and model, whatever the number of threads. Errors: a model
-// with a memory of slots, a rank or rate that makes no sense, a window past the context, a text of
-// fewer than two windows, activations that are not finite.
+// Deterministic: the result does not depend on the number of threads. Errors: a model with a memory
+// of slots, a rank or rate out of range, a window longer than the context, a text of fewer than two
+// windows, activations that are not finite.
 base::Result<Distilled> distil(engine::Engine& engine, std::span<const engine::Token> text,
                                const DistilOptions& options);
 
-// A predictor of the form `heads` that was trained elsewhere, as distil() leaves its own: low-rank
-// keys in the units of int8 by the first of two windows of the text, rounded, and judged by the
-// second. Errors: those of check_windows; a predictor of another shape than the model's.
+// Finishes a predictor of the form `heads` that was trained elsewhere, as distil() does its own:
+// scales low-rank keys to int8 on the first of two windows of the text, rounds, and evaluates on
+// the second. Errors: those of check_windows; a predictor of another shape than the model's.
 base::Result<Distilled> finish(engine::Engine& engine, kv::Predictor predictor,
                                std::span<const engine::Token> text, const DistilOptions& options);
 
 // Errors: a model with a memory of slots, a window past the context, a text of fewer than two.
 base::Status<> check_windows(const engine::Engine& engine, size_t tokens, uint32_t window);
 
-// As it is written; text: the name of what it was trained on.
+// The predictor file to write. text: the name of the training text.
 engine::PredictorFile file_of(const Distilled& made, const engine::ModelIdentity& model,
                               const std::string& text);
 

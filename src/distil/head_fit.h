@@ -12,9 +12,9 @@
 
 namespace kvick::distil {
 
-// What of a row of scores counts. A softmax and a choice of the largest see no constant that is
-// added to a row, so kCentred takes the row's mean error away first; kRaw is the letter of
-// equation 2. kDivergence is the divergence of the rows' softmaxes instead.
+// The error of a row of scores. Softmax and top-k ignore a constant that is added to a row, so
+// kCentred subtracts the row's mean error before squaring; kRaw is equation 2 as printed.
+// kDivergence is the KL divergence of the rows' softmaxes.
 enum class Loss : uint8_t { kRaw, kCentred, kDivergence };
 
 // One sequence as one KV head sees it. Borrowed.
@@ -34,14 +34,14 @@ struct HeadWindow {
   const float* turns = nullptr;
 };
 
-// [tokens][width], `stride` floats from one row to the next, as [width][tokens].
+// Transposes [tokens][width], rows `stride` floats apart, to [width][tokens].
 std::vector<float> columns_of(const float* rows, size_t stride, uint32_t width, uint32_t tokens);
 
 // The true scores of query (i, g): q . k_j / sqrt(head_dim) for j <= i, into out.
 void true_scores(const HeadWindow& window, uint32_t i, uint32_t g, const kernels::Table& kernels,
                  float* out);
 
-// Adam's state of some parameters.
+// The state of the Adam optimiser for n parameters.
 class Adam {
  public:
   explicit Adam(size_t n) : mean_(n), square_(n) {}
@@ -54,7 +54,7 @@ class Adam {
 
 class HeadFit {
  public:
-  // q: [group][rank][inputs], k: [rank][inputs], to begin from.
+  // Initial weights, q: [group][rank][inputs], k: [rank][inputs].
   HeadFit(uint32_t rank, std::vector<float> q, std::vector<float> k)
       : rank_(rank), q_(std::move(q)), k_(std::move(k)), adam_q_(q_.size()), adam_k_(k_.size()) {}
 

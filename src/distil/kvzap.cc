@@ -14,7 +14,7 @@ using base::fail;
 using base::Result;
 
 constexpr double kPenalty = 1e-4;
-constexpr float kLeastUse = 1e-9F;  // whose logarithm is what no use has
+constexpr float kLeastUse = 1e-9F;  // floor under a use before its logarithm is taken
 // The first rows have most attention whatever they are, and are kept: they are no example.
 constexpr uint32_t kFirst = 8;
 

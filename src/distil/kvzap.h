@@ -23,18 +23,18 @@ namespace kvick::distil {
 
 struct KvzapOptions {
   uint32_t window = 2048;               // tokens of one sequence; the last one is held out
-  uint32_t ahead = 128;                 // tokens that a query is behind a row at least
-  uint32_t most = 0;                    // tokens of the text that count; 0: all
-  uint64_t memory = uint64_t{1} << 30;  // bytes of sums; a text is read as often as they need
+  uint32_t ahead = 128;                 // least distance in tokens from a row to a counted query
+  uint32_t most = 0;                    // most tokens of the text to use; 0: all
+  uint64_t memory = uint64_t{1} << 30;  // bytes for sums; if they need more, the text is read again
   std::function<void(uint64_t done, uint64_t total)> progress = {};  // tokens
 };
 
-// On what was held out, at a quarter of a layer's rows in all its KV heads.
+// On held-out tokens, choosing a quarter of a layer's rows over all its KV heads.
 struct ScoreQuality {
-  double mse = 0;        // of the logarithms
+  double mse = 0;        // mean squared error of the logarithms
   double explained = 0;  // share of their variance
-  double recall = 0;     // share of the rows of most use that have the highest scores
-  double mass = 0;       // of the use that these have, the share of the rows with highest scores
+  double recall = 0;     // share of the most-used rows that are among the top scores
+  double mass = 0;       // use of the top-scored rows over that of the most-used rows
 };
 
 struct Scores {
@@ -43,24 +43,24 @@ struct Scores {
   uint64_t tokens = 0, held_out = 0;
 };
 
-// The same for the same text, options and model, whatever the number of threads. weights: the
-// engine's model. Errors: as of distil(), and a window that is no longer than 4 * ahead, a model
-// whose output projections are not where they should be.
+// Deterministic: the result does not depend on the number of threads. weights: the engine's model
+// file. Errors: as of distil(), and a window that is no longer than 4 * ahead, a model without
+// output projections blk.N.attn_output.weight of the expected shape.
 base::Result<Scores> train_scores(engine::Engine& engine, const io::ModelFile& weights,
                                   std::span<const engine::Token> text, const KvzapOptions& options);
 
-// W^T W of each query head's part of a layer's output projection W, whose rows are `rows`, a
-// multiple of heads * v_dim floats: [heads][v_dim][v_dim].
+// W^T W for each query head's columns of a layer's output projection W: [heads][v_dim][v_dim].
+// rows: the rows of W, heads * v_dim floats each.
 std::vector<float> output_squares(std::span<const float> rows, const model::LayerConfig& heads,
                                   const kernels::Table& kernels);
 
-// The use of each row of a layer, [tokens][kv_heads]; 0 of rows that no query so far ahead sees.
-// The length is the mean of the group's query heads, by what output_squares says.
+// The use of each row of a layer, [tokens][kv_heads]; 0 if no query is `ahead` tokens later or
+// more. A value's length is the mean over the group's query heads. squares: of output_squares.
 std::vector<float> uses(const LayerActivations& layer, const model::LayerConfig& heads,
                         std::span<const float> squares, uint32_t ahead,
                         const kernels::Table& kernels, base::ThreadPool& pool);
 
-// As it is written; text: the name of what it was trained on.
+// The predictor file to write. text: the name of the training text.
 engine::PredictorFile file_of(const Scores& made, const engine::ModelIdentity& model,
                               const std::string& text);
 

@@ -29,7 +29,7 @@ void divide(std::vector<float>& rows, const std::vector<float>& size) {
     for (size_t d = 0; d < size.size(); ++d) rows[first + d] /= size[d];
 }
 
-// What values of such sizes are multiplied by so that all but one in a thousand lie within +-127.
+// The factor that brings all but one in a thousand of these magnitudes within 127.
 float unit_of(std::vector<float>& sizes) {
   // Without an order of all values std::nth_element leaves its range.
   for (float& size : sizes)

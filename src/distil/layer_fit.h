@@ -15,29 +15,29 @@
 namespace kvick::distil {
 
 struct Steps {
-  uint32_t count = 0, queries = 0;  // steps on a sequence, tokens whose scores one takes
+  uint32_t count = 0, queries = 0;  // steps per sequence, query tokens per step
   Loss loss = Loss::kCentred;
   float rate = 0;
   uint64_t seed = 0;
 };
 
-// What a low-rank key's value, a row of W_K, is multiplied by so that all but one in a thousand of
-// a sequence's lie within +-127. inputs: [tokens], `stride` floats from one to the next, each
-// of them as many as `row` has.
+// The factor for one row of W_K that brings all but one in a thousand of a sequence's products
+// row . input within +-127. inputs: [tokens][row.size()], `stride` floats from one token to the
+// next.
 float int8_unit(const float* inputs, size_t stride, uint32_t tokens, std::span<const float> row,
                 const kernels::Table& kernels);
 
 class LayerFit {
  public:
-  // start: all of a predictor but its layers. It outlives this.
+  // start: a predictor without its layers. It outlives this.
   explicit LayerFit(const kv::Predictor& start) : start_(start), shape_(start.shape) {}
 
-  // Trains on one sequence; the first also says how large inputs are. The same result for any
-  // number of threads.
+  // Trains on one sequence; the first one also sets the scales of the inputs. The result does not
+  // depend on the number of threads.
   void train(const LayerActivations& layer, const Steps& steps, base::ThreadPool& pool,
              const kernels::Table& kernels);
-  // W_Q and W_K, the low-rank keys in units such that all but one in a thousand of this sequence
-  // lie within +-127: those of int8. Only after train().
+  // W_Q and W_K, with low-rank keys scaled so that all but one in a thousand values of this
+  // sequence fit into int8 (+-127). Only after train().
   kv::PredictorLayer result(const LayerActivations& layer, const kernels::Table& kernels) const;
 
  private:
@@ -51,15 +51,15 @@ class LayerFit {
   Inputs inputs_of(const LayerActivations& layer) const;
   void scale(Inputs& inputs) const;
   void start(uint64_t seed);
-  // Adds the products of those pairs of elements that are largest to W_Q and W_K of a head.
+  // Makes W_Q and W_K of a head select the `rank` elements with the largest products q[d] * k[d].
   void start_with_largest(uint32_t head, std::vector<float>& q, std::vector<float>& k) const;
   void train_head(uint32_t head, const LayerActivations& layer, const Inputs& inputs,
                   const Steps& steps, const kernels::Table& kernels);
-  // What each value of a head's low-rank keys is multiplied by: int8_unit, of both values of a pair
-  // that turns.
+  // The factor of each value of a head's low-rank keys: int8_unit. The two values of a rotated pair
+  // share one.
   std::vector<float> units(uint32_t head, const Inputs& inputs, uint32_t tokens,
                            const kernels::Table& kernels) const;
-  // Where a head's inputs begin, in a row of them and in a_size_ or b_size_.
+  // Offset of a head's inputs in a token's row of inputs, and in a_size_ or b_size_.
   size_t a_first(uint32_t q_head) const {
     return shape_.from_input() ? 0 : size_t{q_head} * shape_.head_dim;
   }

@@ -17,26 +17,26 @@ struct PcaOptions {
   uint32_t rank = 0;       // components that are kept of each key; 0: a quarter of head_dim
   bool rotated = true;     // of keys after rotary position, else before it
   uint32_t window = 2048;  // tokens of one sequence; the last one is held out
-  uint32_t most = 0;       // tokens of the text that count; 0: all
+  uint32_t most = 0;       // most tokens of the text to use; 0: all
   EvaluateOptions evaluate = {};
   std::function<void(uint64_t done, uint64_t total)> progress = {};  // tokens
 };
 
-// As of distil(); Distilled::explained: of each layer, the share of the keys' variance that the
-// components have, over its heads.
+// made: as from distil(). explained: per layer, the share of the keys' variance, summed over heads,
+// that the components explain.
 struct Components {
   Distilled made;
   std::vector<double> explained;
 };
 
-// The same for the same text, options and model, whatever the number of threads. Errors: as of
-// distil(), and keys before rotary position of a model without it.
+// Deterministic: the result does not depend on the number of threads. Errors: as of distil(), and
+// keys before rotary position (rotated = false) of a model without it.
 base::Result<Components> principal_components(engine::Engine& engine,
                                               std::span<const engine::Token> text,
                                               const PcaOptions& options);
 
-// Eigenvectors of a symmetric matrix [n][n], as rows, that of the largest eigenvalue first; values:
-// the eigenvalues in that order. By Jacobi's rotations.
+// Eigenvectors of a symmetric matrix [n][n] as rows, in descending order of eigenvalue; values: the
+// eigenvalues in that order. By Jacobi rotations.
 std::vector<double> eigenvectors(std::vector<double> matrix, uint32_t n,
                                  std::vector<double>& values);
 

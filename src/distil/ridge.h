@@ -1,6 +1,6 @@
 #pragma once
-// Least squares with a small penalty: weights by which inputs come closest to some targets, found
-// from sums over samples that come one after the other.
+// Ridge regression: least squares with a small penalty, solved from sums over samples that are
+// added one batch after the other.
 
 #include <cstdint>
 #include <span>
@@ -14,17 +14,17 @@ class Ridge {
  public:
   Ridge(uint32_t inputs, uint32_t targets);
 
-  // Memory of one, in bytes.
+  // Bytes of memory that one Ridge takes.
   static uint64_t bytes(uint32_t inputs, uint32_t targets);
 
-  // `samples` of inputs, x [samples][inputs] x_stride floats apart, beside which there is a
-  // constant 1; y: [samples][targets].
+  // Adds samples. x: [samples][inputs], rows x_stride floats apart; a constant input 1 is appended.
+  // y: [samples][targets].
   void add(const kernels::Table& kernels, const float* x, size_t x_stride, const float* y,
            size_t samples);
 
-  // [targets][inputs + 1], the constant's weight last: those that minimise the sum of squared
-  // errors and, for each weight, its square times `penalty` of the inputs' mean square. Once: the
-  // sums are used up. Zeros if there were no samples.
+  // Weights [targets][inputs + 1], the constant's last, that minimise the squared error plus each
+  // weight's square times `penalty` times the mean square of the inputs. Call once: consumes the
+  // sums. Zeros if there were no samples.
   std::vector<float> solve(double penalty);
 
  private:

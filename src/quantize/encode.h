@@ -9,12 +9,12 @@
 
 namespace kvick::quantize {
 
-// F32, F16, BF16, and the types of kernels::has_block_writer.
+// True for F32, F16, BF16 and the types of kernels::has_block_writer.
 bool can_encode(kernels::DType type);
 
-// Finite values, whole blocks of the type, to as many bytes. importance: of each value (of its
-// column of the matrix), 0 or more, such as the mean square of the activation that it is multiplied
-// with; empty: all alike.
+// Encodes finite values, a whole number of blocks, into out. importance: per value (per column of
+// the matrix) the weight of its squared error, 0 or more, such as the mean square of the activation
+// that it is multiplied with; empty: all equal.
 void encode(kernels::DType type, std::span<const float> values, std::span<const float> importance,
             std::byte* out);
 

@@ -32,7 +32,7 @@ struct Sums {
   void add(float w, float x, float q) { xq += w * x * q, qq += w * q * q; }
   float scale() const { return qq > 0 ? xq / qq : 0; }
   float gain() const { return xq > 0 ? xq * xq / qq : 0; }
-  // The error of scale * q, less that of zeros.
+  // The error of scale * q minus that of all zeros.
   float error(float scale) const { return scale * (scale * qq - 2 * xq); }
 };
 
@@ -61,14 +61,14 @@ struct SignedGrid {
   using Costs = typename GridSearch<N, L>::Costs;
   using Choice = typename GridSearch<N, L>::Choice;
 
-  // Of the error w * (|x| / scale - level)^2, what depends on the level.
+  // The error w * (|x| / scale - level)^2 without the term that does not depend on the level.
   void costs(const float* x, const float* w, float inverse, float sign, Costs& out) const {
     for (size_t i = 0; i < N; ++i) {
       const float twice = 2 * sign * std::fabs(x[i]) * inverse;
       for (size_t k = 0; k < L; ++k) out[i][k] = w[i] * level[k] * (level[k] - twice);
     }
   }
-  // The weight of a point whose other sign costs least.
+  // The weight of a point whose sign can be flipped at the least cost.
   size_t cheapest_flip(const float* x, const float* w, uint16_t point) const {
     size_t best = 0;
     float cost = std::numeric_limits<float>::infinity();
@@ -136,7 +136,7 @@ const GridSearch<8, 3>& ternary_grid() {
   return search;
 }
 
-// Eight weights as -1, 0 or 1 with `added` to each; returns what the error has beside that of
+// Encodes eight weights as -1, 0 or 1 with `added` to each; returns the error minus that of all
 // zeros.
 float choose_ternary(const float* x, const float* w, float inverse, float added, int* code,
                      Sums& sums) {
@@ -271,7 +271,7 @@ class Filler {
     return {2 * nearest(std::floor(at), 0, last) + 1, 2 * nearest(std::floor(at) + 1, 0, last) + 1};
   }
 
-  // The error of all groups for d, less that of zeros, with codes that were tried.
+  // The error of all groups for d, minus that of all zeros, over the codes in tried_.
   float error_of(float d) const {
     float all = 0;
     for (size_t g = 0; g < groups_; ++g) {
@@ -343,8 +343,8 @@ void fill_grid(DType type, const float* x, const float* w, BlockCodes& block) {
   Filler(form_of(type), x, w).fill(block);
 }
 
-// With weights in falling order of magnitude those that are not zero come first, and how many gain
-// most is seen from running sums.
+// In descending order of magnitude the weights with non-zero codes come first; running sums find
+// how many of them give the smallest error.
 void fill_ternary(const float* x, const float* w, BlockCodes& block) {
   std::array<size_t, kSuper> order;
   std::iota(order.begin(), order.end(), size_t{0});

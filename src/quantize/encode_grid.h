@@ -7,7 +7,7 @@
 
 namespace kvick::quantize {
 
-// 256 weights x, and what the squared error of each counts, w, above 0. type: IQ1_S to IQ3_S.
+// x: 256 weights. w: the factor of each squared error, above 0. type: IQ1_S to IQ3_S.
 void fill_grid(kernels::DType type, const float* x, const float* w, kernels::BlockCodes& block);
 // TQ1_0, TQ2_0: the scale and codes with the smallest error of all.
 void fill_ternary(const float* x, const float* w, kernels::BlockCodes& block);

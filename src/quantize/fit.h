@@ -46,7 +46,7 @@ float round_to_scale(const float* x, const float* w, float scale, int low, int h
 template <size_t N>
 float round_to_line(const float* x, const float* w, Line line, int top, float* code);
 
-// Sixteen values in ascending order, any of which a code may stand for.
+// The sixteen values that codes stand for, ascending.
 using Levels = std::array<float, 16>;
 // value = scale * levels[code].
 template <size_t N>

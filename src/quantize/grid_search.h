@@ -1,8 +1,8 @@
 #pragma once
-// The point of a grid whose costs, which add up over its weights, are the smallest: an exact
-// search. Where the cheapest levels of all weights are a point, it is that one. Else points are cut
-// into two halves, the costs of all halves are tabulated, and of the lists of points with one first
-// half most are ruled out by what the rest costs at least.
+// Exact search for the grid point with the smallest cost, which is a sum over its weights. If the
+// cheapest levels of all weights form a point of the grid, it is that one. Else points are cut into
+// two halves, the costs of all halves are tabulated, and most lists of points with a common first
+// half are ruled out by a lower bound on the cost of the second.
 
 #include <array>
 #include <bitset>
@@ -29,8 +29,8 @@ class GridSearch {
   explicit GridSearch(std::span<const uint16_t> points);
 
   Choice nearest(const Costs& costs) const;
-  // One weight, whichever makes the sum smallest, has its cost from `flipped`, where no cost is
-  // smaller.
+  // The same, but exactly one weight, the one that makes the sum smallest, costs what `flipped`
+  // says. No cost in `flipped` may be below that in `costs`.
   Choice nearest_flipped(const Costs& costs, const Costs& flipped) const;
 
   static size_t level_of(uint16_t point, size_t weight) {

@@ -30,8 +30,8 @@ struct Importance {
   std::string text;                                  // the name of what was read
   uint32_t chunks = 0, chunk_tokens = 0;
 
-  // Mean squares of the inputs of one matrix of a tensor; empty if nothing is known of it, be it
-  // that no token went through that expert.
+  // Mean squares of the inputs of one matrix of a tensor; empty if unknown, for example because no
+  // token went through that expert.
   std::vector<float> means(std::string_view tensor, uint64_t matrix, uint64_t inputs) const;
 };
 

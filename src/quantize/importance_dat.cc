@@ -23,7 +23,7 @@ class Front {
     return true;
   }
 
-  // An int32 length and so many elements. False: it is negative, or the bytes end before.
+  // Reads an int32 length and that number of elements. False: a negative length, or too few bytes.
   template <typename Things>
   bool take_counted(Things& things) {
     constexpr size_t kEach = sizeof(typename Things::value_type);

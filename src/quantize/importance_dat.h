@@ -4,8 +4,8 @@
 //   int32 entries; of each: int32 length, name, int32 calls, int32 values, float32 sums[values];
 //   and perhaps int32 chunks, int32 length, name of the text.
 //
-// sums / calls are the mean squares; of a tensor of experts those of all experts follow one
-// another.
+// sums / calls are the mean squares. A tensor of experts has the sums of all its experts, one after
+// the other.
 
 #include <cstddef>
 #include <span>

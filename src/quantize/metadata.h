@@ -5,9 +5,9 @@
 
 namespace kvick::quantize {
 
-// The metadata of a Hugging Face folder as pairs of a GGUF file, with the value types that other
-// programs expect (whole numbers uint32, others float32), without what kvick.* keys say that the
-// tensors of such a file say themselves.
+// Writes a Hugging Face folder's metadata as pairs of a GGUF file, with the value types that other
+// programs expect (whole numbers uint32, others float32). Leaves out kvick.* keys that the tensors
+// of a GGUF file make redundant.
 void put_metadata(const io::Metadata& metadata, io::GgufMetadata& out);
 
 }  // namespace kvick::quantize

@@ -19,14 +19,14 @@ namespace kvick::quantize {
 
 struct Options {
   const Recipe* recipe = nullptr;
-  // Types of tensors by name, in which * stands for any text; the first that fits goes before the
+  // Tensor types by name pattern, in which * matches any text; the first match overrides the
   // recipe.
   std::vector<std::pair<std::string, kernels::DType>> overrides;
   const Importance* importance = nullptr;
   std::function<void(uint64_t done, uint64_t total)> progress;  // bytes of the source's tensors
 };
 
-// One tensor of the file that is written.
+// One tensor of the output file.
 struct Choice {
   const SourceTensor* tensor = nullptr;
   kernels::DType type{};

@@ -38,10 +38,10 @@ enum class Layers : uint8_t {
   kFirstEighthPlain,    // unless importance is known
   kMiddle,              // all but the first and last eighth
   kEnds,                // the first and last eighth, and every third between
-  kEndsOfEightExperts,  // these, of mixtures of eight experts
+  kEndsOfEightExperts,  // kEnds, in mixtures of eight experts
   kPlain,               // all, unless importance is known
   kManyQueries,         // all, of models with four queries or more to a KV head
-  kManyOrExperts,       // these, and all of mixtures of four experts or more
+  kManyOrExperts,       // kManyQueries, and all in mixtures of four or more experts
   kEightExperts         // all, of mixtures of eight experts
 };
 
@@ -64,7 +64,7 @@ std::span<const Recipe> recipes();
 // Upper and lower case are alike. Error: lists the names.
 base::Result<const Recipe*> find_recipe(std::string_view name);
 
-// What rules ask of a model.
+// The facts about a model that rules depend on.
 struct ModelTraits {
   uint32_t layers = 0;
   uint32_t queries_each = 1;  // query heads to a KV head
@@ -73,7 +73,7 @@ struct ModelTraits {
   bool importance = false;  // it is known (Importance)
 };
 
-// Of "blk.3.attn_v.weight": its role, and 3. Layer UINT32_MAX: of no layer.
+// What a name such as "blk.3.attn_v.weight" says: role kV, layer 3. UINT32_MAX: in no layer.
 struct Part {
   Role role = Role::kOther;
   uint32_t layer = UINT32_MAX;
@@ -85,8 +85,8 @@ Part part_of(std::string_view tensor);
 // stay as they are.
 bool is_quantised(std::string_view tensor, std::span<const uint64_t> shape);
 
-// The type of a tensor with rows of `inputs` weights. Where they are no whole blocks of it, a type
-// of blocks of 32 with as many bits or more, or F16.
+// The type of a tensor with rows of `inputs` weights. If that is no whole number of its blocks: a
+// type with blocks of 32 and at least as many bits, or F16.
 kernels::DType type_of(const Recipe& recipe, std::string_view tensor, uint64_t inputs,
                        const ModelTraits& model);
 kernels::DType fitting_type(kernels::DType type, uint64_t inputs);

@@ -60,7 +60,7 @@ bool split_expert(const std::string& name, ExpertName& out) {
   return true;
 }
 
-// The experts of each layer and matrix as one tensor, where the first of them stood.
+// Joins the experts of each layer and matrix into one tensor, in the place of the first expert's.
 Result<std::vector<SourceTensor>> join_experts(const io::ModelFile& file) {
   std::vector<SourceTensor> out;
   std::map<std::string, size_t> at;

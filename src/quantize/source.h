@@ -1,8 +1,8 @@
 #pragma once
-// A model's tensors as a GGUF file has them: those of a GGUF file as they are, those of a Hugging
-// Face folder with the experts of a layer in one tensor, rotated rows in the order that GGUF has
-// for the architecture, norms with the 1 that Gemma's folders leave out, and the divisors of
-// scaled rotary frequencies as tensors.
+// A model's tensors in the form of a GGUF file. A GGUF file's own are unchanged. A Hugging Face
+// folder's get the experts of a layer in one tensor, rotated rows in GGUF's order for the
+// architecture, norms with the 1 that Gemma's folders leave out, and the divisors of scaled rotary
+// frequencies as tensors.
 
 #include <cstdint>
 #include <string>
@@ -21,14 +21,14 @@ struct SourceTensor {
   std::string name;
   kernels::DType type{};
   std::vector<uint64_t> shape;           // outermost first
-  std::vector<const io::Tensor*> parts;  // one, or one of each expert
-  std::vector<float> values = {};        // in place of parts
-  // Rows of a head that turn, and of the whole head, whose order changes between (i, i + turned/2)
-  // and (2i, 2i+1). 0: rows stay where they are.
+  std::vector<const io::Tensor*> parts;  // one, or one per expert
+  std::vector<float> values = {};        // used if there are no parts
+  // Rotated rows of a head, and all rows of a head. The rotated ones are reordered between the
+  // pairs (i, i + turned/2) and (2i, 2i+1). 0: rows keep their order.
   uint32_t turned = 0, head_rows = 0;
   bool to_pairs = true;  // into pairs of neighbours
-  // Of a tensor with both, [experts][2][outputs][inputs]: the first half of each expert's rows, or
-  // the second.
+  // Where one stored tensor has gate and up, [experts][2][outputs][inputs]: which half of each
+  // expert's rows this is.
   enum class Half : uint8_t { kNone, kFirst, kSecond } half = Half::kNone;
   bool shifted = false;  // 1 is added
 
@@ -46,7 +46,7 @@ struct SourceTensor {
   bool as_stored() const;
 
  private:
-  uint64_t origin(uint64_t row) const;  // the row of the folder's tensor that stands there
+  uint64_t origin(uint64_t row) const;  // the folder's row that becomes `row`
 };
 
 class Source {
@@ -59,7 +59,7 @@ class Source {
   void drop_pages(const SourceTensor& tensor) const;
   const ModelTraits& traits() const { return traits_; }
   uint64_t alignment() const { return alignment_; }
-  // All pairs but those that say how the weights are stored.
+  // All metadata pairs except those about how the weights are stored.
   const io::GgufMetadata& metadata() const { return metadata_; }
 
  private:

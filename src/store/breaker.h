@@ -1,6 +1,6 @@
 #pragma once
-// A circuit breaker: after a failure nothing is tried for a while, twice as long after each further
-// one, so that a store that is gone costs no request any time.
+// A circuit breaker: after a failure nothing is tried for a pause, which doubles with each further
+// failure, so that an unreachable store costs requests no time.
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #pragma once
-// A connection that comes back: made when it is needed, made again when it was lost, given up for a
-// while when that fails. For one thread, but for usable().
+// A connection that reconnects: made when it is needed, made again after it was lost, and given up
+// for a while when that fails. For one thread, except usable().
 
 #include <functional>
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-// Blocks that were seen in the store lately. They may have gone since, which costs a look-up.
+// Blocks seen in the store recently. They may be gone since, which costs a wasted look-up.
 
 #include <list>
 #include <map>

@@ -28,7 +28,7 @@ class RedisClient {
   // Connects, authenticates and selects the database. Error: one sentence.
   static base::Result<std::unique_ptr<RedisClient>> connect(const StoreAddress& address,
                                                             Until until);
-  // Over bytes of somebody else, as they are.
+  // Over an open wire, without authentication or choice of a database.
   explicit RedisClient(std::unique_ptr<Wire> wire);
   // After an error of these the connection is of no use any more.
   base::Status<> send(std::initializer_list<std::string_view> command, Until until);

@@ -12,7 +12,7 @@ using engine::BlockKey;
 using engine::PrefixLookup;
 using engine::PrefixRead;
 
-// A measured speed is believed half as much after so many seconds: what was slow is tried again.
+// Seconds after which a measured cost per byte is halved, so that a slow store is tried again.
 constexpr double kHalfLife = 10;
 
 }  // namespace

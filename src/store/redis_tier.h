@@ -23,13 +23,13 @@ namespace kvick::store {
 struct RedisTierOptions {
   StoreAddress address;
   double connect_seconds = 1;
-  // That an exchange may take, besides a second for so many bytes: what is slower helps nobody.
+  // Time-out of an exchange: command_seconds + bytes / least_bytes_per_second. Slower is of no use.
   double command_seconds = 1;
   double least_bytes_per_second = 8e6;
-  // After failures; ten and six times as long where the store is full.
+  // Pauses after failures; if the store is full, ten times the first and six times the longest.
   double first_pause_seconds = 0.1, most_pause_seconds = 5;
   uint64_t most_queued_bytes = uint64_t{256} << 20;  // of rows that wait to be written
-  // For so long a block that was seen in the store is believed to be there.
+  // Seconds for which a block that was seen in the store is assumed to be there still.
   double recent_seconds = 60;
   // Told in one sentence when the store stops answering and when it answers again.
   std::function<void(const std::string&)> report;

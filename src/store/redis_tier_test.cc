@@ -89,7 +89,7 @@ class RedisTierTest : public testing::Test {
     for (size_t i = 0; i < keys.size(); ++i)
       EXPECT_TRUE(std::ranges::equal(read->rows(i), rows_of(i, keys[i].row_bytes)));
   }
-  // The first so many commands of a name get this answer.
+  // The first `times` commands of that name get this answer.
   void script(const std::string& name, Scripted answer, size_t times = 1) {
     server_.script([=](const Command& command) mutable -> std::optional<Scripted> {
       if (command[0] != name || times == 0) return std::nullopt;

@@ -25,7 +25,7 @@ class Wire {
   // the host's name takes what time the system's resolver takes.
   static base::Result<std::unique_ptr<Wire>> connect(const StoreAddress& address, Until until);
   virtual base::Status<> write(std::string_view bytes, Until until) = 0;
-  // At least one byte, at most so many.
+  // Reads at least one byte, at most `most`; returns the number of bytes read.
   virtual base::Result<size_t> read(char* bytes, size_t most, Until until) = 0;
 };
 

@@ -14,7 +14,7 @@ class CrashNotes {
  public:
   static constexpr size_t kLanes = 64, kMostRequests = 64;
 
-  // Of one engine. Further requests of a step are only counted.
+  // The notes of one engine. Requests of a step beyond kMostRequests are only counted.
   struct Lane {
     std::atomic<bool> taken = false;
     std::atomic<size_t> count = 0;

@@ -30,8 +30,8 @@ Result<std::string> read_text(const std::string& path) {
   return text;
 }
 
-// The text's beginning, and as many more pieces of it as there are and are wanted. The bundled text
-// and others that are shorter than a prompt are one.
+// Cuts the text into prompts of what.prompt tokens, up to kPieces * what.parallel of them. A text
+// shorter than a prompt, such as the bundled one, is a single prompt.
 Result<Prompts> prompts_of(const engine::Engine& engine, const BenchAnswers& what) {
   KVICK_TRY(const std::string text, read_text(what.file));
   if (text.empty()) return fail("{} has no text to go on from", what.file);
@@ -112,7 +112,7 @@ Result<std::unique_ptr<engine::Engine>> open_with(const BenchAnswers& what, Engi
                                                   const Common& common) {
   for (const std::string& text : what.lora) {
     KVICK_TRY(engine::AdapterOptions adapter, engine::parse_adapter(text, false));
-    // Names are the requests', of which there are none; the same adapter may be there twice.
+    // Names matter to requests only, and there are none here; one adapter may be given twice.
     adapter.name = fmt::format("{}", flags.adapters.size());
     flags.adapters.push_back(std::move(adapter));
   }

@@ -170,7 +170,7 @@ BenchResult against_roofline(const engine::Engine& engine, const engine::KvOptio
           },
       .bytes =
           [&](uint32_t tokens) {
-            // The measurement's store has taken these options and that many tokens.
+            // Cannot fail: the measurement's store took these options and this number of tokens.
             return engine.cost(kv, {.tokens = tokens, .sequences = 1}).value().read_bytes_per_token;
           },
       .all_rows = kv.aging.has_value()};

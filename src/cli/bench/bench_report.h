@@ -18,9 +18,9 @@ struct BenchResult {
   plan::Bound bound;
 
   double tok_s() const { return engine::median(measured.tok_s); }
-  // Of the round with the median speed.
+  // Seconds of the round with the median speed.
   double seconds() const { return static_cast<double>(measured.what.all_tokens()) / tok_s(); }
-  // Of the fastest round.
+  // Seconds of the fastest round.
   double least_seconds() const;
   double roofline() const { return bound.seconds() / seconds(); }  // 1: no faster is possible
 };
@@ -44,8 +44,8 @@ struct BenchReport {
 // speeds of a phase that was not measured: 0.
 nlohmann::ordered_json report_json(const BenchReport& report);
 
-// kv: resolved. What such a measurement had to read and compute, and how fast the machine could
-// have been.
+// What a measurement had to read and compute, and how fast the machine could have done it. kv:
+// resolved.
 BenchResult against_roofline(const engine::Engine& engine, const engine::KvOptions& kv,
                              const plan::Calibration& machine, engine::Measurement measured);
 

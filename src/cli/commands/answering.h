@@ -30,7 +30,7 @@ struct Answering {
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<KvSession> kv;
   engine::Sampling sampling;
-  uint32_t max_tokens = 0;  // of an answer; without -n as many as the context has
+  uint32_t max_tokens = 0;  // of an answer; without -n limited by the context only
 };
 
 // Fetches the model if it is named and not there, and opens it.

@@ -149,7 +149,7 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
   return 0;
 }
 
-// Of experiments with policies of which rows are read.
+// Flags of experiments with policies that choose rows.
 void add_selecting_flags(const Command& command, LabFlags& flags) {
   command.add_option("--kv-select", flags.select.policies,
                      "policies to go through, without a budget, where an experiment has any "

@@ -28,9 +28,9 @@ class Meter {
  public:
   explicit Meter(model::Ranks& ranks) : ranks_(ranks), weights_(kWeightBytes / sizeof(uint64_t)) {}
 
-  // Of one sum of so many floats, on rank 0: what all ranks have waited on average. One that comes
-  // later by some time waits so much less, and the other one more; in the next sum it is the other
-  // way round.
+  // Seconds of one sum of `floats` floats, on rank 0: the wait averaged over all ranks, and the
+  // median over `times` sums. A late rank waits less by its delay and the others more, which
+  // averages out over ranks and sums.
   double sum_s(size_t floats, int times) {
     std::vector<float> waited;
     for (int i = 0; i < times; ++i) {

@@ -16,8 +16,8 @@ struct RankQuestion {
   plan::Network network;
 };
 
-// Measures rank 0's share here. The report is filled. Errors: a model that so many ranks cannot
-// divide, no room.
+// Measures rank 0's share here. The report must be filled in. Errors: a model that cannot be
+// divided over that number of ranks, no room.
 base::Result<PlannedRanks> plan_ranks(base::ThreadPool& pool, const kernels::Table& kernels,
                                       const RankQuestion& question, const PlanReport& report);
 

@@ -38,7 +38,7 @@ struct PlannedRanks {
   unsigned ranks = 1;
   uint32_t many = 0;  // sequences
   PlannedSplit replicas;
-  // Not if the model cannot be divided so, and why.
+  // None if the model cannot be divided this way, and why.
   std::optional<PlannedSplit> tensor = {}, pipeline = {};
   std::string no_tensor = {}, no_pipeline = {};
 };
@@ -59,7 +59,7 @@ struct PlanReport {
   kv::GrowthRates rates = {};             // of steps of one row
   uint32_t spec_rows = 1;           // of a step, draft tokens among them: k of BMC's equation 9
   double spec_tokens = 1;           // that a step gives: m
-  kv::GrowthRates spec_rates = {};  // of steps of so many rows
+  kv::GrowthRates spec_rates = {};  // of steps of spec_rows rows
   uint64_t largest_context = 0, largest_batch = 0;  // that the memory holds
   std::optional<PlannedRanks> ranks = {};           // if they were asked for
   std::optional<double> others;  // share of the processors that others used while it was measured

@@ -81,8 +81,8 @@ Result<std::unique_ptr<engine::Service>> make_service(engine::Engine& engine,
   return service;
 }
 
-// Of a file and the other parts of its model, or of all in a folder: about what the weights will
-// take.
+// Bytes of a model's file with its other parts, or of all files in its folder: roughly what the
+// weights will take in memory.
 uint64_t file_bytes(const std::filesystem::path& path) {
   std::error_code ignored;
   uint64_t bytes = 0;
@@ -100,7 +100,7 @@ uint64_t file_bytes(const std::filesystem::path& path) {
   return bytes;
 }
 
-// In memory: of experts that are read from the disk, those that may be there.
+// Bytes of weights in memory; of experts read from disk, only the limit for those in memory.
 uint64_t weight_bytes(const model::Model& model) {
   const auto experts = model.expert_stats();
   if (!experts) return model.weight_bytes();

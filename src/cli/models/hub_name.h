@@ -33,7 +33,7 @@ struct HubChoice {
 // Which of a repository's files make the model. With a tag: the GGUF file whose name ends with it,
 // in small or capital letters, with all of its parts if it is split. Without: Q4_K_M, else the type
 // with the nearest number of bits, else the folder of safetensors. Errors: nothing to choose from,
-// no such tag (lists those that there are), parts that are missing.
+// no such tag (lists the existing ones), missing parts.
 base::Result<HubChoice> choose_hub_files(std::span<const std::string> files, const HubName& name);
 
 }  // namespace kvick::cli

@@ -31,7 +31,7 @@ std::vector<fs::path> cache_entries(const fs::path& cache) {
     if (folder && (hidden || model_folder)) it.disable_recursion_pending();
     const auto split = io::parse_split_name(it->path().filename().string());
     const bool later_part = split && split->part > 1;
-    // Of a folder that is still being fetched.
+    // A loose file of a model folder that is still being fetched.
     const bool alone =
         it->path().extension() == ".json" || it->path().extension() == ".safetensors";
     if (!hidden && !later_part && !alone &&

@@ -25,7 +25,7 @@ struct PullResult {
   std::filesystem::path path;  // of the file to open, or of the folder
   uint64_t bytes = 0;          // of all files
   std::string sha256;          // of a single file
-  uint64_t resumed_bytes = 0;  // of them, those that an earlier, interrupted pull had brought
+  uint64_t resumed_bytes = 0;  // part of bytes that an earlier, interrupted pull had fetched
   bool already_there = false;  // nothing was fetched
 };
 

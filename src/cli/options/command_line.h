@@ -27,12 +27,12 @@ class Option {
   Option& in_range(double least, double most);  // of each number
   Option& shows_default();                      // in the help: the value that the variable has now
   Option& in_group(const std::string& name);    // a heading of the help
-  // Of a list: one value each time it is given, so that an argument may follow.
+  // For lists: takes one value each time it is given, so that an argument may follow.
   Option& takes_one();
   // What the value is, and values that a shell may offer for it.
   Option& takes(ValueKind kind);
   Option& suggests(const std::vector<std::string>& words);
-  // One that has a single value may be given again: its variable keeps the first, all() has all.
+  // An option with one value may be repeated: its variable keeps the first, all() has all.
   Option& may_repeat();
   bool given() const;  // once the line is parsed, as
   std::vector<std::string> all() const;
@@ -55,7 +55,7 @@ class Command {
   Option add_flag(const std::string& names, bool& value, const std::string& help) const;
   // 1048576, 512MB, 4GB: powers of 1024.
   Option add_bytes(const std::string& names, uint64_t& value, const std::string& help) const;
-  // One of several names, of which each has a value. The help shows the variable's as the default.
+  // A choice among names that stand for values. The help shows the variable's value as default.
   template <typename E>
   Option add_choice(const std::string& names, E& value,
                     const std::vector<std::pair<std::string, E>>& choices,

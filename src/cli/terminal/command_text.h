@@ -13,7 +13,7 @@ enum class ValueKind { kFlag, kText, kFile, kFolder, kModel };
 
 struct OptionText {
   std::vector<std::string> names;  // "-m", "--model"; empty for an argument without a dash
-  std::string argument;            // the name of such an argument
+  std::string argument;            // name of an argument without a dash
   std::string value;               // what the help calls the value: "N"; empty for a flag
   ValueKind kind = ValueKind::kText;
   std::vector<std::string> words;  // values to offer

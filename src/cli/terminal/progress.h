@@ -49,7 +49,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Begins a piece of work, `done` of which was there before and does not count for the rate.
+  // Begins a piece of work. `done` units of it existed before and do not count in the rate.
   void start(std::string_view what, Unit unit, uint64_t total, uint64_t done = 0);
   // Cheap enough to call for every buffer: draws at most ten times a second.
   void update(uint64_t done);

@@ -19,7 +19,7 @@ namespace {
 
 using Prompts = std::vector<std::vector<engine::Token>>;
 
-// Of a line of a plain text, how much is given and how much there must be.
+// Tokens used of a line of plain text at most, and tokens that it needs to be used.
 constexpr size_t kGivenTokens = 24, kLeastTokens = 8;
 
 struct AnswersFlags {
@@ -30,7 +30,7 @@ struct AnswersFlags {
   uint32_t prompts = UINT32_MAX, longest = 512;
 };
 
-// The first tokens of every line that has as many.
+// The first kGivenTokens tokens of every line that has at least kLeastTokens.
 base::Result<Prompts> beginnings_of(std::ifstream& text, const engine::Engine& engine,
                                     const AnswersFlags& flags) {
   Prompts out;

@@ -1,4 +1,4 @@
-// kvick train kvzap: the predictor of which rows will have attention, trained on a text.
+// kvick train kvzap: trains on a text the predictor of how much attention rows will get.
 
 #include "cli/train/train_kvzap.h"
 

@@ -134,7 +134,7 @@ void add_types(const Command& train, const Common& common) {
   const Command command = train.add_command(
       "kvtypes", "what each type of cache rows loses and saves on a text, for --kv-type auto");
   auto flags = std::make_shared<TypesFlags>();
-  // As kvick ppl: types are compared, of which only some have tiles.
+  // As kvick ppl: exact, since types are compared and only some of them can use tiles.
   flags->engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
   add_model_flags(command, flags->engine);
   command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();

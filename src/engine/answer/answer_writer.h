@@ -33,9 +33,9 @@ struct AnswerForm {
   bool special_text = false;       // control tokens give their names
   bool continues = false;          // it goes on the prompt's text: its leading space is kept
   bool ignore_end = false;         // go on past the model's end tokens
-  // A loop ends it (loop_watch.h), but not with ignore_end, nor what a constraint holds to a form.
+  // A loop ends it (loop_watch.h), except with ignore_end or a constraint.
   bool stop_loops = false;
-  std::optional<uint32_t> logprobs;  // report tokens, and so many of the likeliest beside each
+  std::optional<uint32_t> logprobs;  // report tokens, each with this many of the likeliest
   // What it has to be, or null: any text. Cloned; not together with ignore_end.
   std::shared_ptr<const text::Constraint> constraint;
 };
@@ -58,8 +58,8 @@ class AnswerWriter {
   // every turn, would stop ending.
   AnswerWriter(const text::Tokenizer& tokenizer, const kernels::Table& kernels,
                std::span<const Token> prompt, AnswerForm form);
-  // Of another choice of the same prompt, of which `first` has written nothing yet; the forms
-  // differ in the seed alone.
+  // For another choice of the same prompt. `first` must not have written anything yet; the forms
+  // may differ only in the seed.
   AnswerWriter(const AnswerWriter& first, const kernels::Table& kernels, AnswerForm form);
 
   // Chooses the next token and takes it. logits: [at least the vocabulary], those behind the last

@@ -5,7 +5,7 @@
 
 namespace kvick::engine {
 
-// Logits of which one is infinite or not a number: no token can be chosen by them.
+// Thrown for logits with an infinity or a NaN: no token can be chosen by them.
 class NotFinite : public std::runtime_error {
  public:
   NotFinite();

@@ -12,10 +12,10 @@ namespace kvick::engine {
 
 using model::Pooling;
 
-// That of whoever started the program, else the model file's, else the last token's, or of an
-// encoder their mean.
+// The pooling given at program start, else the model file's, else the last token (with encoders the
+// mean).
 Pooling pooling_of(const model::Config& config, std::optional<Pooling> asked);
-// Which states are pooled for that: of a head that scores pairs those that it reads.
+// Which states are pooled for `kind`: if the model has a head that scores pairs, those it reads.
 Pooling states_of(const model::Config& config, Pooling kind);
 
 // Takes states one after the other, in the order of the tokens, however these come in steps: so a
@@ -41,14 +41,14 @@ class Pool {
   std::vector<double> sum_;
 };
 
-// What whoever asked for a vector wants of it.
+// The form in which a request wants its vector.
 struct EmbeddingForm {
   uint32_t dimensions = 0;  // the first ones are kept; 0: all
   bool normalised = true;   // its length is 1 then, unless it is 0
 };
 void give_form(const EmbeddingForm& form, std::vector<float>& vector);
 
-// Of the angle between two of one size; 0 where one of them is 0.
+// Cosine similarity of two vectors of equal size; 0 if either is zero.
 double cosine(std::span<const float> a, std::span<const float> b);
 
 }  // namespace kvick::engine

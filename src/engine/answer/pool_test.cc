@@ -6,7 +6,7 @@
 namespace kvick::engine {
 namespace {
 
-// States of a text of that many tokens, four floats each.
+// States of a text of `tokens` tokens, four floats each.
 std::vector<std::vector<float>> states_of(uint32_t tokens) {
   std::vector<std::vector<float>> states(tokens);
   for (uint32_t t = 0; t < tokens; ++t)

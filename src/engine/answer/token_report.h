@@ -27,7 +27,7 @@ struct TokenReport {
 std::vector<TokenChance> likeliest(std::span<const float> logits, size_t count);
 // log(sum(exp(logits))): a token's logprob is its logit less this.
 double log_mass(std::span<const float> logits);
-// Of a token behind those logits, with so many of the likeliest.
+// The report of a token that follows these logits, with the `top` likeliest tokens.
 TokenReport report_of(std::span<const float> logits, Token token, uint32_t top);
 
 }  // namespace kvick::engine

@@ -12,7 +12,7 @@ namespace kvick::engine {
 
 // Errors: the field is missing or of another kind, by its name.
 base::Result<uint64_t> count_in(const nlohmann::ordered_json& object, const char* key);
-// As count_in, of at most 32 bits.
+// As count_in, limited to 32 bits.
 base::Result<uint32_t> number_in(const nlohmann::ordered_json& object, const char* key);
 // A finite number that is not negative.
 base::Result<double> amount_in(const nlohmann::ordered_json& object, const char* key);
@@ -25,7 +25,7 @@ base::Result<ModelIdentity> identity_in(const nlohmann::ordered_json& object);
 base::Status<> check_identity(const std::string& path, const ModelIdentity& made_for,
                               const ModelIdentity& model, const char* command);
 
-// The text of a file of at most that many bytes. Errors name the file and what it is.
+// The text of a file of at most most_bytes bytes. Errors name the file and what it is.
 base::Result<std::string> read_small_file(const std::string& path, const char* what,
                                           uintmax_t most_bytes);
 

@@ -18,7 +18,7 @@ using base::Result;
 
 constexpr uint32_t kVersion = 1, kTurningVersion = 2;  // the latter knows positions
 constexpr uint32_t kMost = 1 << 20;                    // of any number of the shape
-constexpr uint32_t kBlock = 32;                        // of Q8_0: a scale and as many codes
+constexpr uint32_t kBlock = 32;                        // codes of a Q8_0 block, which has one scale
 constexpr uint32_t kBlockBytes = 34;
 constexpr std::string_view kForms[] = {"random", "trained", "heads", "components", "scores"};
 

@@ -11,7 +11,7 @@
 
 namespace kvick::engine {
 
-// Of a model whose layers have as many heads each.
+// A rank's layers and KV heads, for models with the same number of heads in all layers.
 struct RankPart {
   uint32_t first_layer = 0, layers = 0;
   model::Slice kv_heads;
@@ -19,7 +19,7 @@ struct RankPart {
 // What this process has of the model: all of it without ranks.
 RankPart rank_part(const model::Model& model);
 
-// Error: some heads were asked for of a random projection, which is of all of them in one.
+// Error: a part of the heads of a random projection, which mixes all heads.
 base::Result<std::shared_ptr<const kv::Predictor>> part_of(
     std::shared_ptr<const kv::Predictor> whole, const RankPart& part);
 std::shared_ptr<const kv::StaticRanges> part_of(std::shared_ptr<const kv::StaticRanges> whole,

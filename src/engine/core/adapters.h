@@ -41,8 +41,8 @@ struct AdapterUse {
   std::string key() const;
 };
 
-// From "NAME=PATH[:SCALE]", or unless it is named from "PATH[:SCALE]". What stands behind the last
-// colon is a scale if it is a number.
+// Parses "NAME=PATH[:SCALE]" if `named`, else "PATH[:SCALE]". The text after the last colon is the
+// scale if it is a number.
 base::Result<AdapterOptions> parse_adapter(std::string_view text, bool named);
 // Errors: a name twice, a scale that is no number, what is wrong with a file, or does not fit.
 base::Result<Adapters> open_adapters(std::span<const AdapterOptions> options,

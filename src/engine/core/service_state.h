@@ -77,17 +77,17 @@ struct Metrics {
   uint64_t draft_bytes = 0;  // beside these, of a draft model's rows
   TierCounts files, store;
   HandoverCounts handovers;
-  // By policy of which rows are read: how often it was checked, and the attention that it missed,
+  // Per policy that chooses rows: the number of checks, and the attention share that it missed,
   // summed over the checks.
   struct Checks {
     uint64_t count = 0;
     double lost_mass = 0;
   };
   std::map<std::string, Checks> checks;
-  // Of a model of whose experts only some are in memory.
+  // Only if some of the model's experts are not in memory.
   std::optional<model::ExpertStats> experts;
 
-  // Another instance's: they share the limit on memory, the files and the store.
+  // Adds another instance's metrics; both share the memory limit, the files and the store.
   void add(const Metrics& other);
 };
 
@@ -107,7 +107,7 @@ struct SequenceState {
 // A piece of cache memory: a block, or one sequence's rows.
 struct CachePiece {
   uint64_t bytes = 0;
-  uint32_t used_tokens = 0, tokens = 0;  // that hold something, of those that it has room for
+  uint32_t used_tokens = 0, tokens = 0;  // tokens with rows; tokens that it has room for
   uint32_t users = 0;                    // sequences; 0: kept for prompts that begin alike
   uint64_t job = 0;                      // one of the users'
 };

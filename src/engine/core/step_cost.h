@@ -1,5 +1,5 @@
 #pragma once
-// What a forward takes, by its rows and by what they attend to: measured as steps go by.
+// Seconds of a forward by its rows and the cache rows that they attend to, learnt from past steps.
 
 #include <array>
 #include <cstdint>
@@ -8,44 +8,44 @@ namespace kvick::engine {
 
 struct StepShape {
   uint32_t rows = 0;
-  // Rows of the cache that are read, with what a sequence's further fresh rows cost of it.
+  // Cache rows read. Each further fresh row of a sequence adds kShare of its rows.
   double attended = 0;
-  // Another sequence with so many fresh rows behind `past`.
+  // Adds a sequence with `fresh` rows after `past` committed ones.
   void add(uint32_t fresh, uint32_t past) {
     rows += fresh;
     attended += past * (1 + kShare * (fresh - 1));
   }
 
-  // Of reading a row for one fresh row, what each further fresh row of the same sequence adds: it
-  // is in the processor's cache by then. Measured with SmolLM2 at 100 and 800 rows.
+  // Cost of reading a row for a further fresh row of the same sequence, relative to the first one:
+  // it is in the processor's cache by then. Measured with SmolLM2 at 100 and 800 rows.
   static constexpr double kShare = 1.0 / 16;
 };
 
 class StepCost {
  public:
   void observe(const StepShape& shape, double seconds);
-  // 0 before the first observation. By the steps of about so many rows that were seen, and the line
-  // that all steps follow as they attend to more; between those in proportion, and never less than
-  // what fewer rows take. Beyond them a row's arithmetic is presumed to take kPresumedSlope of what
-  // reading the weights takes: low enough that the draft tokens of one sequence are tried; beside
-  // many rows another one is dear.
+  // Seconds of a step; 0 before the first observation. Interpolates between measured steps of
+  // similar size, plus a term linear in attended rows; never less than what fewer rows take. Beyond
+  // the measured sizes one row's arithmetic is presumed to take kPresumedSlope of the time to read
+  // the weights: low enough that draft tokens of a single sequence are tried. Beside many rows a
+  // further row is expensive.
   double seconds(const StepShape& shape) const;
 
   static constexpr uint32_t kMostRows = 256;  // more rows cost what these do, in proportion
   static constexpr double kPresumedSlope = 0.1;
-  // Steps after which what so many rows took is no longer known, so that it is tried again: the
+  // Steps after which the measurement of a step size expires, so that the size is tried again: the
   // machine may have become faster.
   static constexpr uint64_t kForgotten = 1024;
-  // Steps of so many rows to see before they count evenly. Of fewer the quickest counts, and is
-  // forgotten sooner, 64 steps after the first one, and twice as many after each other: memory that
-  // grows and pages that are faulted in make the first ones slow. When these counted, HumanEval had
-  // 2 steps of 3 rows, which took 5.6 ms, then none, and 92 steps of 6 rows at 5.4, where 3 rows
-  // take 3.4 ms again and again (SmolLM2).
+  // Steps of a size that are needed for an average. Until then the quickest one counts and expires
+  // sooner: 64 steps after the first, doubling with each further step. Growing memory and page
+  // faults make the first steps slow: when these counted, HumanEval had 2 steps of 3 rows, which
+  // took 5.6 ms, then none, and 92 steps of 6 rows at 5.4 ms, where 3 rows take 3.4 ms again and
+  // again (SmolLM2).
   static constexpr uint32_t kFew = 5;
 
  private:
-  // Up to 8 rows apart, then four sorts of steps for each doubling: of 40 that were measured apart
-  // the luckiest would always look like the best.
+  // Step sizes up to 8 rows have a class each, then there are four classes per doubling: with 40
+  // separate sizes the luckiest measurement would always look like the best size.
   static constexpr uint32_t kSorts = 29;
   static uint32_t sort_of(uint32_t rows);
   struct Seen {
@@ -59,7 +59,7 @@ class StepCost {
 
   std::array<Seen, kSorts> seen_ = {};
   uint64_t steps_ = 0;
-  // Moments about the averages of steps of the same sort.
+  // Covariance and variance of seconds and attended rows within the classes.
   double covariance_ = 0, variance_ = 0;
 };
 

@@ -53,7 +53,7 @@ base::Result<StoreKind*> StoreSet::find(const KvOptions& options) {
 }
 
 uint32_t StoreKind::block_tokens() const {
-  // Blocks of all groups are as many tokens, and those of most bytes are the ones in usage.
+  // Blocks of all groups have equal tokens; usage().page_bytes is that of the largest in bytes.
   const uint64_t block = store->usage().page_bytes;
   uint64_t token = 0;
   for (const kv::Shape& shape : store->info().groups) token = std::max(token, shape.token_bytes());

@@ -1,5 +1,5 @@
 #pragma once
-// The stores of one service: of as many kinds as its requests ask for, under one limit.
+// The stores of one service: one per kind of cache that requests ask for, under one byte limit.
 
 #include <list>
 #include <memory>
@@ -49,8 +49,8 @@ class StoreSet {
 
   const StoreKind& standard() const { return kinds_.front(); }
   StoreKind& standard() { return kinds_.front(); }
-  // The store for options, made if there is none yet; one that nobody uses goes for it if there are
-  // kMostStores. Errors: what Engine::make_store refuses; too many kinds in use.
+  // The store for the options, made if there is none yet; with kMostStores stores an unused one is
+  // closed for it. Errors: what Engine::make_store refuses; too many kinds in use.
   base::Result<StoreKind*> find(const KvOptions& options);
   // Replaces a broken store by an empty one. No sequence of it may be used any more. Errors: what
   // Engine::make_store refuses; then the store stays broken.
@@ -64,13 +64,13 @@ class StoreSet {
   kv::Usage usage() const;
   // Of blocks that prompts found in any of them: seconds since they were used last.
   const Histogram& reuse_ages() const { return *reuse_ages_; }
-  // Bytes that may be allocated yet, with those that only wait to be used again.
+  // Bytes that can still be allocated, including cached rows that can be evicted.
   uint64_t available_bytes() const;
-  // Bytes that sequences of so many tokens will take, if they are forks of one or on their own.
+  // Bytes that `sequences` sequences of `tokens` tokens will take; forks of one if that is cheap.
   uint64_t needed_bytes(const StoreKind& kind, uint32_t tokens, uint32_t sequences) const;
   // Bytes that a sequence of `committed` tokens will take for `tokens` more, beyond those it has.
   static uint64_t growth_bytes(const StoreKind& kind, uint32_t committed, uint64_t tokens);
-  // Gives back about so many bytes of rows that nobody uses, but for those of one store.
+  // Evicts about `bytes` of cached rows, except in the store `but`; returns the bytes freed.
   uint64_t shrink(uint64_t bytes, const StoreKind* but = nullptr);
 
   static constexpr size_t kMostStores = 8;

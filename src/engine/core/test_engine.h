@@ -26,13 +26,13 @@ inline std::unique_ptr<Engine> engine_of(const tools::Spec& spec,
   return std::move(engine).value();
 }
 
-// A strategy's options; those of a slower tier with one so small that rows leave memory.
+// Options for a strategy; a slower tier gets so little fast memory that rows leave it.
 inline KvOptions kv_of(const kv::Strategy& strategy, std::string_view type = "") {
   constexpr std::string_view kTier = "ram:size=16MiB,fast=64KiB,unit=8";
   return parse_kv_options(strategy.name, type, strategy.traits.tiered ? kTier : "").value();
 }
 
-// Of a small llama model whose heads are wide enough for rows of every type.
+// An engine of a small llama model whose heads are wide enough for rows of every type.
 inline std::unique_ptr<Engine> wide_engine() {
   tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
   spec.heads = 2;
@@ -41,7 +41,7 @@ inline std::unique_ptr<Engine> wide_engine() {
   return engine_of(spec);
 }
 
-// Of a small llama model.
+// An engine of a small llama model.
 inline std::unique_ptr<Engine> tiny_engine(uint32_t context = 128,
                                            kernels::DType type = kernels::DType::kF32,
                                            uint32_t vocab = 512) {

@@ -22,8 +22,8 @@ struct MixedCase {
   bool windows;  // whether a group has one
 };
 
-// Those of a family's models: experts, sinks, norms, and every other layer with a window of so many
-// tokens where it has windows.
+// Features of a family's models: experts, sinks, norms and, in families with windows, every other
+// layer with a window of `window` tokens.
 inline tools::Features family_features(std::string_view name, uint32_t window) {
   tools::Features features = tools::made_family(name)->features;
   if (features.window != 0) features.window = window, features.window_period = 2;

@@ -104,7 +104,7 @@ class Wave {
   Scheduler& scheduler_;
   const AnswerOptions& options_;
   Answered& all_;
-  size_t unread_ = 0;    // prompts of which no token has come
+  size_t unread_ = 0;    // prompts without a token so far
   uint64_t tokens_ = 0;  // of the step
   std::optional<Refusal> error_;
 };

@@ -64,7 +64,7 @@ base::Result<TypesMeasured> measure_types(Engine& engine, std::span<const Token>
                    [](const TypeMeasured& a, const TypeMeasured& b) {
                      return a.bytes_per_token > b.bytes_per_token;
                    });
-  // Of as many bytes the one that loses least.
+  // Recommended: the fewest bytes within the limit; ties by the smallest mean KL divergence.
   measured.recommended = measured.types.size();
   for (size_t i = 0; i < measured.types.size(); ++i) {
     const TypeMeasured& one = measured.types[i];

@@ -24,9 +24,9 @@ class AutoTypes {
   AutoTypes(std::string model_path, ModelIdentity model)
       : model_path_(std::move(model_path)), model_(std::move(model)) {}
 
-  // Of the measured types that stray no further than was asked, and that `accepts` takes with the
-  // other options, the one of fewest bytes, and of as many the nearer one. accepts: of the
-  // strategy, the tier, the policy and the types alone; it is asked once for each combination.
+  // Among the measured types within the requested loss that `accepts` takes with the other options:
+  // the one with the fewest bytes, ties by the smaller loss. accepts may depend only on the
+  // strategy, the tier, the policy and the types; it is asked once for each combination.
   // options.automatic is given. Any thread. Errors: what read_types says; no type fits.
   base::Result<ChosenType> choose(const KvOptions& options,
                                   base::FunctionRef<bool(const KvOptions&)> accepts);

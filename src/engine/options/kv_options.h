@@ -23,7 +23,7 @@ struct AutoType {
 // How an engine keeps keys and values. What is not given is the model's to say: Engine::resolved.
 struct KvOptions {
   kv::Spec spec;    // not given: no name
-  kv::Spec select;  // the policy of which rows are read; not given: no name
+  kv::Spec select;  // the policy that chooses the rows to read; not given: no name
   std::optional<kernels::DType> k_type, v_type;
   kv::Hadamard hadamard = {};           // which of the rows of these types are rotated
   std::optional<kv::Aging> aging = {};  // of old rows, if their types change with age

@@ -56,7 +56,7 @@ std::string encode_block(const BlockId& id, std::span<const std::byte> rows);
 base::Result<std::span<const std::byte>, Damage> decode_block(const BlockId& id, size_t row_bytes,
                                                               std::span<const std::byte> bytes);
 
-// Bytes of a block with so many bytes of rows.
+// Bytes of an encoded block with `row_bytes` bytes of rows.
 size_t block_bytes(size_t row_bytes);
 
 }  // namespace kvick::engine

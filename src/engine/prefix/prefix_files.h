@@ -26,7 +26,7 @@ namespace kvick::engine {
 struct PrefixFilesOptions {
   std::filesystem::path folder;
   uint64_t max_bytes = uint64_t{4} << 30;  // of files; those used longest ago go first
-  // Of rows that wait to be written; what comes when they are more is not kept.
+  // Bytes of rows that may wait to be written; rows beyond it are not kept.
   uint64_t most_queued_bytes = uint64_t{256} << 20;
   // How files are read and written: the system's, or a test's. A read gives all bytes; nothing if
   // there is no file, or none of so few bytes.

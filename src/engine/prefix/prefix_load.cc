@@ -191,7 +191,7 @@ AppendedRows PrefixLoader::append(const StoreKind& kind, kv::SeqId seq,
   if (all && !std::all_of(load.parts.begin(), load.parts.end(),
                           [](const PrefixLoad::Part& part) { return complete(*part.read); }))
     return {before};
-  // Rows [first, end) of the prompt, of which the sequence may have some.
+  // Appends rows [first, end) of the prompt, except those that the sequence has already.
   const auto append_one = [&](std::span<const std::byte> rows, uint32_t first, uint32_t end) {
     if (committed < first || committed >= end) return false;
     const auto missing = slice(*kind.store, rows, committed - first, end - first);

@@ -31,8 +31,8 @@ struct PrefixOwner {
   std::string adapter = {};  // AdapterUse::key
 };
 
-// Of it in memory (kv::Owner). Rows that were computed another way than here are shared with such
-// as take the same.
+// The owner's salt for prefix sharing in memory (kv::Owner). Rows computed with other arithmetic
+// are shared only with sequences of the same arithmetic.
 uint64_t salt_of(const PrefixOwner& owner);
 
 // Rows on their way from tiers to a sequence: first each tier says what it has, then they come.
@@ -44,12 +44,12 @@ struct PrefixLoad {
     bool state = false;  // it is the stop's, and no block
   };
   std::vector<BlockKey> keys;  // of the prompt's blocks, from its first token on
-  // Where the sequence may begin to compute, of a model with states: the tiers are asked for these
-  // as well, behind the blocks.
+  // With a model that has states: where the sequence may begin to compute. The tiers are asked for
+  // these states as well, after the blocks.
   std::vector<PrefixStop> stops;
   std::vector<BlockKey> stop_keys;
   std::optional<size_t> stop;  // the one of them that is read
-  uint32_t tokens = 0;         // that a sequence may have in the end
+  uint32_t tokens = 0;         // tokens with rows once all is loaded
   bool handed_over = false;
   std::vector<std::shared_ptr<PrefixLookup>> lookups;  // of each tier
   std::vector<Part> parts;                             // once it is known who has what
@@ -62,54 +62,54 @@ struct PrefixLoad {
 // What a sequence has once rows were appended.
 struct AppendedRows {
   uint32_t committed = 0;
-  bool usable = true;  // false: it has rows and not the state that they belong to; it can be closed
+  bool usable = true;  // false: it has rows but lacks their state; it can only be closed
 };
 
-// Why no tier holds rows of such a store and what happens instead, as a sentence; empty: they do.
+// Why no tier keeps rows of this kind of cache, and what happens instead; empty: tiers keep them.
 std::string why_no_files(const Engine& engine, const KvOptions& options);
 
 class PrefixLoader {
  public:
-  // tiers: those that are null are not there; without any nothing is read or written. With one the
-  // engine has a fingerprint. seconds: what a sequence waits for rows at most.
-  // reuse: shifted rows are other rows, and their blocks apart.
+  // tiers: null ones are skipped; without any, nothing is read or written. With one the engine must
+  // have a fingerprint. seconds: the longest that a sequence waits for rows.
+  // reuse: shifted rows differ from others, so their blocks have other ids.
   PrefixLoader(const Engine& engine, std::vector<std::shared_ptr<PrefixTier>> tiers, double seconds,
                const ReuseOptions& reuse = {});
 
-  // What rows depend on beside model, tokens and kind: the instruction set and what its float
-  // layers multiply. Others round otherwise.
+  // What rows depend on besides model, tokens and kind: the instruction set and the operand type of
+  // its float layers, which decide how products round.
   const std::string& arithmetic() const { return arithmetic_; }
-  // Whether rows of such a store go to tiers at all.
+  // Whether rows of this kind of cache are kept in tiers at all.
   bool serves(const StoreKind& kind) const;
 
   FiledPrefix begin(const StoreKind& kind, const PrefixOwner& owner) const;
 
-  // Asks the tiers what they have of these tokens; null: nothing that is worth asking for. It costs
-  // nothing while the sequence waits for its turn.
+  // Asks the tiers which blocks of these tokens they have; null: not worth asking. Costs nothing
+  // while the sequence waits to be admitted.
   std::unique_ptr<PrefixLoad> ask(const StoreKind& kind, const PrefixOwner& owner,
                                   std::span<const Token> tokens) const;
-  // The sequence's turn, with `committed` tokens already: begins to wait.
+  // The sequence is admitted, with `committed` tokens cached in memory: starts its waiting time.
   void start(PrefixLoad& load, uint32_t committed, double seconds_per_token, double now) const;
   // Reads what is there, once that is known, where reading is faster than computing. True: the
   // sequence need not wait any longer.
   bool advance(PrefixLoad& load, uint32_t committed, double seconds_per_token, double now) const;
   // Waits a little for something to come.
   static void wait(const PrefixLoad& load);
-  // Appends what has come to a sequence of `committed` tokens. Stops where there is no room. Of a
-  // model with states all up to the stop, or nothing.
+  // Appends the rows that have come to a sequence of `committed` tokens, as far as there is room. A
+  // model with states gets all rows up to the stop, or none.
   AppendedRows append(const StoreKind& kind, kv::SeqId seq, std::span<const Token> tokens,
                       uint32_t committed, const PrefixLoad& load) const;
   void give_up(const PrefixLoad& load) const;
 
-  // What bringing back the rows of tokens would cost, as far as tiers believe to have them.
+  // Cost of loading the rows of these tokens, as far as tiers believe to have them.
   struct Cost {
     uint32_t tokens = 0;
     double seconds = 0;
   };
   Cost cost(const StoreKind& kind, const PrefixOwner& owner, std::span<const Token> tokens) const;
 
-  // Rows of the last block, which is not whole yet, stay until keep() has offered it: those of a
-  // window too. Of a sequence that is about to compute its first tokens.
+  // Called before a sequence computes its first tokens: the rows of its last, partial block then
+  // stay until keep() has offered them, even if they leave a window.
   void hold(const StoreKind& kind, kv::SeqId seq, uint32_t committed) const;
   // Offers the tiers all that a sequence has committed since `filed`. more: it will be called
   // again.

@@ -22,7 +22,7 @@ namespace kvick::engine {
 class PrefixTask {
  public:
   bool done() const { return done_.load(std::memory_order_acquire); }
-  // Waits until it is done, but no longer than so many seconds.
+  // Waits until it is done, at most `seconds`.
   void wait(double seconds) const;
   // For the tier, once.
   void finish();
@@ -77,15 +77,15 @@ using MakeRows = base::FunctionRef<BlockRows()>;
 class PrefixTier {
  public:
   virtual ~PrefixTier() = default;
-  // How many of these it believes to have, from the first on, without asking anybody.
+  // How many of these blocks, from the first on, it believes to have; without any look-up.
   virtual size_t known(std::span<const BlockId> ids) const = 0;
-  // Asks which of them it has; those that it has not, again until so many seconds have passed.
+  // Asks which of these blocks it has, and again for missing ones until `seconds` have passed.
   virtual std::shared_ptr<PrefixLookup> look_up(std::vector<BlockId> ids, double seconds) = 0;
-  // Reads blocks, in this order, up to the first that is not right.
+  // Reads blocks in this order, up to the first that is missing or damaged.
   virtual std::shared_ptr<PrefixRead> read(std::vector<BlockKey> keys) = 0;
   // Nobody waits for it any more: counts as late.
   virtual void abandon(PrefixRead& read) = 0;
-  // Writes rows, some time. Asks for them only if it has no such block and room for them.
+  // Queues rows for writing. Calls make_rows only if it lacks the block and has room in the queue.
   virtual void keep(const BlockKey& key, MakeRows make_rows) = 0;
   // Seconds per byte of what was read lately; 0: not known.
   virtual double seconds_per_byte() const = 0;

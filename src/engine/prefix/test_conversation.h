@@ -13,7 +13,7 @@ inline std::unique_ptr<Engine> engine_of_family(const char* family, uint32_t con
   return engine_of(*tools::checked(spec));
 }
 
-// A message of so many tokens, with the one that begins it.
+// A message of `count` tokens, including the `turn` token that begins it.
 inline std::vector<Token> message_of(Token turn, uint32_t count, uint32_t seed) {
   std::vector<Token> tokens = {turn};
   while (tokens.size() < count)

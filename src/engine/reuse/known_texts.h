@@ -1,6 +1,6 @@
 #pragma once
-// Texts of which the store may still have rows, and what of a prompt stands in one of them at
-// another place. Hints alone: whether the rows are there the store says.
+// Texts whose rows the store may still have, and which parts of a prompt occur in one of them at
+// another position. Only hints: the store decides whether the rows are there.
 
 #include <cstdint>
 #include <deque>
@@ -25,13 +25,13 @@ struct KnownRun {
 
 class KnownTexts {
  public:
-  // least: tokens of a run, at least 2; most: of all texts together, of which the newest stay.
+  // least: shortest run in tokens, at least 2; most: tokens of all texts; the oldest are dropped.
   KnownTexts(uint32_t least, size_t most) : least_(least), most_(most) {}
 
   // salt: whose text it is; nobody else finds it. Texts shorter than a run are not kept.
   void add(uint64_t salt, std::span<const Token> text);
-  // Of tokens [first, end) of a prompt, in order and apart from each other. Takes time linear in
-  // the prompt, but for texts that repeat themselves.
+  // The runs in tokens [first, end) of a prompt, in order and disjoint. Takes time linear in the
+  // prompt, except for repetitive texts.
   std::vector<KnownRun> runs(uint64_t salt, std::span<const Token> prompt, uint32_t first,
                              uint32_t end) const;
 

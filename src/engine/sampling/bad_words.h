@@ -23,13 +23,13 @@ class BadWords {
 
   // A token of the answer.
   void add(Token token);
-  // Forbids the last token of each of which all others came last.
+  // Forbids the last token of each word whose other tokens are the last ones of the answer.
   void apply(std::span<float> logits) const;
 
  private:
   std::vector<std::vector<Token>> words_;
   size_t most_before_ = 0;   // tokens of the longest, but for its last
-  std::vector<Token> last_;  // so many of the answer
+  std::vector<Token> last_;  // the last most_before_ tokens of the answer
 };
 
 }  // namespace kvick::engine

@@ -24,7 +24,7 @@ class Mirostat {
   size_t most_tokens(std::span<const float> descending, size_t vocab) const;
   // Algorithm 2: the share that a token has at least; none may reach it, and the likeliest is left.
   double least_share() const;
-  // The share that the chosen token had of those that were left.
+  // share: the probability of the chosen token among the tokens that were left.
   void observe(double share);
   double mu() const { return mu_; }
 

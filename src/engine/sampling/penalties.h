@@ -21,7 +21,7 @@ class Penalties {
     bool any() const { return repetition != 1 || presence != 0 || frequency != 0; }
   };
 
-  // window: only the last so many tokens count. Without strengths nothing is kept.
+  // window: the number of last tokens that count. Without strengths nothing is kept.
   Penalties(Strengths strengths, uint32_t window);
 
   void add(Token token, bool of_prompt);

@@ -20,7 +20,7 @@ struct DrySampling {
   float multiplier = 0;  // 0: off
   float base = 1.75F;
   uint32_t allowed_length = 2;
-  uint32_t window = UINT32_MAX;       // only the last so many tokens of prompt and answer; 0: off
+  uint32_t window = UINT32_MAX;       // last tokens of prompt and answer that count; 0: off
   std::vector<std::string> breakers;  // texts that no repetition goes past
   bool any() const { return multiplier > 0 && window > 0; }
 };
@@ -54,14 +54,14 @@ struct Sampling {
   float repetition_penalty = 1;  // of tokens of prompt and answer (Keskar et al. 2019); 1: none
   float presence_penalty = 0;    // of tokens of the answer; 0: none
   float frequency_penalty = 0;   // of tokens of the answer, per occurrence; 0: none
-  uint32_t penalty_window = 64;  // only the last so many tokens are penalised; 0: none
+  uint32_t penalty_window = 64;  // last tokens that are penalised; 0: none
   uint64_t seed = 0;
   std::map<Token, float> logit_bias;
   // Tokens whose surprise is nearest to what is expected, until they have this probability (Meister
   // et al. 2022, arXiv:2202.00666); 1: all.
   float typical_p = 1;
-  // Tokens whose logit is at most so many standard deviations below the highest (Tang et al. 2024,
-  // arXiv:2411.07641); 0: all.
+  // Keeps tokens whose logit is at most this many standard deviations below the highest (Tang et
+  // al. 2024, arXiv:2411.07641); 0: all.
   float top_n_sigma = 0;
   // The temperature moves with how even the probabilities are (llama.cpp's dynamic temperature):
   // from temperature - range for one sure token to temperature + range for equal ones. 0: off.

@@ -50,7 +50,7 @@ class TokenWeights {
   std::vector<std::pair<double, size_t>> strangest_;
 };
 
-// The entropy of softmax(logits), as a share of the largest that so many tokens can have.
+// The entropy of softmax(logits), divided by the largest possible for logits.size() tokens.
 double entropy_share(const kernels::Table& kernels, std::span<const float> logits, float highest);
 
 }  // namespace kvick::engine

@@ -15,10 +15,10 @@ namespace kvick::engine {
 struct EngineThreadOptions {
   SchedulerOptions batch;
   uint32_t most_waiting = 1024;  // jobs that have not started
-  // That a job may have to wait, as far as can be told when it comes; more is refused. 0: any.
+  // Longest expected wait of a job; jobs with a longer forecast are refused. 0: no limit.
   double most_wait_seconds = 0;
-  // While jobs run, cache() and metrics() answer from a snapshot that is taken so often, in
-  // seconds, and whenever a job ends.
+  // Seconds between the snapshots from which cache() and metrics() answer while jobs run; one is
+  // also taken whenever a job ends.
   double snapshot_seconds = 0.2;
   // Ids of jobs: the first, and from one to the next.
   uint64_t first_job = 1, job_stride = 1;
@@ -53,9 +53,9 @@ class EngineThread final : public Service {
   void publish() noexcept;
   void add_all(RunningJobs& jobs) noexcept;
 
-  const base::ThreadPool& pool_;  // of which the thread is worker 0
+  const base::ThreadPool& pool_;  // its worker 0 is this thread
   EngineThreadOptions options_;
-  // The thread's alone while it is busy, but for Scheduler::refuses and file_counts; else of who
+  // While busy_, used by the thread only (except refuses() and file_counts()); otherwise by whoever
   // holds the mutex.
   std::unique_ptr<Scheduler> scheduler_;
   uint32_t context_;

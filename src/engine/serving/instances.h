@@ -32,12 +32,12 @@ class Instances final : public Service {
   // Waits until no job is left.
   void wait();
 
-  // Tokens of a prompt that a job's answer counts for, in what waits: nobody knows its length yet.
+  // Prompt tokens that a job's answer counts as in the load: its length is not known yet.
   static constexpr uint64_t kAnswerTokens = 128;
 
  private:
   Instances(std::vector<std::unique_ptr<Engine>> engines, std::shared_ptr<MemoryShare> memory);
-  // Instances by what is to be computed before the job's first token, the least first.
+  // Instances ordered by the tokens to compute before the job's first token, fewest first.
   struct Placement {
     size_t instance = 0;
     uint64_t tokens = 0;  // of the job alone

@@ -53,7 +53,7 @@ struct RunningJob {
   // Tokens that all answers begin with. The first answer computes them; then the others are forked
   // from it, and it is 0.
   uint32_t trunk = 0;
-  // Of the prompt's tokens, if they are asked for: what is known, all of them or fewer.
+  // Reports of the prompt's tokens, if requested: those known so far.
   std::vector<TokenReport> prompt_reports;
   uint32_t seen = 0;                    // kv::Opened, of its first answer
   std::vector<uint32_t> cuts;           // tokens behind which its prompt leaves checkpoints
@@ -75,12 +75,12 @@ struct RunningJob {
   uint32_t most_tokens() const {
     return job.pooling ? 0 : job.max_tokens != 0 ? job.max_tokens : UINT32_MAX;
   }
-  // Tokens of the prompt whose reports are yet to come; the first needs no row.
+  // Whether reports (logprobs) of prompt tokens are still to come.
   bool reports_prompt() const {
     return job.prompt_logprobs && job.logprobs && prompt_reports.size() < outcome.prompt_tokens;
   }
-  // Tokens at the front whose rows are those that a prompt of these tokens would have: all of them,
-  // or the prompt's.
+  // Leading tokens whose rows may be shared through the prefix cache: only the prompt's if rows
+  // depend on the role, else all.
   uint32_t prompt_rows() const { return kind->tells_roles() ? outcome.prompt_tokens : UINT32_MAX; }
   // Whether the answer's next rows are for tokens of the prompt.
   bool reads_prompt(const AnswerSequence& answer) const {
@@ -95,15 +95,15 @@ struct RunningJob {
   uint32_t until_cut(const AnswerSequence& answer) const;
   // The same up to where rows of earlier texts come next.
   uint32_t until_move(const AnswerSequence& answer) const;
-  // Whether it is about to compute rows that a prompt which begins with these tokens can share,
-  // and enough of them to wait for. Where only checkpoints are gone on from, it will leave one
-  // where the two part.
+  // Whether it is about to compute enough rows that a prompt with these tokens can share for that
+  // prompt to wait. With stores that resume only at checkpoints it will leave one where the two
+  // prompts diverge.
   bool will_share(std::span<const Token> prompt);
   // Leaves those between `before` and what is committed of an answer.
   void keep_checkpoints(const AnswerSequence& answer, uint32_t before) const;
-  // Whether what is committed of an answer ends where files shall have its state: behind the prompt
-  // that many begin with, and where the next turn of a conversation begins or another process goes
-  // on.
+  // Whether the committed tokens of an answer end where its state should be written to files: after
+  // a shared prompt prefix, and where the next turn of a conversation or another process continues
+  // it.
   bool files_state(const AnswerSequence& answer) const;
   uint32_t longest() const;
   // How many tokens the first answer should compute for all: all of them if the answers are equal,

@@ -24,8 +24,8 @@
 
 namespace kvick::engine {
 
-// Why rows of such a model and store cannot be moved (ReuseOptions::shift), as a clause; empty:
-// they can.
+// Why rows of this model and store cannot be moved (ReuseOptions::shift), as a clause; empty: they
+// can.
 std::string why_not_moved(const Engine& engine, kv::Store& store);
 
 class Scheduler {

@@ -15,7 +15,7 @@
 namespace kvick::engine {
 namespace {
 
-// A job whose on_end throws is told again, so many times a millisecond apart.
+// A job whose on_end throws is called again, up to kMostTries times, kBetweenTries apart.
 constexpr uint32_t kMostTries = 1000;
 constexpr std::chrono::milliseconds kBetweenTries{1};
 

@@ -24,9 +24,9 @@ struct SchedulerOptions {
   uint32_t max_sequences = 64;       // that are computed at once
   double step_seconds = 0.03;        // of a step while answers grow and few prompts wait: see Pace
   uint32_t most_step_tokens = 512;   // see Session::kPrefillChunk
-  double seconds_per_priority = 10;  // waiting so long is worth a priority more by one
-  // By which every answer should be able to grow before memory runs out again: what is admitted
-  // with less would soon make way for those that it came beside.
+  double seconds_per_priority = 10;  // waiting this long raises a job's rank by one priority
+  // Tokens by which every answer must be able to grow when a job is admitted: with less, it would
+  // soon be preempted for the answers that run beside it.
   uint32_t headroom_tokens = 64;
   // Where rows are kept beyond memory, a folder and a store that others share; null: there is none.
   std::shared_ptr<PrefixTier> files, store;

@@ -129,7 +129,7 @@ bool Scheduler::run(StoreKind& kind) {
   }
 }
 
-// Jobs of which rows are lost, by a slower tier or a commit without memory.
+// Jobs that lost rows, by a failed tier or a commit that ran out of memory.
 std::vector<RunningJob*> Scheduler::lost_jobs(const StoreKind& kind) const {
   std::vector<RunningJob*> lost;
   for (const auto& running : running_) {
@@ -158,7 +158,7 @@ void Scheduler::end_lost(std::span<RunningJob* const> lost) {
   }
 }
 
-// The jobs whose rows were lost meanwhile, of which nothing is kept.
+// Returns the jobs whose rows were lost during the step; nothing of them is kept.
 base::Result<std::vector<RunningJob*>, kv::Shortage> Scheduler::compute_all(
     StoreKind& kind, std::vector<StepWork>& work) {
   std::vector<FreshTokens> fresh;
@@ -244,7 +244,7 @@ bool Scheduler::fork_answers(RunningJob& running) {
   return true;
 }
 
-// lost: jobs of which nothing was committed, and which will end.
+// lost: jobs that had nothing committed and will end.
 void Scheduler::settle(std::span<StepWork> work, std::span<RunningJob* const> lost) {
   const auto ends = [&](const StepWork& one) {
     return one.running->failure || std::find(lost.begin(), lost.end(), one.running) != lost.end();

@@ -53,7 +53,7 @@ struct JobOutcome {
   uint32_t moved_tokens = 0;           // of those cached: from another place (ReuseOptions::shift)
   uint32_t drafted = 0, accepted = 0;  // speculative tokens
   std::optional<Refusal> error;        // it could not go on; choices without a finish have none
-  // Of Job::pooling, not normalised: as many floats as the model is wide, or one score.
+  // With Job::pooling: one float per model dimension, not normalised, or a single score.
   std::vector<float> embedding;
   // Its prompt's rows are in the store or about to be, if the job gives them: Handover::arithmetic.
   std::optional<std::string> given;
@@ -86,7 +86,7 @@ struct Job {
   bool continues = false;            // as in Request
   bool ignore_end = false;           // as in Request
   bool stop_loops = false;           // as in AnswerForm; beams have none
-  std::optional<uint32_t> logprobs;  // report chosen tokens, and so many of the likeliest
+  std::optional<uint32_t> logprobs;  // report chosen tokens, each with this many likeliest
   // With logprobs: the prompt's tokens too, before any other. It is computed for that, though it
   // be cached.
   bool prompt_logprobs = false;

@@ -23,7 +23,7 @@ AnswerForm form_of(const Request& request) {
           .constraint = request.constraint};
 }
 
-// Of so many tokens those whose states are wanted: all or none.
+// Which of `tokens` tokens need their states: all if the speculator reads states, else none.
 std::vector<uint32_t> states_for(const Speculator* speculator, size_t tokens) {
   if (speculator == nullptr || !speculator->reads_states()) return {};
   std::vector<uint32_t> all(tokens);

@@ -1,9 +1,9 @@
 #pragma once
-// One budget for the schedulers of several instances: what each has for the others, and who makes
-// way for whom. Only a scheduler's own thread may touch its stores, so who lacks memory asks, and
-// those that have it give between two steps of theirs. Jobs rank over all instances as they do in
-// one, and nobody makes way for a job that ranks behind, so that of all jobs the first gets to its
-// end.
+// One memory budget for the schedulers of several instances: what each can give, and which jobs are
+// preempted for which. Only a scheduler's own thread may touch its stores, so a scheduler without
+// memory asks the others, which give memory back between two of their steps. Jobs are ranked over
+// all instances as in one. A job is never preempted for a lower-ranked one, so the top job always
+// finishes.
 
 #include <condition_variable>
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace kvick::engine {
 
-// A job's place among those of all instances: by its order, and of equals the earlier id.
+// A job's rank among those of all instances: by order, ties by the earlier id.
 struct Rank {
   double order = 0;  // higher goes first
   uint64_t job = 0;
@@ -25,17 +25,17 @@ struct Rank {
   }
 };
 
-// Bytes for a job, of cached rows or of jobs that rank behind it.
+// Bytes wanted for a job, from cached rows or by preempting lower-ranked jobs.
 struct MemoryAsk {
   uint64_t bytes = 0;
-  std::optional<Rank> rank;  // none: of cached rows only
+  std::optional<Rank> rank;  // of that job; none: cached rows only
 };
 
 // What a scheduler has and wants.
 struct MemoryHeld {
-  bool runs = false;  // a job, which has rows or will have
+  bool runs = false;  // whether a job runs, with rows now or soon
   uint64_t cached_bytes = 0;
-  MemoryAsk wanted;  // by its first job that has no room: not for those that rank behind it
+  MemoryAsk wanted;  // by its highest-ranked job without room; lower-ranked ones do not count
 };
 
 class MemoryShare {
@@ -44,25 +44,25 @@ class MemoryShare {
 
   const std::shared_ptr<kv::Budget>& budget() const { return budget_; }
 
-  // The calls of one member. `wake` is called, from other members' threads, when it is asked; none
-  // to be left alone, once that has returned.
+  // Sets the function that ask() of other members calls, on their threads, to wake this one. Null:
+  // no call any more once this has returned.
   void on_ask(size_t member, std::function<void()> wake);
   void publish(size_t member, const MemoryHeld& held);
-  // Before a job's first row.
+  // Marks the member as running, before its first job gets rows.
   void begin_to_run(size_t member);
   // Asks all others.
   void ask(size_t member, const MemoryAsk& ask);
   // What others have asked of it since the last call.
   MemoryAsk take_ask(size_t member);
-  // Of all others: whether a job of theirs runs, cached bytes, and bytes that those of their jobs
-  // want that go ahead of a rank.
+  // Over all other members: whether any runs a job, their cached bytes, and the bytes wanted by
+  // those of their jobs that rank ahead of `rank`.
   struct Others {
     bool run = false;
     uint64_t cached_bytes = 0, wanted_bytes = 0;
     bool have_any() const { return run || cached_bytes > 0; }
   };
   Others others(size_t member, const Rank& rank) const;
-  // Until somebody publishes something, but no longer than so many seconds.
+  // Waits until some member publishes, at most `seconds`.
   void wait(double seconds);
 
  private:

@@ -47,7 +47,7 @@ TEST(MemoryShare, SaysWhatOthersHaveAndKeepForThoseAhead) {
   EXPECT_TRUE(share.others(2, {}).have_any());
 }
 
-// Two schedulers of one engine, stepped in turn by the test, over rows of so many tokens in all.
+// Two schedulers of one engine, stepped in turn by the test, that share room for `tokens` rows.
 class TwoBatchers : public testing::Test {
  protected:
   void make(const std::string& kv, uint32_t tokens) {

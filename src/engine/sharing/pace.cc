@@ -6,12 +6,12 @@
 namespace kvick::engine {
 namespace {
 
-// Of the steps before, at each new one: some thirty tell.
+// Weight of past steps at each new one: an average over about thirty steps.
 constexpr double kMemory = 0.97;
-// Steps of one size say nothing of a token more: what was known counts as much as sizes that differ
-// so far, in tokens squared.
+// Steps of equal size say nothing about the slope: the previous slope is kept with the weight of
+// this variance of sizes, in tokens squared.
 constexpr double kTrust = 64;
-// Of the kernels' tiles: what is left over of one takes most of its time.
+// Rows of the kernels' tiles: a partly filled tile takes most of the time of a full one.
 constexpr uint32_t kTile = 16;
 
 }  // namespace

@@ -19,7 +19,7 @@ class Pace {
   uint32_t prompt_tokens(uint32_t answers, uint64_t waiting) const;
   // What a step took.
   void observe(uint32_t answers, uint32_t prompt_tokens, double seconds);
-  // Of one token more in a step that has others; 0 before the first step.
+  // Seconds that one further prompt token adds to a step; 0 before the first step.
   double seconds_per_prompt_token() const { return per_token_; }
 
   static constexpr uint32_t kFewest = 16;

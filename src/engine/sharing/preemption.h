@@ -19,8 +19,8 @@ struct Candidate {
   }
 };
 
-// Of the lowest priority that there is, the one that wastes least: seconds lost per byte freed.
-// None if nobody would free anything.
+// The job to preempt: among those of the lowest priority, the one that loses the fewest seconds per
+// byte freed. None if no job would free anything.
 std::optional<size_t> victim_of(std::span<const Candidate> candidates);
 
 }  // namespace kvick::engine

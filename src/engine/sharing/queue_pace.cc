@@ -5,8 +5,8 @@
 namespace kvick::engine {
 namespace {
 
-// Rounds of all sequences that are remembered. Just after all of them began together the wait is
-// told too short: of one round 2.7 times, of four by a fifth.
+// The average spans this many times the sequences that run at once. Just after all of them began
+// together the wait is underestimated: 2.7 times with one round, by a fifth with four.
 constexpr double kRounds = 4;
 
 }  // namespace
@@ -15,7 +15,7 @@ QueuePace::QueuePace(uint32_t sequences) : keep_(std::exp(-1 / (kRounds * sequen
 
 void QueuePace::observe(double now, uint32_t waiting, uint64_t begun) {
   if (waiting_ > 0) {
-    // Who begins while nobody waits says nothing of how long those would wait who do.
+    // Jobs that begin while none wait say nothing about waiting, so only this time counts.
     const auto began = static_cast<double>(begun - begun_ever_);
     const double keep = std::pow(keep_, began);
     begun_ = begun_ * keep + began;
@@ -29,9 +29,9 @@ void QueuePace::observe(double now, uint32_t waiting, uint64_t begun) {
   last_ = now;
 }
 
-// The one more that began is none: before any did, those ahead are thought to take as long each as
-// nobody has begun for. So a burst at an idle server is let in, and what comes behind it is refused
-// once the queue is seen to stand still.
+// The + 1: before any job has begun, each job ahead is assumed to take the time for which none has
+// begun so far. So a burst at an idle server is admitted, and later jobs are refused once the queue
+// is seen to stand still.
 double QueuePace::wait_seconds(uint32_t ahead) const {
   return waiting_ == 0 ? 0 : ahead * seconds_ / (begun_ + 1);
 }

@@ -5,7 +5,7 @@
 namespace kvick::engine {
 namespace {
 
-// A queue that never empties, of which `at_once` jobs begin every `seconds`, seen ten times
+// A queue that never empties: `at_once` jobs begin every `seconds`, with ten observations in
 // between.
 struct Queue {
   QueuePace pace;

@@ -23,13 +23,13 @@ Kind branch_kind(uint32_t length);
 
 class Acceptance {
  public:
-  // Rates that are presumed until others are measured.
+  // Starts with presumed rates.
   Acceptance();
-  // What one sequence measures beside what all do, which counts as so many draft tokens of its own.
-  // all outlives it.
+  // For one sequence: its own measurements averaged with those of `all`, which count as `weight`
+  // draft tokens of its own. all outlives it.
   Acceptance(const Acceptance& all, double weight) : all_(&all), weight_(weight) {}
 
-  // Of a draft whose parent has come true.
+  // Probability that a draft token is accepted, given that its parent was.
   double rate(Kind kind) const;
   void observe(Kind kind, bool came);
 

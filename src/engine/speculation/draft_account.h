@@ -8,18 +8,18 @@ namespace kvick::engine {
 
 class DraftAccount {
  public:
-  // What may be lost now, in tokens: what steps without draft tokens would give in the same time.
+  // The loss that draft tokens may cause now, in tokens that plain steps would give in that time.
   double tokens() const { return tokens_; }
-  // A step that gave `came`, where steps without draft tokens would have given `instead` in its
-  // time and that of making its draft tokens: as many if it had none. All in all draft tokens cost
-  // at most kFirst and kAllowance of the tokens, and what one step took longer than was believed.
+  // A step gave `came` tokens; plain steps would have given `instead` in the time of the step and
+  // of drafting (equal without draft tokens). In total draft tokens lose at most kFirst tokens, the
+  // share kAllowance of all tokens, and what one step took longer than predicted.
   void add(double came, double instead) {
     tokens_ = std::min(kMost, tokens_ + came - instead + kAllowance * came);
   }
 
   static constexpr double kFirst = 2;
   static constexpr double kAllowance = 1.0 / 256;
-  // Where draft tokens have gained much they may lose so much before they are left out.
+  // Cap on the account: after large gains draft tokens may lose this much before they are left out.
   static constexpr double kMost = 32;
 
  private:

@@ -27,8 +27,8 @@ std::vector<double> chances_of(const DraftTree& tree, const Acceptance& acceptan
 
 namespace {
 
-// Tokens that are lost by so many draft tokens if none comes true; 0 while nothing is known of
-// costs.
+// Tokens of plain steps that the time for `drafts` draft tokens would give, lost if none is
+// accepted; 0 before any cost is measured.
 double lost_by(uint32_t drafts, const PlainStep& plain, const StepCost& cost) {
   const double without = cost.seconds(plain.shape);
   if (without == 0) return 0;

@@ -21,10 +21,10 @@ struct PlainStep {
   double attended_by_draft = 0;  // what a draft adds, on average
   StepShape with(uint32_t drafts) const;
 };
-// Of so many sequences with that many rows each, on average.
+// A plain step of `sequences` sequences with `past` rows each on average.
 PlainStep plain_step(uint32_t sequences, double past);
-// Draft tokens have to promise so much more than a step without them: less would drown in what
-// measuring them is wrong by.
+// Draft tokens must promise a step this many times the tokens per second of a plain one: a smaller
+// gain would drown in measurement error.
 inline constexpr double kLeastGain = 1.04;
 
 // The least chance that a draft must have to be verified, so that the step gives the most tokens a
@@ -54,8 +54,8 @@ struct DraftPrices {
 TreeSize worth(std::span<const double> rates, const TreeSize& most, const DraftPrices& prices,
                std::span<const double> chances);
 
-// The shape that is expected to give the most tokens of all with so many nodes, where the r-th
-// child comes true with rates[r]: Sequoia's, without tokens; a node's kind is first + r.
+// The tree shape of `nodes` nodes with the most expected tokens if the r-th child is accepted with
+// probability rates[r]: Sequoia's. It has no tokens; a node's kind is first + r.
 DraftTree best_shape(std::span<const double> rates, uint32_t nodes, uint32_t depth, Kind first);
 
 }  // namespace kvick::engine

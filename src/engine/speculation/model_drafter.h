@@ -16,7 +16,7 @@ struct DraftWeights {
   std::string path;    // empty: it is the engine's own layer for that
   uint32_t words = 0;  // as they were asked for
   std::unique_ptr<const model::Model> model;
-  // The tokens that it drafts with, of which its logits are; empty: all.
+  // The tokens that its logits are for, the only ones that it drafts; empty: all.
   std::vector<Token> outputs;
   bool are(const SpecOptions& options) const {
     return options.by_model() && path == options.model && words == options.words;

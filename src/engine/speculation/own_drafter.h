@@ -7,9 +7,9 @@
 namespace kvick::engine {
 
 // The layer makes its row of a token from the token and the model's state before it, and guesses
-// the token behind it; for further guesses it goes on from its own states. Rows follow the model's:
-// of a text of which the model has read a part before, in another sequence, they begin where its
-// steps do, unless they are cached too.
+// the token behind it; for further guesses it goes on from its own states. Its rows follow the
+// model's: if the model took a prefix from its cache, they begin where its steps began, unless they
+// are cached too.
 class OwnDrafter final : public SmallModelDrafter {
  public:
   // shares: whether rows may be those of other sequences, and theirs.

@@ -15,12 +15,12 @@ using base::fail;
 
 namespace {
 
-// Draft tokens of its own that outweigh what other sequences have measured.
+// What other sequences have measured counts as this many draft tokens of a sequence's own.
 constexpr double kWeightOfOthers = 6;
-// Steps before a drafter that did not pay is tried again; twice as many after each trial.
 constexpr size_t kMuchText = 32;  // tokens since the last time
-// Of what a step was believed to take, at most so much is charged to its draft tokens.
+// A step that takes longer counts, and is charged to draft tokens, as this many times its forecast.
 constexpr double kMostRise = 2;
+// Steps before a drafter that did not pay is tried again; doubled after each trial.
 constexpr uint32_t kFirstPatience = 32, kLastPatience = 1024;
 
 }  // namespace

@@ -27,9 +27,9 @@ struct Drafts {
   DraftTree tree;
   std::vector<double> chances;  // that a node becomes a token of the answer: chances_of
   uint32_t size() const { return static_cast<uint32_t>(tree.nodes.size()); }
-  // Keeps those of at least that chance, and of these at most so many, the likeliest.
+  // Keeps draft tokens with a chance of at least `least`, at most the `most` likeliest.
   void keep(double least, uint32_t most);
-  // Drops those that an answer of that form cannot have; tokens: of the vocabulary.
+  // Drops those that the constraint forbids. tokens: size of the vocabulary.
   void obey(const text::Constraint& form, size_t tokens);
 
  private:
@@ -94,8 +94,8 @@ class Speculation {
   size_t vocabulary_tokens() const { return engine_.tokenizer().vocabulary().pieces.size(); }
   // Memory of the draft model's rows; all 0 without one.
   kv::Usage draft_usage() const;
-  // Gives back about so many bytes of its rows that nobody uses, or all rows: then who draft tokens
-  // by them does not any more. Bytes that were free afterwards and not before.
+  // shrink: evicts about `bytes` of the draft model's cached rows. give_up: drops all its rows, and
+  // sequences that draft with them stop doing so. Both return the bytes freed.
   uint64_t shrink(uint64_t bytes);
   uint64_t give_up();
   // Something threw while draft tokens were made: the draft model's rows are not to be trusted. Its
@@ -104,10 +104,10 @@ class Speculation {
   // A sequence has ended: others may draft by it.
   void add_text(std::span<const Token> text);
 
-  // A step that read no prompt; draft tokens by gain: `rows` has them and `plain` has not, of which
-  // as many tokens would have come as plain.tokens says.
+  // Reports a step without prompt tokens to decide on drafting by gain. rows: the step with its
+  // draft tokens; plain: the same step without them, which would have given plain.tokens.
   void observe(const StepShape& rows, const PlainStep& plain, uint32_t tokens, double seconds);
-  // What it took to make draft tokens by gain: the next step's are charged with it.
+  // Adds seconds spent on drafting by gain; they are charged to the next step's draft tokens.
   void charge(double seconds) { drafting_ += seconds; }
 
   // By all steps that whoever runs them reports.

@@ -18,7 +18,7 @@ struct FreshTokens {
   FreshTokens(Token last, const DraftTree& tree);
 };
 
-// Of a step's rows whose states were all wanted, from row `first` on, those that are kept.
+// States of the kept rows of a step, counted from row `first`; all its states must be wanted.
 std::vector<float> states_of_rows(const model::Executor& executor, std::span<const uint32_t> kept,
                                   size_t first = 0);
 

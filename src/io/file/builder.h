@@ -21,7 +21,7 @@ struct ModelFileBuilder {
     file.container_ = container;
     file.path_ = std::move(path);
   }
-  // Goes on with what has been read.
+  // Continues a file that has been read in part.
   explicit ModelFileBuilder(ModelFile begun) : file(std::move(begun)) {}
 
   Metadata& metadata() { return file.metadata_; }

@@ -46,8 +46,8 @@ class ModelFile {
   // Face folder with config.json. Reads and checks all headers, no tensor data. Errors name the
   // file and the field.
   static base::Result<ModelFile> open(const std::string& path);
-  // As open, but also what is no whole model: one safetensors file, or one part of a split GGUF, as
-  // it is stored.
+  // As open, but also takes incomplete models: one safetensors file, or one part of a split GGUF,
+  // as it is stored.
   static base::Result<ModelFile> open_for_inspection(const std::string& path);
   // Images in memory; what the fuzzers call. The bytes must outlive the result.
   static base::Result<ModelFile> parse_gguf(std::span<const std::byte> image,
@@ -68,7 +68,7 @@ class ModelFile {
   // ones.
   base::Result<uint64_t> get_uint(std::string_view key) const;
   base::Result<uint64_t> get_uint(std::string_view key, uint64_t fallback) const;
-  // One of each of `count` layers: from one number for all, or an array of numbers or truth values.
+  // `count` numbers, one per layer: from one number for all, or an array of numbers or booleans.
   base::Result<std::vector<uint64_t>> get_uint_each(std::string_view key, size_t count) const;
   bool is_array(std::string_view key) const;
   base::Result<double> get_float(std::string_view key) const;
@@ -81,7 +81,7 @@ class ModelFile {
   const std::vector<int64_t>* get_ints(std::string_view key) const;
   const std::vector<float>* get_floats(std::string_view key) const;
 
-  // Gives a tensor's pages, or those of its source, back to the system once it has been repacked.
+  // Gives the pages of a tensor or of its source back to the system once it has been repacked.
   void drop_pages(const Tensor& tensor) const;
 
  private:

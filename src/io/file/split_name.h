@@ -10,7 +10,7 @@
 namespace kvick::io {
 
 struct SplitName {
-  std::string prefix;  // all that stands before "-00001-of-00003.gguf", folders included
+  std::string prefix;  // the path up to "-00001-of-00003.gguf"
   uint32_t part = 1;   // from 1
   uint32_t parts = 1;
 
@@ -18,7 +18,7 @@ struct SplitName {
   std::string of(uint32_t part) const;
 };
 
-// Nothing if the name is not one of a part, or of a part that cannot be: 0, or more than there are.
+// nullopt if the name is not that of a part, or its part number is 0 or above the number of parts.
 std::optional<SplitName> parse_split_name(std::string_view path);
 
 // The paths of all parts in order if `path` is the first of several, else `path` alone.

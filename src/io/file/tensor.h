@@ -13,8 +13,8 @@
 
 namespace kvick::io {
 
-// Rows that no file holds as they are: made from other bytes on each call, so that a model that is
-// only looked at costs nothing, and one that is loaded no memory beyond its packed weights.
+// Rows that are not stored as such but converted from other bytes on each call, so that inspecting
+// a model costs nothing, and loading one needs no memory beyond its packed weights.
 class RowSource {
  public:
   virtual ~RowSource() = default;

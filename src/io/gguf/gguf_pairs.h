@@ -1,6 +1,6 @@
 #pragma once
-// The metadata of a GGUF file as it stands in the file, for writing another one: ModelFile gives
-// values without the types that they were written in.
+// The metadata of a GGUF file in its encoded form, for writing another file: ModelFile gives values
+// without the types that they were written in.
 
 #include <cstddef>
 #include <initializer_list>
@@ -11,7 +11,7 @@
 
 namespace kvick::io {
 
-// Appends all pairs of a file that ModelFile has found right, but those with the keys `without`.
+// Appends all pairs of a file that ModelFile has validated, except those with the keys `without`.
 void copy_pairs(std::span<const std::byte> file, std::initializer_list<std::string_view> without,
                 GgufMetadata& out);
 

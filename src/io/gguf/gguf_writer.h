@@ -24,7 +24,7 @@ class GgufMetadata {
   void put(std::string_view key, std::span<const float> values);
   void put(std::string_view key, const std::vector<bool>& values);
 
-  // Pairs as they stand in another file, `count` of them.
+  // Appends `count` pairs, encoded as in another file.
   void put_encoded(std::string_view bytes, uint64_t count);
 
   uint64_t count() const { return count_; }

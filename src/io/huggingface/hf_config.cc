@@ -81,7 +81,7 @@ base::Status<> read_layer_types(const Mapper& map, std::vector<bool>& slides) {
   return base::Done{};
 }
 
-// Where no layer_types say it: all but the last of so many layers have the window; 0: all.
+// The default without layer_types: all but the last of each period layers have the window. 0: all.
 uint64_t window_period(const Mapper& map, std::string_view architecture) {
   if (architecture == "gemma2" || architecture == "gpt-oss") return 2;
   if (architecture == "olmo2") return 4;

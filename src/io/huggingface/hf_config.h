@@ -19,22 +19,22 @@ struct Rename {
   std::string_view from, to;
 };
 
-// What of a config.json the rest of the folder is read by.
+// The parts of a config.json that reading the rest of the folder needs.
 struct HfConfig {
   std::string architecture;              // GGUF's: "llama", "qwen2", "opt"
-  std::span<const Rename> modules = {};  // beside and before those that all families have
+  std::span<const Rename> modules = {};  // searched before those that all families have
   uint64_t layers = 0;
-  uint64_t unread_layers = 0;  // behind them, for predicting several tokens at once
+  uint64_t unread_layers = 0;  // after them, for multi-token prediction
   uint64_t vocabulary = 0;
   bool tied = false;  // the output matrix is the embedding
-  // The text model of one that sees or hears: of its tensors those behind "language_model."
+  // The text part of a multimodal model: only its tensors under "language_model." are read.
   bool nested = false;
   GateUp gate_up = GateUp::kNone;
 };
 
-// Adds <arch>.* and general.architecture to `out`. Error: an architecture that kvick cannot map,
-// naming those it can; a missing or contradictory field; a setting that would change the arithmetic
-// and that no model of kvick has.
+// Adds <arch>.* and general.architecture to `out`. Errors: an architecture that kvick cannot map
+// (the message names those it can); a missing or contradictory field; a setting that would change
+// the arithmetic in a way that kvick does not support.
 base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out);
 
 }  // namespace kvick::io

@@ -18,11 +18,11 @@ struct HfFamily {
   std::string_view activation = "silu";
   GateUp gate_up = GateUp::kNone;                // HfConfig::gate_up
   std::span<const Rename> modules = {};          // HfConfig::modules
-  base::Status<> (*map)(Mapper& map) = nullptr;  // what it has beside the others
+  base::Status<> (*map)(Mapper& map) = nullptr;  // maps fields that other families lack
 };
 
 std::span<const HfFamily> hf_families();
-// Null: there is none.
+// Null: unknown model_type.
 const HfFamily* find_hf_family(std::string_view model_type);
 
 }  // namespace kvick::io

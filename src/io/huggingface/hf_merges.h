@@ -23,8 +23,8 @@ struct Pieces {  // by id
 base::Result<std::vector<std::string>> read_merges(const JsonObject& model);
 
 // Scores with which the SentencePiece algorithm (merge the neighbours whose union has the best
-// score) does what the merges say. Error: a merge of unknown pieces; merges that no SentencePiece
-// model can have led to.
+// score) gives the same result as the merges. Errors: a merge of unknown pieces; merges that no
+// SentencePiece model can produce.
 base::Result<std::vector<float>> scores_from_merges(const JsonObject& model, const Pieces& pieces);
 
 }  // namespace kvick::io

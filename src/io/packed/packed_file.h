@@ -13,8 +13,8 @@
 //   8    of each piece of 4 MiB of the data: its checksum (XXH3, 64 bits, seeded with its number)
 //   ..   from a multiple of 2 MiB: the matrices, each from a multiple of 64 bytes
 //
-// Where the matrices are follows from the list of them, which the reader knows and the key is a
-// hash of: no offset is read from the file.
+// The matrices' offsets follow from the list of matrices, which the reader knows and which the key
+// hashes: no offset is read from the file.
 
 #include <cstdint>
 #include <filesystem>
@@ -32,7 +32,7 @@ namespace kvick::io {
 inline constexpr size_t kPackedPiece = size_t{4} << 20;  // bytes of data that share a checksum
 inline constexpr size_t kPackedUnit = size_t{2} << 20;   // where data may begin: a huge page
 
-// Of a model's files, of which of their weights are packed, and how: packed_key() makes it.
+// Identifies a model's files, and which weights are packed in which form. From packed_key().
 struct PackedKey {
   uint64_t high = 0, low = 0;
   bool operator==(const PackedKey&) const = default;
@@ -41,11 +41,11 @@ std::string key_text(const PackedKey& key);  // 32 hexadecimal digits
 
 // One matrix of a packed file.
 struct PackedMatrix {
-  std::string name;    // all that decides its bytes, beside the model's files
+  std::string name;    // all that its bytes depend on, besides the model's files
   uint64_t bytes = 0;  // at least 1
 };
 
-// Where things are in the file of such matrices.
+// The layout of a packed file of these matrices.
 struct PackedPlan {
   // model: the path of the model's file or folder.
   PackedPlan(PackedKey key, std::string model, std::span<const PackedMatrix> matrices);
@@ -58,15 +58,15 @@ struct PackedPlan {
   uint64_t file_bytes() const { return head_bytes + data_bytes; }
 };
 
-// What the beginning of a file says, checked against its checksum.
+// The head of a packed file, checked against its checksum.
 struct PackedHead {
   PackedKey key;
   std::string model;
   uint64_t file_bytes = 0, data_begin = 0;
   std::vector<uint64_t> sums;  // of each piece
 };
-// Any bytes: at least the head of a file of `file_bytes`. Errors: no packed file, of another
-// version, damaged, of another size than it says.
+// image: any bytes, at least the head of a file of `file_bytes` bytes. Errors: no packed file,
+// another version, damaged, another size than it says.
 base::Result<PackedHead> parse_packed_head(std::span<const std::byte> image, uint64_t file_bytes);
 // The head as bytes, head_bytes of them.
 std::vector<std::byte> packed_head(const PackedPlan& plan, std::span<const uint64_t> sums);

@@ -44,7 +44,7 @@ std::vector<Known> known_files(const fs::path& folder, std::string_view kind) {
   return files;
 }
 
-// What processes that died have left: nobody has a lock on it.
+// Removes what dead processes left: part files without a lock.
 void remove_left_parts(const fs::path& folder) {
   for (const Known& known : known_files(folder, kPartKind)) {
     const int fd = ::open(known.path.c_str(), O_RDWR | O_CLOEXEC);

@@ -1,5 +1,5 @@
 #pragma once
-// A folder of packed weights: which are kept, and what goes when there is no room.
+// A folder of packed weights: which files are kept, and which are deleted when there is no room.
 //
 // Several processes may share a folder. A file that is deleted stays in the memory of those that
 // have mapped it.
@@ -20,10 +20,10 @@ namespace kvick::io {
 
 struct PackedOptions {
   std::filesystem::path folder;  // made where there is none
-  // Most bytes of all its files; those used longest ago are deleted. 0: a quarter of what its disk
-  // has free and they take.
+  // Most bytes of all its files; the least recently used are deleted. 0: a quarter of the sum of
+  // the disk's free bytes and theirs.
   uint64_t max_bytes = 0;
-  // Models that take less are packed each time: two cores pack that in 0.3 s.
+  // Smaller models are not kept but packed at each start: two cores pack this much in 0.3 s.
   uint64_t least_bytes = uint64_t{256} << 20;
   // What find() leaves of a file in this process.
   PackedFile::After after_check = PackedFile::After::kMapped;
@@ -35,12 +35,12 @@ class PackedFolder {
  public:
   explicit PackedFolder(const PackedOptions& options) : options_(options) {}
 
-  // The file of this plan, checked to the last byte and marked as used now. One that is damaged is
-  // deleted, which is said. Nothing: there is none.
+  // The file of this plan, fully checked and marked as used now. A damaged file is deleted and
+  // reported through `say`. nullopt: there is none.
   std::optional<PackedFile> find(const PackedPlan& plan, base::ThreadPool& pool,
                                  PackedFile::Progress* progress) const;
-  // A writer for the file, for which others may have been deleted. Error, without the reason's
-  // consequence: it is larger than the limit or the disk, the folder cannot be written, another
+  // A writer for the file; others may be deleted to make room. Error (a clause, without what
+  // follows from it): larger than the limit or the disk, the folder cannot be written, another
   // process is writing it.
   base::Result<PackedWriter> begin(const PackedPlan& plan) const;
   std::filesystem::path path_of(const PackedKey& key) const;

@@ -14,7 +14,7 @@ namespace {
 
 using base::fail;
 
-// All of them, or what went wrong.
+// Writes all bytes; on failure the system's error.
 int write_at(int fd, std::span<const std::byte> bytes, uint64_t at) {
   while (!bytes.empty()) {
     const ssize_t n = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));

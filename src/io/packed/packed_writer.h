@@ -13,9 +13,9 @@
 
 namespace kvick::io {
 
-// Writes NAME.part beside the file and renames it. Holds a lock on it, so that of several processes
-// one writes; what a process leaves that dies is unlocked. Move-only; gone without finish(), it
-// leaves nothing.
+// Writes NAME.part beside the file and renames it. Locks it, so that only one of several processes
+// writes; the lock ends when its process dies. Move-only; destroyed without finish(), it leaves
+// nothing behind.
 class PackedWriter {
  public:
   // Errors: the folder cannot be written, or another process is writing the same file.
@@ -27,9 +27,9 @@ class PackedWriter {
   }
   ~PackedWriter();
 
-  // Bytes of the next matrix of the plan, or those that follow in the one before. Written in pieces
-  // of 4 MiB, which file systems keep in huge pages. Error: what the system says, such as a full
-  // disk.
+  // Appends bytes of the current matrix of the plan, or of the next once that is complete. Written
+  // in pieces of 4 MiB, which file systems keep in huge pages. Error: what the system says, such as
+  // a full disk.
   base::Status<> append(std::span<const std::byte> bytes, base::ThreadPool& pool);
   // Writes the head, waits until all is on the disk, and gives the file its name. KVICK_CHECKs that
   // all matrices are there.
@@ -43,7 +43,7 @@ class PackedWriter {
   std::filesystem::path path_;
   PackedPlan plan_{{}, {}, {}};
   int fd_ = -1;
-  size_t matrix_ = 0;       // of the plan, that the next bytes belong to
+  size_t matrix_ = 0;       // index in the plan, for the next bytes
   uint64_t in_matrix_ = 0;  // bytes of it that are there
   uint64_t written_ = 0;    // bytes of data, whole pieces
   base::Buffer tail_;       // the piece that is not whole

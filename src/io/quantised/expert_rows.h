@@ -11,7 +11,7 @@
 
 namespace kvick::io {
 
-// How the outputs of the gate and those of what it is multiplied with share a tensor.
+// How the outputs of gate and up share one tensor.
 enum class GateUp : uint8_t {
   kNone,         // they do not
   kInterleaved,  // gate's are the even ones (gpt-oss)

@@ -10,7 +10,7 @@
 
 namespace kvick::io {
 
-// Where the integer of a row (output) and a column (an input, or a group of them) lies.
+// Where the integer of a row (output) and column (an input or a group of inputs) is stored.
 enum class Packing : uint8_t {
   kColumns,       // words [columns / n][rows]: n neighbouring columns of a row share a word (GPTQ)
   kRows,          // words [columns][rows / n]: n neighbouring rows of a column (GPTQ's zero points)

@@ -1,6 +1,6 @@
 #pragma once
-// From the tensors that a Hugging Face folder stores to those that its model has: parts of
-// quantised modules become one tensor each, whose rows are converted when they are read.
+// Joins the tensors that a Hugging Face folder stores into those of its model: the parts of a
+// quantised module become one tensor, whose rows are converted when they are read.
 
 #include <string>
 #include <vector>

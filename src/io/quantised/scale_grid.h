@@ -25,9 +25,9 @@ struct MatrixSize {
 // Blocks are numbered along outputs and inputs.
 class ScaleGrid {
  public:
-  // Of shape [], [1] or [1][1]: one for all; [outputs] or [outputs][1]: one for each output;
-  // [a][b]: one for each `block`, the last of which may be cut off, or where that is unknown (0) or
-  // does not fit, for each of a x b equal parts. Error: another shape, or no float.
+  // Shapes: [], [1] or [1][1]: one scale for all; [outputs] or [outputs][1]: one per output;
+  // [a][b]: one per `block` (the last may be cut off) or, if `block` is 0 or does not fit, one for
+  // each of a x b equal parts. Error: another shape, or not floats.
   static base::Result<ScaleGrid> of(const StoredTensor& scales, MatrixSize size, MatrixSize block);
   // Of shape [groups][outputs].
   static base::Result<ScaleGrid> transposed(const StoredTensor& scales, MatrixSize size);

@@ -5,7 +5,7 @@
 namespace kvick::io {
 namespace {
 
-constexpr size_t kSafeDigits = 18;  // so many always fit into 64 bits
+constexpr size_t kSafeDigits = 18;  // digits that always fit into 64 bits
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
 

@@ -15,7 +15,7 @@
 
 namespace kvick::io {
 
-// What elements may be: beside the types of kernels those of which quantised tensors are made.
+// Types of elements: those that kernels read, and those that quantised tensors are made of.
 enum class StoredType : uint8_t { kF32, kF16, kBF16, kF8E4M3, kI8, kU8, kI32, kI64 };
 struct StoredTypeInfo {
   std::string_view name;  // as the header has it
@@ -42,7 +42,7 @@ struct Safetensors {
 base::Result<Safetensors> parse_safetensors_image(std::span<const std::byte> image,
                                                   const std::string& name);
 
-// As it lies. Error: kernels do not read this type.
+// The tensor as it is stored. Error: kernels do not read this type.
 base::Result<Tensor> plain_tensor(StoredTensor stored);
 
 }  // namespace kvick::io

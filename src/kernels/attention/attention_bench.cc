@@ -25,7 +25,7 @@ struct Load {
   uint32_t window = 0;  // rows that a query sees; 0: all
   uint32_t latent = 0;  // elements of values that are the beginnings of keys; 0: they are not
   float softcap = 0;
-  uint32_t one_of = 1;  // of so many rows one is read, on average: where it lies is random
+  uint32_t one_of = 1;  // on average one of this many rows is read, at random
 
   uint32_t v_dim() const { return latent > 0 ? latent : head_dim; }
   uint32_t rows_read() const { return window > 0 ? window + tokens - 1 : rows / one_of; }

@@ -94,9 +94,9 @@ struct RowBlocks {
     for (uint32_t i = 0; i < lanes; ++i)
       to[i] = V::half(keys[i < n ? i : n - 1] + offset + (groups - 1) * 2);
   }
-  // halves[i][s] = number s of row i, of in_row numbers that lie `offset` bytes behind its
-  // beginning. Two or four at a time where there are so many: most of the time goes into finding
-  // them.
+  // halves[i][s] = number s of row i, one of in_row numbers that begin at byte `offset` of the row.
+  // Two or four numbers are copied at a time if there are enough: most of the time goes into
+  // finding them.
   void collect_scales(const std::byte* const* from, uint32_t n, uint32_t in_row, size_t offset) {
     if (in_row == 2) {
       for (uint32_t i = 0; i < n; ++i) __builtin_memcpy(halves + i * 4, from[i] + offset, 4);

@@ -78,7 +78,7 @@ class RowWalk {
     std::span<const Run> runs;
     uint32_t rows;
   };
-  // The next runs as far as they are short, of at most so many rows together.
+  // The next consecutive short runs, of at most `most` rows together.
   ShortRuns next_short(uint32_t most) {
     constexpr uint32_t kShort = 8;  // rows
     skip(0);                        // to a run's beginning, behind what next() gave
@@ -265,7 +265,7 @@ void check_groups(const ChunkRows& rows) {
   }
 }
 
-// Where the rows end that a token sees, if it sees so many fresh ones.
+// The end of the rows that a token sees, if it sees the first `fresh` fresh rows.
 uint32_t last_seen(const ChunkRows& rows, uint32_t fresh) {
   if (fresh <= rows.fresh) return rows.past;
   return std::min(rows.past + (fresh - rows.fresh), kChunkRows);

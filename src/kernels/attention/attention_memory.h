@@ -26,7 +26,7 @@ struct SlotTiles {
       V::store(p, x);
   }
 
-  // Slots [slot, slot + S), elements [d, d + R vectors); part: R is 1 and has so many lanes.
+  // Slots [slot, slot + S), elements [d, d + R vectors). lanes: of the last vector, if R is 1.
   template <int S, int R, bool kGated>
   static void tile(const MemoryWalk& w, uint32_t slot, uint32_t d, int lanes) {
     const bool part = R == 1 && lanes < V::kLanes;

@@ -26,16 +26,16 @@ struct StripList {
   Strip strips[kMost];
   uint32_t count = 0, lines = 0;
 
-  // The lines of `rows` rows of so many bytes, `stride` bytes from one to the next; of rows that
-  // lie apart as if each began with a line.
+  // Appends the cache lines of `rows` rows of `bytes` bytes, `stride` bytes apart. Rows with gaps
+  // are counted as if each began at a line.
   void append(const std::byte* first, uint32_t bytes, uint32_t stride, uint32_t rows);
-  // The same of many runs; `rows`: where row 0 is.
+  // The same for many runs. rows: the address of row 0.
   void append_runs(const std::byte* rows, uint32_t bytes, uint32_t stride,
                    std::span<const Run> runs);
 };
 
-// The lines of the chunk behind this one or, behind the last, of the first one of the view that is
-// read then: to be asked for early.
+// The cache lines to prefetch: those of the next chunk or, after the last one, of the first chunk
+// of the view that is read next.
 struct NextRows {
   StripList k, v;
   uint32_t rows = 0;

@@ -49,8 +49,8 @@ struct Segment {
 // those that are inside it. Rows before the window of the first query are never read, so a store
 // may show them or leave them out, whichever is cheaper, without changing a bit.
 struct View {
-  // In order. With a window their positions ascend, and all are below Queries::position; positions
-  // that are missing count as rows that nobody sees.
+  // In order. With a window their positions ascend and are below Queries::position; missing
+  // positions count as rows that no query sees.
   base::SmallVec<Segment, 4> past;
   Segment fresh;                // rows of the step's tokens, by fresh index
   const float* rest = nullptr;  // one value row [v_dim] that stands for committed rows left out,

@@ -20,7 +20,7 @@ struct BlockGroup {
 // Group `index` of a block: 0 in blocks of 32, 0 or 1 in those of 64, 0..7 in the superblocks of
 // 256.
 void read_group(DType type, const std::byte* block, uint32_t index, BlockGroup& out);
-// Those of IQ1 to IQ3 and TQ, for read_group.
+// Reads groups of IQ1 to IQ3 and TQ, for read_group.
 void read_grid_group(DType type, const uint8_t* block, uint32_t index, BlockGroup& out);
 
 // A scale from what is kept of it. Exact, as are its products with u - zero: at most 11 + 6 + 7

@@ -17,7 +17,7 @@ uint32_t u32_at(const uint8_t* in) {
   return u16_at(in) | static_cast<uint32_t>(u16_at(in + 2)) << 16;
 }
 
-// 8 signs of which the last is the parity of the others.
+// 8 signs; the last is the parity of the others.
 uint32_t even_signs(uint32_t seven) {
   return seven | (static_cast<uint32_t>(std::popcount(seven)) & 1U) << 7;
 }

@@ -45,10 +45,10 @@ GroupScale group_scale(DType type, float extreme);
 void pack_nibbles(const uint8_t* codes, std::byte* out);
 
 // -- levels --
-// Those that lose least of a Gaussian (Lloyd 1982, Max 1960), as integers: what a Hadamard
-// transform makes of a row is near one. A code is the number of a magnitude, and behind it the
-// sign. 32 codes of kQ2 are two words of 16 pairs of bits, the first code lowest; of kQ3 these are
-// the lower two bits of each, and a third word has the highest bit of all 32.
+// The levels with the least error for a Gaussian (Lloyd 1982, Max 1960), as integers: rows after a
+// Hadamard transform are nearly Gaussian. A code is the index of a magnitude, followed by the sign
+// bit. 32 codes of kQ2 are two words of 16 pairs of bits, the first code lowest; kQ3 stores the
+// lower two bits of each code so, and a third word has the highest bit of all 32.
 struct LevelTable {
   int magnitudes;
   float magnitude[4];

@@ -73,7 +73,7 @@ inline size_t dtype_bytes(DType type, size_t elements) {
   return elements / info.block * info.block_bytes;
 }
 
-// Rows of some types only make sense together, so many of them; they may lie anywhere.
+// Rows of some types can only be read or written in groups of this many, which may lie anywhere.
 inline constexpr uint32_t kGroupRows = 32;
 constexpr uint32_t rows_together(DType type) { return type == DType::kKivi4K ? kGroupRows : 1; }
 

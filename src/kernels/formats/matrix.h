@@ -66,7 +66,7 @@ void unpack_row(const Matrix& matrix, uint32_t row, float* out);
 // Panels that a kernel takes together where it can: pieces of a matrix are best multiples of it.
 inline constexpr uint32_t kPanelsTogether = 3;
 
-// Tokens that a matrix meets together: the activations of so many are interleaved.
+// Tokens that a matrix is multiplied with together: the activations of a tile are interleaved.
 inline constexpr uint32_t kTokenTile = 16;
 
 // How one token's pass over the weights asks for them before it needs them: twice, first into L2
@@ -98,14 +98,14 @@ struct Activations {
   uint32_t groups() const { return inputs / kGroup; }
 };
 
-// The arithmetic of prompts (Table::matmul_prompt) takes inputs in chunks of at most so many
-// groups, as equal as can be: their weights, of four panels, stay in L1.
+// The arithmetic of prompts (Table::matmul_prompt) takes inputs in chunks of at most this many
+// groups, as equal as possible: their weights, of four panels, stay in L1.
 inline constexpr uint32_t kPromptChunk = 9;
 inline constexpr uint32_t kPromptPanels = 2;  // that are taken together, as kPanelsTogether
 constexpr uint32_t prompt_chunks(uint32_t inputs) {
   return (inputs / kGroup + kPromptChunk - 1) / kPromptChunk;
 }
-// Groups of a chunk, of which the last may have fewer.
+// Groups per chunk; the last chunk may have fewer.
 constexpr uint32_t prompt_chunk(uint32_t inputs) {
   const uint32_t chunks = prompt_chunks(inputs);
   return (inputs / kGroup + chunks - 1) / chunks;

@@ -35,8 +35,8 @@ struct VecScalar {
   static float sum(F x) { return x; }
   static float largest(F x) { return x; }
   static F exp(F x) { return x < -87.336F ? 0.0F : std::exp(x); }
-  // Lanes above the limit: how many, and their indices, of which the first lane's is `first`, into
-  // out, which has room for those and no more.
+  // Finds lanes above the limit: writes their indices (the first lane's is `first`) into out, which
+  // has room for exactly those, and returns how many there are.
   // One more in each lane of the sum whose x is above the limit.
   static F count_above(F sum, F x, F limit) { return sum + (x > limit ? 1.0F : 0.0F); }
   static uint32_t indices_above(F x, F limit, uint32_t first, uint32_t* out) {

@@ -10,8 +10,8 @@
 namespace kvick::kernels {
 namespace {
 
-// For prompt_block_avx512.h. The pairs of so many sums do not fit into the registers: prompts of
-// Qwen3-0.6B's shape took 0.86 to 0.97 of the rate on Zen 5.
+// For prompt_block_avx512.h. The sums of three panels, in pairs, do not fit into the registers:
+// prompts of Qwen3-0.6B's shape ran at 0.86 to 0.97 of the rate on Zen 5.
 constexpr bool kPanelsTogetherForPrompts = false;
 
 // What must still be subtracted from a dot product of codes, times the sum of the activations.

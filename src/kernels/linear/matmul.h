@@ -38,7 +38,7 @@ struct BlockJob {
   size_t y_stride;
 };
 using BlockFunction = void (*)(const BlockJob& job);
-// Tokens of PanelFunctions::block, and of PanelFunctions::prompt, which takes so many at once.
+// Tokens that PanelFunctions::block and PanelFunctions::prompt take at once.
 inline constexpr uint32_t kBlockLeast = 8, kBlockTokens = 2 * kTokenTile;
 inline constexpr uint32_t kPromptLeast = 6 * kTokenTile, kPromptTokens = 16 * kTokenTile;
 
@@ -55,12 +55,12 @@ struct PanelFunctions {
 void run_matmul(const PanelFunctions& functions, const Matrix& w, const Activations& a, float* y,
                 size_t y_stride, uint32_t begin, uint32_t end, uint32_t first_token = 0);
 
-// Those of AVX-512 VNNI.
+// The functions for AVX-512 VNNI.
 const PanelFunctions& vnni_panel_functions();
-// Those with VBMI as well, which AMX leaves small batches and float weights to.
+// The functions for VBMI as well; the AMX table uses them for small batches and float weights.
 const PanelFunctions& vbmi_panel_functions();
 
-// Tokens that one pass over the panels meets, a multiple of kTokenTile.
+// Tokens per pass over the panels, a multiple of kTokenTile.
 uint32_t pass_tokens(const Matrix& w);
 
 // Weights that are read for the first time are asked for early, first into L2 and then into L1, so
@@ -90,7 +90,7 @@ constexpr Ahead ahead_of_one(ReadAhead how, Ahead twice) {
          : how == ReadAhead::kOnce ? Ahead{4 << 10, 4 << 10}
                                    : kHere;
 }
-// Of a panel that so many tokens meet.
+// How far ahead to prefetch a panel that is multiplied with `tokens` tokens.
 inline Ahead ahead_of(const PanelJob& job, int tokens, Ahead twice) {
   if (!job.cold) return kHere;
   return tokens == 1 ? ahead_of_one(job.read_ahead, twice) : twice;

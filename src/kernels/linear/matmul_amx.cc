@@ -242,10 +242,10 @@ Next<kPanels> next_of(const Matrix& w, uint32_t panel, uint32_t group) {
   return next;
 }
 
-// Asks for the lines of y that some tokens' sums go to, while their last groups are added up. Those
-// lines are in no near cache as a rule, and stores that wait for them hold up all that comes next:
-// prompts of 512 tokens ran at 1.13 (S, Q8_0), 1.21 (S, Q4_K_M) and 1.11 (M, Q8_0) times the speed.
-// Asking group by group instead of in a burst: the same.
+// Prefetches the lines of y for some tokens' sums while their last groups are added up. These lines
+// are usually in no near cache, and stores that wait for them hold up everything after them: with
+// this, prompts of 512 tokens ran at 1.13 (S, Q8_0), 1.21 (S, Q4_K_M) and 1.11 (M, Q8_0) times the
+// speed. Prefetching group by group instead of in a burst: the same.
 template <int kPanels>
 KVICK_INLINE void ask_for_output(const Job& job, uint32_t panel, uint32_t first, uint32_t tokens) {
   for (uint32_t t = first; t < first + tokens; ++t)

@@ -111,7 +111,7 @@ KVICK_INLINE void store_rows(const PanelJob& job, int token, __m512 acc) {
   _mm512_mask_storeu_ps(job.y + token * job.y_stride, valid, acc);
 }
 
-// Of so many tokens, those from `first` on whose chains of dot products are interleaved.
+// The number of tokens from `first` on, of `tokens` in all, whose dot products are interleaved.
 constexpr int chains(int tokens, int first) {
   for (const int n : {4, 3, 5})
     if (tokens % n == 0) return n;

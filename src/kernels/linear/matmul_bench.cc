@@ -68,7 +68,7 @@ double low(std::vector<double> seconds) {
 
 enum class What { kAnswers, kRounded, kPrompts, kGatedPrompts };
 
-// The matrices of one type, as many as fill 512 MiB.
+// Enough matrices of one type to fill 512 MiB.
 std::vector<Matrix> copies_of(DType type, uint32_t rows, uint32_t inputs) {
   std::vector<Matrix> copies;
   for (size_t bytes = 0; bytes < size_t{512} << 20; bytes += copies.back().data.size())

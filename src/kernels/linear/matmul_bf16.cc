@@ -134,10 +134,10 @@ KVICK_TARGET_END
 namespace kvick::kernels {
 namespace {
 
-// Inputs that a few panels meet at a time. Those of three panels are 96 KiB then and stay in L2
-// while the tokens of a pass go by.
+// Groups of inputs that a few panels take at a time: the weights of three panels are then 96 KiB
+// and stay in L2 while a pass goes over its tokens.
 constexpr uint32_t kChunkGroups = 32;
-// Bytes of such a chunk of the tokens of a pass, which stay in L2 while the panels go by.
+// Bytes of such a chunk of inputs for the tokens of a pass, which stay in L2 for all panels.
 constexpr size_t kPassBytes = 512 << 10;
 
 void round_inputs(Activations& a, Range tokens, Range groups) {

@@ -1,5 +1,5 @@
 // What tools/count_instructions runs under qemu: count_bench TYPE ISA TOKENS CALLS multiplies one
-// panel of 2048 inputs with so many tokens, so often. Prints the panel's bytes in a file.
+// panel of 2048 inputs with TOKENS tokens CALLS times. Prints the panel's bytes in a file.
 
 #include <cstdlib>
 #include <cstring>

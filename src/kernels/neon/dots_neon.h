@@ -17,7 +17,7 @@ KVICK_INLINE uint8x16_t dot_codes(uint8x16_t codes) {
   return kBits == 8 ? veorq_u8(codes, vdupq_n_u8(0x80)) : codes;
 }
 
-// Of so many tokens those that dot_products() takes at once.
+// The number of tokens that dot_products() takes at once, of `tokens` in all.
 constexpr int tokens_together(int) { return 1; }
 
 // The registers of a group's codes, of 4 rows, as it takes them.

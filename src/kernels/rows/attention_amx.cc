@@ -246,8 +246,8 @@ KVICK_INLINE __m512 exp_below(__m512 x) {
       keep, _mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
 }
 
-// One query's scores of the rows [part.begin, part.end), of which it sees some, to probabilities as
-// a left side; also to probs, unless it is null.
+// Turns one query's scores of rows [part.begin, part.end), some of which it sees, into
+// probabilities as a left side; also into probs unless that is null.
 void soften(float* x, SeenRows seen, SeenRows part, float* probs, float& max_out, float& sum_out) {
   const __m512 none = V::set(-__builtin_inff());
   for (uint32_t j = part.begin; j < part.end; j += kSide)

@@ -362,7 +362,7 @@ void dot_rows(DType type, const std::byte* rows, size_t stride, size_t n, const 
   dot_rows_of<V, DType::kStatic16>(rows, stride, n, q, dims, out);
 }
 
-// Of so many queries, and of as many rows as so many vectors have.
+// A tile of kQueries queries by the rows of kVectors vectors.
 template <class V, DType T, int kQueries, int kVectors>
 void dot_columns_tile(const std::byte* columns, Columns shape, const float* q, float* out,
                       size_t out_stride) {
@@ -426,7 +426,7 @@ void dot_columns(DType type, const std::byte* columns, Columns shape, const floa
   dot_columns_of<V, DType::kStatic8>(columns, shape, q, queries, out, out_stride);
 }
 
-// Counted in lanes, as floats, which is exact for so many.
+// Counts in float lanes, in pieces of kAtOnce elements, for which that is exact.
 template <class V>
 size_t count_above(const float* x, size_t n, float limit) {
   constexpr size_t kAtOnce = size_t{1} << 20, kVectors = 4;

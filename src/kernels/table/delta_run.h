@@ -4,8 +4,8 @@
 
 namespace kvick::kernels {
 
-// Some tokens of one value head under the gated delta rule: see Table::delta_rule. Its state is
-// kept in panels of so many values: [panels][k_dim][kDeltaPanel].
+// Some tokens of one value head under the gated delta rule: see Table::delta_rule. The state is
+// stored in panels of kDeltaPanel values: [panels][k_dim][kDeltaPanel].
 inline constexpr size_t kDeltaPanel = 16;
 struct DeltaRun {
   size_t tokens = 0, k_dim = 0, panels = 0;

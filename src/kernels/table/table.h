@@ -49,8 +49,8 @@ struct Table {
   void (*round_tile)(PromptActivations& a, uint32_t tile);
   void (*matmul_prompt)(const Matrix& w, const PromptActivations& a, float* y, size_t y_stride,
                         uint32_t begin, uint32_t end);
-  // y.values = bfloat16(silu_mul(gate of a, up of a)): of the inputs of the matrix that comes next,
-  // those of panels [begin, end) of both. Matrices of one type and shape, rows a multiple of 32.
+  // y.values = bfloat16(silu_mul(gate * a, up * a)), the next matrix's inputs, for the rows of
+  // panels [begin, end). gate and up have the same type and shape; their rows are a multiple of 32.
   void (*matmul_prompt_gated)(const Matrix& gate, const Matrix& up, const PromptActivations& a,
                               PromptActivations& y, uint32_t begin, uint32_t end);
 
@@ -72,9 +72,9 @@ struct Table {
 
   // -- attention
   // ----------------------------------------------------------------------------------------------------
-  // The softmax state of one chunk (attention.h) of what each query sees. A query that sees none of
-  // them gets max = -inf, sum = 0, acc = 0. probs, if not null: unnormalised exp(logit - max) per
-  // query and place of the chunk, [tokens][group][kChunkRows].
+  // The softmax state of the rows of one chunk (attention.h) that each query sees. A query that
+  // sees none gets max = -inf, sum = 0, acc = 0. probs, if not null: unnormalised exp(logit - max)
+  // per query and place of the chunk, [tokens][group][kChunkRows].
   void (*attend_chunk)(const View& view, const Queries& queries, uint32_t chunk, Partial out,
                        float* probs);
   // The same by another arithmetic, for tokens of prompts: rounded otherwise, several times as fast
@@ -96,9 +96,9 @@ struct Table {
   // static ones (codes as they are), `stride` bytes from one to the next.
   void (*dot_rows)(DType type, const std::byte* rows, size_t stride, size_t n, const float* q,
                    size_t dims, float* out);
-  // The same of rows that lie as columns, of type F32, F16 or STATIC8, and of several queries: q:
-  // [queries][dims], out: [queries][out_stride], of which shape.rows are written. A score does not
-  // depend on the other queries.
+  // The same for rows stored as columns, of type F32, F16 or STATIC8, and for several queries. q:
+  // [queries][dims]; out: [queries][out_stride], where shape.rows scores are written. A score does
+  // not depend on the other queries.
   void (*dot_columns)(DType type, const std::byte* columns, Columns shape, const float* q,
                       size_t queries, float* out, size_t out_stride);
   // How many of x[0, n) are above the limit; a NaN is not.
@@ -108,16 +108,16 @@ struct Table {
 
   // -- sampling
   // ----------------------------------------------------------------------------------------------
-  // x[i] becomes the weight of token i, exp(scale * (x[i] - highest)) rounded to a multiple of
-  // 2^-34, for n logits of which none is above `highest`. sums[b] is that of the weights
-  // [b * kWeightBlock, (b + 1) * kWeightBlock), exact: sums of weights do not depend on their
-  // order. The same bits under every instruction set. scale: 1 / temperature, finite.
+  // Replaces n logits, none above `highest`, by token weights exp(scale * (x[i] - highest)) rounded
+  // to a multiple of 2^-34. sums[b] is the exact sum of weights [b * kWeightBlock, (b + 1) *
+  // kWeightBlock): it does not depend on their order. The same bits under every instruction set.
+  // scale: 1 / temperature, finite.
   void (*weigh_tokens)(float* x, size_t n, float highest, float scale, double* sums);
 
   // -- a memory of slots
   // ----------------------------------------------------------------------------------------------
-  // x[i] = exp(scale * (x[i] - max x)), scale > 0; returns their sum. What is left of a softmax is
-  // a division that the caller does where it has fewer elements.
+  // x[i] = exp(scale * (x[i] - max x)), scale > 0; returns their sum. The caller does the softmax's
+  // division later, where there are fewer elements.
   float (*exp_row)(float* x, size_t n, float scale);
   void (*walk_memory)(const MemoryWalk& walk);
 
@@ -127,9 +127,9 @@ struct Table {
   // kGroupRows rows of a type whose rows go together, in as group_from_f32 takes it.
   void (*store_group)(DType type, const float* in, size_t stride, size_t n, std::byte* const* rows);
 
-  // x of n elements, in blocks of so many (a power of two from 32 to 512, and n a multiple of it):
-  // each becomes its Hadamard transform H x / sqrt(block), of which the inverse is the same. The
-  // same bits under every instruction set.
+  // In place: each block of `block` elements (a power of two from 32 to 512 that divides n) becomes
+  // its Hadamard transform H x / sqrt(block), which is its own inverse. The same bits under every
+  // instruction set.
   void (*hadamard)(float* x, size_t n, size_t block);
 
   // -- states

@@ -55,7 +55,7 @@ base::Result<Cost> aged_cost(const Strategy& strategy, const Spec& spec, const S
   const uint64_t grown = held > 0 ? held * (held - 1) / 2 * kAgingRows : 0;
   const uint64_t copied = grown * token + old * old_token;
   cost.copied_bytes = saturating_add(cost.copied_bytes, saturating_mul(load.sequences, copied));
-  // Of the last token: those that were old before it.
+  // The last token reads the rows that were old before it came.
   const uint64_t read_old = load.tokens > 0 ? aging.old_rows(load.tokens - 1) : 0;
   const uint64_t seen = setup.shape.seen_rows(load.tokens), recent = load.tokens - read_old;
   const uint64_t seen_recent = std::min(seen, recent);

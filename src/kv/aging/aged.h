@@ -8,11 +8,11 @@
 
 namespace kvick::kv {
 
-// The strategy and its options are for the old rows. Errors: its own, and that it is not for old
-// rows (Traits::holds_old), which names those that are.
+// The strategy and its options are for the old rows. Errors: its own, and that it cannot hold old
+// rows (Traits::holds_old); the message lists the strategies that can.
 base::Result<std::unique_ptr<Store>> make_aged_store(const Strategy& strategy, const Spec& spec,
                                                      const Setup& setup);
-// Of sequences that grow by one token a step.
+// Cost of the load if sequences grow by one token a step.
 base::Result<Cost> aged_cost(const Strategy& strategy, const Spec& spec, const Setup& setup,
                              const Load& load);
 

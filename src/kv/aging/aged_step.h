@@ -19,8 +19,8 @@ class AgedStep final : public CheckedStep {
   struct Runs {
     std::vector<kernels::Run> old, recent, fresh;
   };
-  // A row of the sequence's buffer or of the step's; none for a row that would have become old, had
-  // more been kept.
+  // A row in the sequence's buffer or the step's; none for a row that would have become old had
+  // more fresh rows been kept.
   struct Source {
     const RowBuffer* buffer = nullptr;
     uint32_t row = 0;
@@ -43,7 +43,7 @@ class AgedStep final : public CheckedStep {
   void read_layer(uint32_t layer, std::span<const Source> sources);
   void release() {
     for (const RowBuffer& buffer : fresh_) store_.own_bytes_ -= buffer.bytes();
-    fresh_.clear();  // only once, then: a step may outlive its commit
+    fresh_.clear();  // so that it counts once: a step may outlive its commit
   }
 
   AgedStore& store_;

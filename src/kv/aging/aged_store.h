@@ -44,7 +44,7 @@ class AgedStore final : public CheckedStore {
 
   static AgedSequence& mine(Sequence& sequence) { return static_cast<AgedSequence&>(sequence); }
 
-  // Rows of a sequence's buffer once it has had so many tokens.
+  // Rows in the buffer of a sequence that has had `tokens` tokens.
   uint32_t buffer_rows(uint64_t tokens) const {
     const uint64_t groups = (tokens + kAgingRows - 1) / kAgingRows;
     return static_cast<uint32_t>(std::min<uint64_t>(groups * kAgingRows, aging_.recent_rows()));
@@ -68,7 +68,7 @@ class AgedStore final : public CheckedStore {
   uint32_t buffer_rows(const StepSlot& step_slot) const {
     return buffer_rows(uint64_t{step_slot.sequence->length} + step_slot.fresh);
   }
-  // Of the rows that are seen, the first that is not old.
+  // The first row that is still seen and not old.
   uint32_t first_recent_of(const Sequence& sequence) const {
     return std::max(sequence.first, aging_.old_rows(sequence.length));
   }
@@ -85,16 +85,16 @@ class AgedStore final : public CheckedStore {
   AgingMove passage_of(std::span<const StepSlot> step_slots) const;
   void grow(AgedSequence& sequence, RowBuffer buffer);
 
-  // A Shortage if this store's own memory cannot grow by so much; else the inner store may have the
-  // rest.
+  // A Shortage if this store's own memory cannot grow by `own` bytes; otherwise the inner store's
+  // limit becomes the rest.
   std::optional<Shortage> claim(uint64_t own, const std::string& what) {
-    // Most steps need nothing, and to count is work.
+    // Most steps need nothing; skip the cost of computing usage() then.
     const uint64_t now = own == 0 ? 0 : own_bytes_ + old_->usage().allocated_bytes;
     if (auto shortage = over_cap(now, now + own, what)) return shortage;
     old_->limit(setup().limits.max_bytes - own_bytes_ - own);
     return std::nullopt;
   }
-  // The inner store's Shortage as this one's, which wanted to grow by `own` as well.
+  // The inner store's Shortage as one of this store, which needs `own` more bytes as well.
   Shortage joined(const Shortage& inner, uint64_t own, const std::string& what) const {
     const uint64_t now = own_bytes_ + old_->usage().allocated_bytes;
     return shortage_of(now, now + own + inner.needed_bytes, what).value_or(inner);

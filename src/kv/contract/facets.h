@@ -1,6 +1,6 @@
 #pragma once
-// What only some strategies can do. A store or a step says which of these it has, as pointers that
-// live as long as it does; null: it has not. Nobody finds out by casting.
+// What only some strategies can do. A store or a step gives the facets that it has as pointers,
+// which live as long as it does; null: not supported. Callers never cast to find out.
 // Larger than 150 lines because whoever writes a store reads all of what it may do besides.
 #include <span>
 #include <string>
@@ -30,9 +30,9 @@ class InputReader : Facet {
   virtual void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) = 0;
 };
 
-// Takes the fresh rows of a layer in pieces, in batch order, each in the calls of a write of its
-// own. Views of the layer are made from its first piece on; of its fresh rows those that have not
-// been written show whatever is there, and nobody may let them count.
+// Takes the fresh rows of a layer in pieces, in batch order, in place of one write. Views of the
+// layer may be made from its first piece on; they show unspecified bytes for fresh rows that are
+// not written yet, which callers must mask.
 class PieceWriter : Facet {
  public:
   // Instead of write: rows [first, first + count) of the batch's fresh ones, where the piece before
@@ -49,7 +49,7 @@ class Observer : Facet {
                        std::span<const float> probs) = 0;
 };
 
-// Shows some of the committed rows, of which not all are in memory.
+// Shows chosen committed rows of a store whose rows are not all in memory.
 class RowFetcher : Facet {
  public:
   // Instead of Step::view and under its rules: those committed rows, ascending, and all fresh ones.
@@ -65,14 +65,14 @@ class RowFetcher : Facet {
 // and has no views.
 class SlotReader : Facet {
  public:
-  // The share of the slots that each token leaves of what was there before: [sum of
-  // fresh][kv_heads]. Before write of that layer; not called: all of it.
+  // The factor by which each token scales the slots' previous content (forget gate): [sum of
+  // fresh][kv_heads]. Before write of that layer; not called: 1.
   virtual void gates(uint32_t layer, const float* gates) = 0;
-  // What the model wants to know of the last token when it goes on: x: [sum of
-  // fresh][Slots::carried]. Before commit, which keeps that of each last kept row; not called:
-  // zeros.
+  // Floats that the model needs of the last token in its next step: x: [sum of
+  // fresh][Slots::carried]. Before commit, which keeps those of each sequence's last kept row; not
+  // called: zeros.
   virtual void carry(uint32_t layer, const float* x) = 0;
-  // What was kept of the last token of a slot's sequence: [Slots::carried], zeros of none.
+  // What carry() kept of the last token of a slot's sequence: [Slots::carried]; zeros if nothing.
   virtual const float* carried(uint32_t layer, uint32_t slot) const = 0;
   // Attention of one layer over the slots as each token leaves them. After write of that layer.
   virtual void read(uint32_t layer, const SlotQueries& queries) = 0;
@@ -82,7 +82,7 @@ class SlotReader : Facet {
 // state spaces, delta rules). The model fills a layer's states, then calls write without rows.
 class StateKeeper : Facet {
  public:
-  // Of a slot's sequence before the step; zeros before its first token.
+  // State of a slot's sequence before the step; zeros before its first token.
   virtual std::span<const std::byte> state(uint32_t layer, uint32_t slot) const = 0;
   // Where the state after a fresh row goes; with Slot::whole only the last row has one, else empty.
   virtual std::span<std::byte> state_after(uint32_t layer, uint32_t slot, uint32_t row) = 0;
@@ -115,7 +115,7 @@ class RowMover : Facet {
   // first: not before first_row().
   virtual void read_rows(SeqId seq, uint32_t first, uint32_t count,
                          std::span<std::byte> out) const = 0;
-  // Those before it were given back (Shape::window).
+  // The first row that is still kept: earlier ones were given back (Shape::window).
   virtual uint32_t first_row(SeqId seq) const = 0;
   // From now on rows from `from` on stay, though no token to come sees them; UINT32_MAX: they go
   // when commit gives rows back.
@@ -127,19 +127,19 @@ class RowMover : Facet {
 // What the store holds.
 class Holdings : Facet {
  public:
-  // Gives cached rows back, least useful first, until that is so many bytes or none are left;
-  // returns how many. They come in whole blocks: it may be more.
+  // Evicts cached rows, least useful first, until `bytes` bytes are given back or none are left;
+  // returns the bytes given back, which may be more, since eviction is by whole blocks.
   virtual uint64_t shrink(uint64_t bytes) = 0;
   // In the order in which they lie, or of their sequences; also while a step is alive. Without one
   // their bytes are all allocated ones.
   virtual std::vector<MapEntry> map() const = 0;
-  // Seconds since the cached rows that were used longest ago were; negative: there are none, or
-  // the store does not know.
+  // Seconds since the last use of the least recently used cached rows; negative: there are none,
+  // or the store does not know.
   virtual double idle_seconds() const { return -1; }
 };
 
-// Checkpoints: where layers that do not keep every row (states, windows) can go on from. The end of
-// a closed sequence is one without being asked for.
+// Checkpoints: places from which layers that do not keep every row (states, windows) can resume.
+// The end of a closed sequence is one automatically.
 class Checkpoints : Facet {
  public:
   // Keeps one for prompts that begin with the first `at` committed tokens of an open sequence.
@@ -148,8 +148,8 @@ class Checkpoints : Facet {
   virtual void keep(SeqId seq, uint32_t at) = 0;
   // Whether `at` has to be the sequence's length, as states have it.
   virtual bool only_at_end() const = 0;
-  // The states of a sequence, of all layers that keep one: how many bytes they have, and they
-  // themselves, of an open sequence of at least a token.
+  // The states of all layers that keep one: their size in bytes per sequence, and the bytes of an
+  // open sequence that has at least one token.
   virtual uint64_t state_bytes() const { return 0; }
   virtual void read_state(SeqId seq, std::span<std::byte> out) const { (void)seq, (void)out; }
   // The inverse, after rows were put (RowSink). Until then such a sequence can only be appended to
@@ -171,8 +171,8 @@ class Health : Facet {
 // Memory that grows by copying, in buckets (BMC, section VI-A).
 class Buckets : Facet {
  public:
-  // Fresh rows that the sequence's next step may have before the store has to copy rows, or copy
-  // them sooner than a step of one row would. At least 1.
+  // Fresh rows that the sequence's next step may have without making the store copy rows earlier
+  // than steps of one row would. At least 1.
   virtual uint32_t spare_rows(SeqId seq) const = 0;
 };
 

@@ -141,9 +141,9 @@ void ForgetStep::inputs(uint32_t layer, const float* x, std::span<const uint32_t
     work(0, positions.size(), 0);
 }
 
-// What a row's probability, summed over the queries of a slot and KV head, counts, where there are
-// so many rows. A step of many tokens has as many queries, of which the sum alone is known: the
-// mean stands for each.
+// The score that a step adds to one of `rows` rows, by its probability summed over the queries of a
+// slot and KV head. With several tokens only the sum over their queries is known, so each query
+// counts with the mean.
 float ForgetStep::noted(uint32_t slot, size_t rows, float probability) const {
   if (store_.rule_.noted == Noted::kMass) return probability;
   const auto fresh = static_cast<float>(fresh_[slot].rows());
@@ -183,7 +183,7 @@ void ForgetStep::for_heads(size_t count, size_t grain,
     work(0, count, 0);
 }
 
-// Whether no row goes and nothing is noted of those that there are.
+// Whether all rows stay and no scores of existing rows change.
 bool ForgetStep::all_stay(uint32_t slot, size_t kept) const {
   const ForgetSequence& sequence = this->sequence(slot);
   const auto tokens = static_cast<uint32_t>(sequence.length + kept);
@@ -217,8 +217,8 @@ void ForgetStep::take_fresh(uint32_t slot, size_t head, uint32_t from, uint32_t 
                 fresh_[slot].row(layer, of_layer, is_v, from), shape.row_bytes(is_v));
 }
 
-// Of rows that may go as many as have to: those that count least, of equal ones the oldest, of
-// these those of the first head.
+// Chooses the rows to drop, as many as the rule requires, among those that it allows: lowest score
+// first, then oldest, then lowest head.
 void ForgetStep::give_up(const ForgetRule& rule, uint32_t tokens, size_t heads, Scratch& scratch) {
   const std::vector<RowNote>& notes = scratch.notes;
   std::vector<uint32_t>& go = scratch.go;
@@ -228,8 +228,8 @@ void ForgetStep::give_up(const ForgetRule& rule, uint32_t tokens, size_t heads, 
   const uint32_t newest = tokens - rule.recent(tokens);
   for (uint32_t row = 0; row < all; ++row)
     if (notes[row].pos >= rule.selection.sinks && notes[row].pos < newest) go.push_back(row);
-  // Without an order of all values std::nth_element leaves its range: what is not a number counts
-  // least.
+  // NaN would break the strict order that std::nth_element needs (it would run past its range), so
+  // it counts as the lowest score.
   const auto mass_of = [&](uint32_t row) {
     return std::isnan(notes[row].mass) ? -std::numeric_limits<float>::infinity() : notes[row].mass;
   };
@@ -297,8 +297,8 @@ void ForgetStep::keep_of_group(const Keeping& keeping, Scratch& scratch) {
   }
 }
 
-// Rows that stay keep their place if it is one of the first; new ones and the others take the
-// places of those that go.
+// Rows that stay keep their place if it is among the first `stay` ones; the others and new rows
+// take the places of dropped rows.
 void ForgetStep::keep_of_head(const Keeping& keeping, const Scratch& scratch, size_t head) {
   RowPool& pool = this->sequence(keeping.slot).rows;
   const size_t number = keeping.first + head;

@@ -1,6 +1,6 @@
 #pragma once
-// The rows of one sequence that are left, for each head others and maybe more than for another.
-// Heads that share their room (all of them, a layer's, or each for itself) take it in blocks.
+// The remaining rows of one sequence, which may differ in number and position between heads. Heads
+// with a common budget (all of them, those of a layer, or each alone) take room in blocks.
 //
 // Memory: [group][blocks][kBlockRows] keys, then values the same way, in the shape's types.
 
@@ -17,7 +17,7 @@ namespace kvick::kv {
 // What is known of a row beside its keys and values.
 struct RowNote {
   uint32_t pos = 0;
-  float mass = 0;  // what Noted says
+  float mass = 0;  // the score that ForgetRule::noted defines
 };
 
 class RowPool {
@@ -29,10 +29,10 @@ class RowPool {
   // `blocks` blocks. Throws std::bad_alloc.
   RowPool(const Shape& shape, uint32_t together, uint32_t blocks);
 
-  // Blocks that hold `rows` rows of each of `together` heads, or as many rows in all of them,
-  // however they are divided.
+  // Blocks that suffice for rows * together rows in a group of `together` heads, however the rows
+  // are divided among the heads.
   static uint32_t blocks_of(uint32_t together, uint32_t rows);
-  // Of a pool of so many blocks for each group, notes included.
+  // Bytes of a pool with `blocks` blocks per group, notes included.
   static uint64_t bytes_of(const Shape& shape, uint32_t together, uint32_t blocks);
 
   uint32_t blocks() const { return blocks_; }
@@ -40,11 +40,11 @@ class RowPool {
   uint32_t held(size_t head) const { return heads_.empty() ? 0 : heads_[head].rows; }
   uint64_t held_of_all() const;
 
-  // So that resize() up to so many rows of any head takes no memory. Throws std::bad_alloc.
+  // Reserves so that resize() to at most `rows` rows of a head allocates nothing. Throws bad_alloc.
   void prepare(uint32_t rows);
-  // From now on the head has so many rows; those that are new are not initialised. A group's
-  // blocks must be enough: others of the group have to give theirs back first. Heads of different
-  // groups from different threads.
+  // Gives the head `rows` rows; new ones are not initialised. The group's free blocks must be
+  // enough, so shrink other heads of the group first. Heads of different groups may be resized from
+  // different threads.
   void resize(size_t head, uint32_t rows);
   std::byte* row(size_t head, bool is_v, uint32_t row) const {
     return base(is_v) + place(head, row) * shape_.row_bytes(is_v);
@@ -54,8 +54,8 @@ class RowPool {
   // Copies all rows of another pool of the same shape and groups, which has room in this one.
   void take(const RowPool& from);
 
-  // Rows [first, end) of a head as runs of rows that lie behind base(), the first at position
-  // `pos`. As few as there can be.
+  // Rows [first, end) of a head as the fewest runs of rows counted from base(), the first at
+  // position `pos`.
   std::span<const kernels::Run> runs(size_t head, uint32_t first, uint32_t end, uint32_t pos,
                                      base::Arena& scratch) const;
   std::byte* base(bool is_v) const { return memory_.get() + (is_v ? key_bytes() : 0); }

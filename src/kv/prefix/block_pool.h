@@ -16,14 +16,14 @@ using BlockId = uint32_t;
 
 class BlockPool {
  public:
-  // Address space for as many blocks as the store's cap, its budget, the memory that is available
-  // now and 32-bit row numbers allow. Error: not for one block, or the system refuses.
+  // Reserves address space for as many blocks as the store's cap, its budget, the memory available
+  // now and 32-bit row numbers allow. Error: that is not even one block, or the system refuses.
   static base::Result<BlockPool> make(const Setup& setup, uint32_t block_rows, Pages pages);
 
   const Shape& shape() const { return shape_; }
   uint32_t rows() const { return rows_; }  // tokens of a block
   uint64_t block_bytes() const { return rows_ * shape_.token_bytes(); }
-  // Blocks that are taken, and how many more there may be.
+  // Blocks that are taken, and blocks that can still be taken.
   uint32_t taken() const { return taken_; }
   uint32_t free() const { return most_ - taken_; }
   BlockId highest() const { return next_; }  // all ids are below

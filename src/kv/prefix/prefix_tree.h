@@ -1,12 +1,12 @@
 #pragma once
 // Which blocks hold the rows of which tokens: a tree in which the path from the root to a node
-// spells what came before, with one root per salt, so that those of different salts never meet. A
-// node is one block; only a full one has children. The tree is a user of its blocks. One that
-// nobody else uses is kept until room is needed, and then the one that matters least goes first,
-// leaves before what they continue.
+// spells the preceding tokens, with one root per salt, so that salts never share blocks. A node is
+// one block; only a full one has children. The tree counts as a user of its blocks. A block without
+// other users is kept until room is needed; then the least valuable goes first, leaves before their
+// parents.
 //
 // With a window (Shape::window) sequences use only the last blocks of their paths. Then any block
-// that only the tree uses may go, and what continues it stays: a prompt needs only the blocks
+// that only the tree uses may be evicted while its children stay: a prompt needs only the blocks
 // within its window. Those in the windows of checkpoints (kv::Checkpoints) go last.
 //
 // Only open() and publish() allocate; what they throw changes nothing.
@@ -24,8 +24,8 @@
 
 namespace kvick::kv {
 
-// Least recently used, least often used, used by the owners of the lowest priority: what counts is
-// the highest that a block has seen, which what comes before it has seen as well.
+// Evicts the block least recently used, least often used, or of the lowest priority: the highest
+// owner priority that used it, which is never above that of its ancestors.
 enum class Eviction { kLru, kLfu, kPriority };
 
 class PrefixTree {
@@ -45,40 +45,40 @@ class PrefixTree {
              std::shared_ptr<PrefixWatcher> watcher = nullptr);
   ~PrefixTree();
 
-  // The longest beginning of the tokens that is known to owners of that salt, block by block; only
-  // the last may be part of one. The caller becomes a user of each block that its window reaches.
+  // The longest known prefix of the tokens under the owner's salt, block by block; only the last
+  // may be part of a block. The caller becomes a user of each block that its window reaches.
   std::vector<Hit> open(std::span<const Token> tokens, const Owner& owner);
-  // Says that `block` holds the rows of `tokens` behind `parent` (null: at the beginning). The node
-  // that does from now on: another one if such a block was known, and then the caller, who is a
-  // user of `block`, is one of that node's instead. Tokens fewer than a block's are for a block
-  // that grows no more; null if a longer one is known, and nothing has changed.
+  // Registers that `block` holds the rows of `tokens` after `parent` (null: at the start), and
+  // returns their node. If the tree had a block for these tokens, that node is returned and the
+  // caller becomes a user of its block instead of `block`. A partial block must not grow any more;
+  // if the tree has one as long or longer, returns null and changes nothing.
   Node* publish(const Owner& owner, Node* parent, std::span<const Token> tokens, BlockId block);
-  // A node that is the parent of blocks to come stays, though its block may go; null: nothing.
+  // Keeps a node as parent of later blocks, even if its own block is evicted. null: no effect.
   void hold(Node* node);
   void let_go(Node* node);
-  // Of the path to `tip`, but for its last `skipped` nodes, the last `count` ones are in the window
-  // of a checkpoint.
+  // Marks nodes as part of a checkpoint's window: `count` nodes on the path to `tip`, ending just
+  // before its last `skipped` nodes.
   void mark(Node* tip, uint32_t skipped, uint32_t count);
-  // One user fewer of a block, which may be the tree's.
+  // Drops one user of a block, whether or not the block is in the tree.
   void drop_user(BlockId block);
-  // Gives back the block that matters least of those that only the tree uses; false if there is
+  // Evicts the least valuable block among those that only the tree uses; false if there is
   // none.
   bool evict();
 
   static BlockId block_of(const Node* node);
-  // Rows of a block of the tree's that it knows.
+  // Known rows of a block in the tree.
   uint32_t rows_of(BlockId block) const;
   uint32_t unused() const { return unused_; }    // blocks that only the tree uses
   uint64_t evicted() const { return evicted_; }  // blocks, since the tree was made
-  // Since the block that goes next was used last; negative: none may go. Blocks that no checkpoint
-  // needs, of a tree with a window, are as good as never used.
+  // Seconds since the last use of the next block to be evicted; negative: no block may be. With a
+  // window, blocks outside all checkpoint windows count as never used.
   double idle_seconds() const;
   size_t roots() const { return roots_.size(); }
-  // About what its nodes take.
+  // Approximate bytes of its nodes.
   uint64_t bytes() const;
 
  private:
-  // What goes first: what no checkpoint needs. Of equals the one used longest ago.
+  // Eviction order: first what no checkpoint needs. Ties: least recently used first.
   using Rank = std::tuple<bool, int64_t, uint64_t, BlockId>;
   using ByToken = std::multimap<Token, std::unique_ptr<Node>>;
 

@@ -21,7 +21,7 @@ base::Status<> check_policies(std::span<const Policy> rows);
 const Policy* find_policy(std::string_view name);
 // Whether it names a policy with Traits::forgets: its rows lie in memory of its own.
 bool forgets(const Spec& select);
-// Whether it goes by a file that was learnt for a model, whose layers are alike: kv::Predictor.
+// Whether it needs a file that was trained for the model (kv::Predictor), whose layers are alike.
 bool needs_file(const Policy& policy);
 
 // Of setup.select.spec, which names a policy. Errors: no such policy or option; a strategy that

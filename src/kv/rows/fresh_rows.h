@@ -16,7 +16,7 @@ struct LayerInput {
   uint64_t first = 0, end = UINT64_MAX;
 };
 
-// One row of a head, whose static codes count 1 / inverse.
+// Writes one row of a head. inverse: 1 / the scale of static codes.
 inline void write_row(const Setup& setup, bool is_v, float inverse, const float* in,
                       std::byte* out) {
   const kernels::DType type = is_v ? setup.shape.v_type : setup.shape.k_type;
@@ -32,7 +32,7 @@ inline void write_row(const Setup& setup, bool is_v, float inverse, const float*
 }
 
 // at(slot, head, is_v, i) is where fresh row i of a slot goes; it is called from the threads of the
-// setup's pool. Of a type whose rows go together a slot has whole groups.
+// setup's pool. With a type that quantises rows in groups a slot has whole groups.
 template <class At>
 void write_fresh_rows(const Setup& setup, std::span<const StepSlot> step_slots,
                       const LayerInput& input, const At& at) {
@@ -44,7 +44,7 @@ void write_fresh_rows(const Setup& setup, std::span<const StepSlot> step_slots,
   // Floats of a token's keys or values.
   const auto token_floats = [&](bool is_v) { return size_t{shape.kv_heads} * shape.dim(is_v); };
   const auto kept = [&](bool is_v) { return shape.kept_dim(is_v) > 0; };
-  // Rows [begin, end) of a slot are among those that are written.
+  // The slot's rows [begin, end) that this call writes.
   const auto begin_of = [&](const StepSlot& of) -> uint64_t {
     return std::clamp(input.first, of.first, of.first + of.fresh) - of.first;
   };
@@ -78,7 +78,7 @@ void write_fresh_rows(const Setup& setup, std::span<const StepSlot> step_slots,
         if (!kept(is_v)) continue;
         const size_t token = token_floats(is_v);
         const kernels::DType type = is_v ? shape.v_type : shape.k_type;
-        // Of the row `from`, behind those of the slots before it that are written too.
+        // Rows of the input before row `from`: those of earlier slots.
         const size_t before =
             step_slot.first + from - std::min(input.first, step_slot.first + from);
         const float* const in =

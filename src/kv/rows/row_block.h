@@ -1,5 +1,5 @@
 #pragma once
-// Memory for rows, of exactly as many bytes as a strategy's formula says.
+// Memory for rows, exactly the number of bytes that a strategy's formula gives.
 
 #include <cstddef>
 #include <cstdint>

@@ -28,9 +28,9 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
     // Pages of [offset, offset + bytes), which begins and ends with one, go back and read as zeros
     // from now on, in every mapping but where it has pages of its own.
     void release(size_t offset, size_t bytes) const;
-    // The same rows a second time, in pages that are copied when they are first written. What is
-    // written here later shows there too, but in those. The first write into a page that the file
-    // has not makes one there as well, of zeros: release it.
+    // A private second mapping of the rows, whose pages are copied on first write. Later writes to
+    // this range show in it, except in pages already copied. The first write into a page that the
+    // file lacks also creates a zero page in the file: release it.
     base::Result<Reservation> copy_on_write() const;
 
    private:
@@ -41,7 +41,7 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
     size_t index_ = 0;
   };
 
-  // Ranges of so many bytes, whole pages. Takes nothing from the system: take() does.
+  // range_bytes: size of each range, whole pages. Takes nothing from the system: take() does.
   static std::shared_ptr<RowFile> make(size_t range_bytes);
   RowFile(const RowFile&) = delete;
   RowFile& operator=(const RowFile&) = delete;

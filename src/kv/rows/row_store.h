@@ -1,8 +1,8 @@
 #pragma once
 // A store that keeps all committed rows of a sequence, each written once, with one segment per
-// layer and head and the same runs in all of them. So its rows can be moved as they are, and such a
-// store can hold a part of another one's rows (kv/aging/aged.h), which then asks it where committed
-// rows are without a step that writes them.
+// layer and head and the same runs in all of them. So its rows can be moved as they are, and it can
+// serve as the inner store of another one (kv/aging/aged.h), which asks it where committed rows are
+// outside of any step.
 
 #include "kv/strategy/checked_store.h"
 
@@ -28,7 +28,7 @@ class RowStore : public CheckedStore, public RowMover {
                                    uint32_t head) const = 0;
 
  protected:
-  // Whether hold_rows holds rows of a window.
+  // Whether hold_rows() keeps rows that have left the window.
   virtual bool holds_windows() const { return false; }
 
  private:

@@ -79,7 +79,7 @@ class Clusters final : public Selector {
     const std::span<uint32_t> counts = scratch.make<uint32_t>(range.clusters);
     count_rows(question, range, counts);
     const std::span<float> weights = weigh(question, range, counts, scratch);
-    // Of each group, the rows that are read.
+    // Rows read of each group.
     const std::span<uint32_t> read = scratch.make<uint32_t>(range.clusters);
     take(weights, counts, question.top_rows.take, read, scratch);
     choice.rows = rows_of(question, range, read, scratch);
@@ -121,8 +121,8 @@ class Clusters final : public Selector {
     }
   }
 
-  // Which rows are in which group is wanted at once and again once groups are weighed, a few lines
-  // of each block: waiting for one line after the other took a third of choosing.
+  // Prefetches the lists of rows per group, a few cache lines of each block, which are read now and
+  // again after weighing: waiting for one line after the other took a third of choosing.
   void ask_for_orders(const SelectRequest& question, const Range& range) const {
     constexpr size_t kLine = 64;
     for_each_block(question, range, [&](ClusterBlock block, uint32_t, uint32_t, uint32_t) {
@@ -151,9 +151,9 @@ class Clusters final : public Selector {
         });
   }
 
-  // Of each group: what one of its rows has of the queries' probabilities, if all rows are as their
-  // means. By the kernel of attention, which multiplies with all queries at once; of its sums of
-  // values, which nobody wants here, the least that it computes.
+  // Per group, the probability of one of its rows, summed over the queries, if every row had its
+  // group's mean key. Uses the attention kernel, which takes all queries at once; the value sums
+  // that it also computes are unused, so they get the smallest width it supports.
   std::span<float> weigh(const SelectRequest& question, const Range& range,
                          std::span<const uint32_t> counts, base::Arena& scratch) const {
     constexpr uint32_t kValues = 8, kChunk = kernels::kChunkRows;
@@ -192,13 +192,13 @@ class Clusters final : public Selector {
                       &probs[(chunk * count + q) * kChunk],
                       std::min<size_t>(kChunk, weights.size() - chunk * kChunk));
     }
-    // Of a group, so far.
+    // So far the sum over a group's rows; now the share of one row.
     for (size_t i = 0; i < weights.size(); ++i)
       weights[i] = counts[i] > 0 ? weights[i] / static_cast<float>(counts[i]) : -1.0F;
     return weights;
   }
 
-  // Queries one after the other, transformed as the keys that they meet.
+  // The queries side by side, Hadamard-transformed like the stored keys.
   const float* keys_of(std::span<const float* const> queries, base::Arena& scratch) const {
     const size_t dims = shape_.head_dim;
     const std::span<float> all = scratch.make<float>(queries.size() * dims);
@@ -209,15 +209,15 @@ class Clusters final : public Selector {
     return all.data();
   }
 
-  // read[i]: how many rows of each group are read: all of those with the highest weights, and of
-  // the next one as many as are left. Of equal weights the first groups.
+  // Sets read[i], the rows read of group i: all rows of the groups with the highest weights, then
+  // the rest of `rows` from the next group. Equal weights: lower group numbers first.
   static void take(std::span<float> weights, std::span<const uint32_t> counts, uint32_t rows,
                    std::span<uint32_t> read, base::Arena& scratch) {
     // Weights by their first bits, an eighth of an octave together: only those of the class in
     // which the rows run out are compared. Comparing all of them took as long as the attention.
     constexpr uint32_t kClasses = 1U << 12, kShift = 20;
     const auto class_of = [](float weight) {
-      return weight > 0 ? std::bit_cast<uint32_t>(weight) >> kShift : 0;  // of no number: the last
+      return weight > 0 ? std::bit_cast<uint32_t>(weight) >> kShift : 0;  // NaN: the lowest class
     };
     const std::span<uint32_t> rows_of_class = scratch.make<uint32_t>(kClasses);
     std::fill(rows_of_class.begin(), rows_of_class.end(), 0U);
@@ -236,7 +236,7 @@ class Clusters final : public Selector {
     const auto heavier = [&](uint32_t a, uint32_t b) {
       return number(a) > number(b) || (number(a) == number(b) && a < b);
     };
-    // Halved until one is left, of which not all rows may be read.
+    // Halves the class until one group is left, which may be read in part.
     auto low = order.begin(), high = low + static_cast<ptrdiff_t>(in_last);
     while (high - low > 1) {
       const auto middle = low + (high - low) / 2;
@@ -285,7 +285,7 @@ class Clusters final : public Selector {
     return rows.first(n);
   }
 
-  // The means of all groups, as rows that count as often as their groups have rows.
+  // The means of all groups, as rows weighted by the number of rows in their groups.
   std::span<const kernels::Segment> means(const SelectRequest& question, const Range& range,
                                           std::span<const uint32_t> counts,
                                           base::Arena& scratch) const {

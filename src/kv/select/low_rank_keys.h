@@ -1,8 +1,8 @@
 #pragma once
-// Keys of a few values that stand for a model's own, kept beside the rows: where they lie, and
-// which rows are chosen by them. A row's weight for a KV head is the probability that the products
-// of low-rank queries and keys give it, summed over the queries that share the view: those of the
-// group, and of a step's tokens.
+// Low-rank keys, kept beside the rows in place of the model's own: where they lie, and how they
+// choose rows. A row's weight for a KV head is the probability that the products of low-rank
+// queries and keys give it, summed over the queries that share the view: those of the group, and of
+// a step's tokens.
 
 #include "kv/select/selector.h"
 
@@ -18,7 +18,7 @@ class LowRankKeys {
   kernels::DType type() const { return type_; }
   size_t row_bytes() const { return kernels::dtype_bytes(type_, rank_); }
   SummaryShape summary() const { return {.rows = kBlockRows, .bytes = kBlockRows * row_bytes()}; }
-  // Bytes of them that choosing reads.
+  // Bytes of low-rank keys that one choice reads.
   uint64_t choice_bytes(const TopRows& top_rows) const {
     return (top_rows.last - top_rows.first) * row_bytes();
   }
@@ -27,7 +27,7 @@ class LowRankKeys {
   void put(const RowsOfHead& rows, uint32_t row, std::span<const float> key) const;
   void put(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> key) const;
 
-  // The question's rows by as many low-rank queries as it has queries: [queries][rank].
+  // Chooses rows with one low-rank query per query of the request: queries [queries][rank].
   void choose(const SelectRequest& question, std::span<const float> queries, base::Arena& scratch,
               SelectedRows& choice) const;
 

@@ -13,14 +13,14 @@
 
 namespace kvick::kv {
 
-// A sequence is checked once in so many tokens, in one layer and head of all that choose: reading
-// its keys is then 1 / (8 * layers * heads) of what full attention reads.
+// A sequence is checked once every kTokensACheck tokens, in one layer and head that chooses rows:
+// reading its keys is then 1 / (8 * layers * heads) of what full attention reads.
 inline constexpr uint32_t kTokensACheck = 4;
 
-// Which of `views` (layers * heads that choose) a step of so many fresh rows checks; none: it
-// checks nothing. All come in turn, neighbours of a turn far apart, since layers differ more than
-// heads do. It follows from the sequence's length alone, so that a sequence is checked alike
-// whatever else is in the batch.
+// Which of `views` (layers * heads that choose rows) a step of `fresh` rows checks; none: it checks
+// nothing. All views take turns, consecutive ones far apart, since layers differ more than heads
+// do. Depends on the sequence's length alone, so the checks of a sequence do not change with the
+// rest of the batch.
 std::optional<uint32_t> checked_view(uint32_t committed, uint32_t fresh, uint32_t views);
 
 // What is checked: the queries of the step's first token, and all rows that it attends to.
@@ -30,13 +30,13 @@ struct Check {
   std::span<const float* const> queries;
   uint32_t head_dim = 0;
 };
-// The probability of rows [first, last) without `chosen`, ascending: 0 to 1, the mean over the
-// queries.
+// Attention probability of rows [first, last) that are not in `chosen` (ascending): 0 to 1, the
+// mean over the queries.
 float lost_mass(const kernels::Table& kernels, const Check& check, const TopRows& top_rows,
                 std::span<const uint32_t> chosen, base::Arena& scratch);
 
-// One sequence's, which holds its budget against what is lost: raised by a half where the mean is
-// above the loss that is allowed, and lowered again where it is below half of that.
+// Adjusts one sequence's budget to the loss that its checks find: raised by a half when the mean is
+// above the allowed loss, and lowered again when it is below half of that.
 struct Meter {
   static constexpr uint32_t kSettled = 32;  // checks at one budget before it changes
 
@@ -44,7 +44,7 @@ struct Meter {
   uint32_t checks = 0;  // at this budget
   double sum = 0;       // of what they lost
 
-  // more: whether a higher budget would read more. Afterwards level is what it is from now on.
+  // more: whether a higher budget would read more rows. Updates `level` for the next steps.
   void add(float lost, const Selection& selection, bool more);
 };
 

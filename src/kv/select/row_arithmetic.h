@@ -20,13 +20,13 @@ inline void read_key(const kernels::Segment& segment, const std::byte* key, std:
     for (float& x : out) x *= segment.k_scale;
 }
 
-// A head's key or query as it was before the Hadamard transform of such blocks (Shape::hadamard),
-// or after it: one is the other's inverse. 0: it stays.
+// Applies the Hadamard transform with this block size (Shape::hadamard) to a head's key or query,
+// or undoes it: the transform is its own inverse. block 0: no change.
 inline void transform(const kernels::Table& kernels, uint32_t block, std::span<float> head) {
   if (block != 0) kernels.hadamard(head.data(), head.size(), block);
 }
 
-// out[i] = the product of q with the i-th key of a segment's runs, as many as there are.
+// out[i] = dot product of q and the i-th key of the segment's runs, for all of its rows.
 void dot_keys(const kernels::Table& kernels, const kernels::Segment& segment,
               std::span<const float> q, std::span<float> out);
 // sum += a value of a segment.

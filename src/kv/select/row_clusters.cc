@@ -9,10 +9,10 @@
 namespace kvick::kv {
 namespace {
 
-constexpr uint32_t kAtOnce = 32;  // keys of which the products with all means are computed together
+constexpr uint32_t kAtOnce = 32;  // keys whose products with all means are computed together
 constexpr size_t kCacheLine = 64;
 
-// Calls use(first row, rows) for the spans of a block of so many rows.
+// Calls use(first row, rows) for each span of a block that has `rows` rows.
 template <class Use>
 void for_each_span(const ClusterShape& shape, uint32_t rows, const Use& use) {
   uint32_t first = 0;
@@ -23,7 +23,7 @@ void for_each_span(const ClusterShape& shape, uint32_t rows, const Use& use) {
     }
 }
 
-// Whether a block of so many rows, which is not full, has that span.
+// Whether a block with `rows` rows, not full, has the span of `size` rows at row `first`.
 bool has_span(uint32_t rows, uint32_t first, uint32_t size) {
   return (rows & size) != 0 && (rows & ~(2 * size - 1)) == first;
 }
@@ -52,8 +52,8 @@ Rows read(const ClusterShape& shape, const kernels::Segment& segment, uint32_t f
   return out;
 }
 
-// Nearest means, of which half the squared lengths are `half_squares`: the largest of
-// key * mean - |mean|^2 / 2.
+// Index of the mean nearest to a key, given products[i] = key * mean[i] and half_squares[i] =
+// |mean[i]|^2 / 2: the one with the largest difference.
 uint16_t nearest(std::span<const float> products, std::span<const float> half_squares) {
   float best = -std::numeric_limits<float>::infinity();
   size_t at = 0;
@@ -83,7 +83,7 @@ void assign(const kernels::Table& kernels, std::span<const float> keys, uint32_t
   }
 }
 
-// To means, those of groups without rows stay. counts: of the rows.
+// Sets each mean to that of its group's rows; empty groups keep theirs. counts: rows per group.
 void follow(const kernels::Table& kernels, std::span<const float> rows, uint32_t dims,
             std::span<const uint16_t> group, std::span<const uint32_t> counts,
             std::span<float> means) {

@@ -1,5 +1,5 @@
 #pragma once
-// Rows grouped by their keys, for the policy of that name (clusters.cc): which rows are in which
+// Rows grouped by their keys, for the policy `clusters` (clusters.cc): which rows are in which
 // group, and the mean key and the mean value of each.
 //
 // A sequence is cut into blocks of ClusterShape::block rows, and k-means groups the rows of a
@@ -29,13 +29,13 @@ struct ClusterShape {
   static constexpr uint32_t kLeastClusters = 8;  // of a span
 
   uint32_t least_span() const { return kLeastClusters * cluster; }
-  // Of so many rows of a block.
+  // Clusters that `rows` rows of a block form.
   uint32_t clusters_of(uint32_t rows) const { return (rows + cluster - 1) / cluster; }
   uint32_t most_clusters() const { return block / cluster; }
   size_t mean_bytes() const { return kernels::dtype_bytes(kMeans, head_dim); }
-  // Of ClusterBlock::order() and ends().
+  // Bytes of ClusterBlock::order() and ends() together.
   size_t order_bytes() const { return (size_t{block} + most_clusters()) * sizeof(uint16_t); }
-  // Of what ClusterBlock says, a multiple of a cache line.
+  // Bytes of a ClusterBlock, a multiple of a cache line.
   size_t bytes() const;
 };
 
@@ -64,8 +64,8 @@ class ClusterBlock {
 // The first row of a block that has to be looked at when it grows from `had` rows to `now`.
 uint32_t first_grouped(const ClusterShape& shape, uint32_t had, uint32_t now);
 
-// Brings a block up to date that begins at a sequence's row `begin`: it had `had` rows, for which
-// it was up to date, and has `now`. segment: rows from first_grouped() on.
+// Updates the block that begins at the sequence's row `begin` after it grew from `had` rows, which
+// are grouped already, to `now` rows. segment: rows from first_grouped() on.
 void group_rows(const kernels::Table& kernels, const ClusterShape& shape,
                 const kernels::Segment& segment, uint32_t begin, uint32_t had, uint32_t now,
                 ClusterBlock block);

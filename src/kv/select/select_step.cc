@@ -39,7 +39,7 @@ class ChosenRuns {
   size_t count_ = 0;
 };
 
-// Where the rows of a step that are kept lie, under the numbers that they get.
+// Runs of the step's kept rows, under their row numbers after the commit.
 std::vector<kernels::Run> kept_runs(std::span<const kernels::Run> fresh, uint32_t length,
                                     std::span<const uint32_t> kept) {
   std::vector<kernels::Run> runs;
@@ -52,7 +52,7 @@ std::vector<kernels::Run> kept_runs(std::span<const kernels::Run> fresh, uint32_
   return runs;
 }
 
-// All rows of a view: chosen ones, and those that are always read.
+// All rows that a view shows: the chosen ones and those that are always read.
 std::span<const uint32_t> all_rows(const TopRows& top_rows, std::span<const uint32_t> chosen,
                                    uint32_t count, base::Arena& scratch) {
   const std::span<uint32_t> rows = scratch.make<uint32_t>(top_rows.read_rows(count));
@@ -89,8 +89,8 @@ void SelectStep::inputs(uint32_t layer, const float* x, std::span<const uint32_t
   if (fetcher_ != nullptr) prefetch(layer);
 }
 
-// The rows that will be chosen are known before the layer has projected its queries, and are read
-// meanwhile.
+// The choice needs no queries (SelectRequest::predicted), so rows are read while the layer projects
+// its queries.
 void SelectStep::prefetch(uint32_t layer) {
   const uint32_t heads = store_.shape().kv_heads;
   const auto work = [&](size_t begin, size_t end, unsigned) {
@@ -219,7 +219,7 @@ bool SelectStep::checks(const Query& query) const {
          (query.layer - dense) * heads + query.head;
 }
 
-// Where all rows are read nothing is lost, which counts only if the budget was raised to it.
+// Nothing is lost where all rows are read; that counts as a check only with a raised budget.
 float SelectStep::lost_of(const Query& query, const TopRows& top_rows, const SelectedRows& choice,
                           const kernels::View& all, base::Arena& scratch) const {
   const auto& sequence = static_cast<const SelectSequence&>(*step_slots()[query.slot].sequence);
@@ -236,7 +236,7 @@ float SelectStep::lost_of(const Query& query, const TopRows& top_rows, const Sel
                    top_rows, choice.rows, scratch);
 }
 
-// Of a view of all rows, those that are read.
+// Narrows a view of all rows to those that are read.
 void SelectStep::narrow(const TopRows& top_rows, const SelectedRows& choice, base::Arena& scratch,
                         kernels::View& out) const {
   kernels::Segment& past = out.past[0];
@@ -322,7 +322,7 @@ void SelectStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   step_slots()[slot].sequence->length += static_cast<uint32_t>(kept.size());
 }
 
-// By the commit: what a dropped step found is forgotten, as all of it.
+// Called by commit, so what a dropped step found is forgotten.
 void SelectStep::note_check(uint32_t slot) {
   const float lost = lost_[slot];
   if (!(lost >= 0)) return;  // no check, or scores that are not numbers

@@ -1,6 +1,6 @@
 #pragma once
-// Internal to SelectStore: a step of the store inside it, of which views show the rows that the
-// policy chooses, and by which it is checked (meter.h).
+// Internal to SelectStore: wraps a step of the inner store. Its views show the rows that the policy
+// chooses, and some of them check the policy (meter.h).
 
 #include <atomic>
 #include <memory>
@@ -23,7 +23,7 @@ class SelectStep final : public CheckedStep, public InputReader, public RowSink 
   void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override;
 
  private:
-  // Of the slot's queries in one layer; where they read all rows, nothing is chosen from.
+  // What the slot's queries read in one layer; all() where they read every row.
   TopRows choosing_of(uint32_t slot, uint32_t layer) const;
   void write_rows(uint32_t layer, const float* k, const float* v) override;
   void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
@@ -43,7 +43,7 @@ class SelectStep final : public CheckedStep, public InputReader, public RowSink 
                 const kernels::View& all, base::Arena& scratch) const;
   void note_check(uint32_t slot);
 
-  // Of rows in a slower tier.
+  // For rows in a slower tier: starts to read the rows that will be chosen.
   void prefetch(uint32_t layer);
   void summarise(uint32_t slot, std::span<const uint32_t> kept);
   void keep_side_rows(uint32_t slot, std::span<const uint32_t> kept);
@@ -54,8 +54,8 @@ class SelectStep final : public CheckedStep, public InputReader, public RowSink 
   SelectStore& store_;
   std::unique_ptr<Step> inner_;
   RowFetcher* fetcher_ = nullptr;  // inner_, if its rows are in a slower tier
-  // Of side rows: those of fresh ones, [layers][tokens][kv_heads], and of the layer that is
-  // computed what was predicted.
+  // Side rows of the fresh rows, [layers][tokens][kv_heads], and project()'s predictions for the
+  // layer that is being computed (predicted_layer_).
   std::vector<std::byte> side_;
   std::vector<float> predicted_;
   uint32_t predicted_layer_ = UINT32_MAX;

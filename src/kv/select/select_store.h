@@ -22,8 +22,8 @@ inline bool chooses(const StepSlot& step_slot) {
 struct SelectSequence : Sequence {
   SeqId inner{};
   uint32_t summarised = 0;  // rows, from the first
-  // One for every SummaryShape::rows of them, [layer][head][bytes]; of a fork those of both, until
-  // one adds to them.
+  // One block per SummaryShape::rows rows, [layer][head][bytes]; shared with forks until either
+  // side adds to it.
   std::vector<SummaryBlock> summaries;
   Meter meter;
 };
@@ -69,18 +69,18 @@ class SelectStore final : public CheckedStore, public RowMover, public Buckets {
     uint32_t begin, end;
   };
   Pending pending(const StepSlot& step_slot) const;
-  // Blocks that these need and that are not there or not the sequence's alone.
+  // Blocks that the pending rows need and that are missing or shared with a fork.
   uint32_t needed_blocks(const StepSlot& step_slot) const;
   SummaryBlock make_block();  // throws std::bad_alloc
   // Gives the sequence its blocks, from the front of `made`.
   void install(const StepSlot& step_slot, std::span<SummaryBlock>& made);
   void summarise(std::span<const StepSlot> step_slots);
-  // Where its summaries are; with the rows' segment, without runs, if it is in place.
+  // A sequence's summaries; with the rows' segment (without runs) unless rows are in a tier.
   RowsOfHead rows_of(const SelectSequence& sequence, uint32_t layer, uint32_t head) const;
-  // As AgedStore's, whose inner store holds a part of the rows.
+  // A Shortage if summaries cannot grow by `own` bytes; else limits the inner store to the rest.
   std::optional<Shortage> claim(uint64_t own, const std::string& what);
 
-  // What is neither own nor free to be taken back by begin().
+  // Bytes of the inner store that begin() cannot evict.
   uint64_t inner_bytes() const {
     const Usage usage = inner_->usage();
     return usage.allocated_bytes - usage.cached_bytes;

@@ -106,7 +106,7 @@ class Decoder {
   void fill(uint32_t tokens) {
     for (uint32_t i = 0; i < tokens / 4; ++i) step(4);
   }
-  // A prompt, a dropped step, a draft of which a path is kept, then one token after the other.
+  // A prompt, a dropped step, a draft tree of which one path is kept, then token by token.
   void decode(uint32_t prompt, uint32_t tokens) {
     step(prompt);
     for (uint32_t i = 0; i < 10; ++i) step(4);

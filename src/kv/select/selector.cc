@@ -19,7 +19,7 @@ float float_of(uint32_t ordered) {
   return std::bit_cast<float>((ordered >> 31) != 0 ? ordered & 0x7fffffffU : ~ordered);
 }
 
-// Of scores of which fewer than `taken` are numbers: all of these, and the first of the others.
+// For fewer non-NaN scores than `taken` has room for: takes all of them and the first NaNs.
 void take_numbers_first(std::span<const float> scores, std::span<uint32_t> taken) {
   size_t others = taken.size();
   for (const float score : scores) others -= std::isnan(score) ? 0 : 1;
@@ -77,9 +77,9 @@ class Guesses {
 
 }  // namespace
 
-// Guesses a value and counts the scores above it, until there are `take`: each pass does nothing
-// but compare. Of 32,600 sums of four softmaxes a quarter is found in 10 passes, and by halving
-// alone in 20 to 25. With std::nth_element this was 13 % of the samples of SmolLM2 decoding with
+// Guesses a threshold and counts the scores above it, until they are `take`: a pass only compares.
+// For 32,600 sums of four softmaxes, the top quarter takes 10 passes; halving alone takes 20 to
+// 25. With std::nth_element this was 13 % of the samples of SmolLM2 decoding with
 // maple behind 7000 tokens.
 std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const float> scores,
                                   uint32_t take, base::Arena& scratch) {
@@ -101,7 +101,7 @@ std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const
     else
       high = middle, above_high = above;
   }
-  // Of scores equal to the least one that is taken, so many.
+  // How many of the scores equal to the lowest one taken are taken.
   const float least = float_of(high);
   size_t equal = take - kernels.count_above(scores.data(), scores.size(), least), n = 0;
   for (uint32_t i = 0; i < scores.size() && n < take; ++i) {
@@ -110,7 +110,7 @@ std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const
       taken[n++] = i;
     }
   }
-  // What is not a number is above nothing.
+  // NaN scores are above nothing.
   if (n < take) take_numbers_first(scores, taken);
   return taken;
 }

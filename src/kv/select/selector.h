@@ -9,8 +9,8 @@
 //   summaries, which summarise() writes from the committed rows alone, in their order: right after
 //     forks, shared prefixes, dropped steps and paths through trees;
 //   side rows, one for each row, which project() makes from what a layer's projections read
-//     (InputReader). Rows do not give them back, so that its stores share no prefixes and move no
-//     rows (side_row_traits).
+//     (InputReader). They cannot be recomputed from rows, so stores with such a selector neither
+//     share prefixes nor move rows (side_row_traits).
 
 #include <algorithm>
 #include <memory>
@@ -24,8 +24,8 @@
 
 namespace kvick::kv {
 
-// Of `rows` committed rows: so many bytes for each layer and head; of side rows as many for each
-// row. No rows: none is kept.
+// A block summarises `rows` committed rows in `bytes` bytes per layer and head; with side rows
+// these are bytes / rows each. rows = 0: nothing is kept.
 struct SummaryShape {
   uint32_t rows = 0;
   size_t bytes = 0;
@@ -36,11 +36,11 @@ using SummaryBlock = std::shared_ptr<std::byte[]>;
 // Rows of one sequence, in one layer and head.
 struct RowsOfHead {
   uint32_t layer = 0, head = 0;
-  kernels::Segment segment;  // of which runs are the rows asked about, in order
+  kernels::Segment segment;  // its runs are the rows asked about, in order
   std::span<const SummaryBlock> blocks;
   size_t offset = 0;  // of this layer and head, in each block
 
-  // Of rows [block * SummaryShape::rows, (block + 1) * SummaryShape::rows).
+  // The summary of rows [block * SummaryShape::rows, (block + 1) * SummaryShape::rows).
   std::byte* summary(uint32_t block) const { return blocks[block].get() + offset; }
 };
 
@@ -54,7 +54,7 @@ struct SelectRequest {
   std::span<const float* const> queries;
   uint32_t group = 1;
   kernels::Segment fresh;  // the step's rows, of its tokens in order
-  // Of a Selector with side rows: what project() has made of the slot's tokens for this layer.
+  // With side rows: project()'s `predicted` for the slot's tokens and this layer; else null.
   const float* predicted = nullptr;  // [tokens][predicted_floats()]
 };
 
@@ -94,11 +94,11 @@ class Selector {
     (void)end;
     return first;
   }
-  // Whether what is kept are side rows.
+  // Whether it keeps side rows rather than summaries.
   virtual bool has_side_rows() const { return false; }
   virtual size_t predicted_floats() const { return 0; }  // of a token, all heads
-  // To side: [tokens][kv_heads] rows of bytes, and predicted: [tokens][predicted_floats()]. From
-  // the model's thread, before it projects: it may use the setup's threads.
+  // Fills side: [tokens][kv_heads] side rows, and predicted: [tokens][predicted_floats()]. Called
+  // from the model's thread before the layer's projections; may use the setup's thread pool.
   virtual void project(const LayerInputs& inputs, std::byte* side, float* predicted) const {
     (void)inputs, (void)side, (void)predicted;
   }
@@ -113,15 +113,15 @@ class Selector {
   virtual bool reads_rows() const { return false; }
   virtual void choose(const SelectRequest& question, base::Arena& scratch,
                       SelectedRows& choice) const = 0;
-  // Bytes that choosing reads in one layer and head, of a sequence of so many committed rows.
+  // Bytes that choosing reads per layer and head in a sequence of `rows` committed rows.
   virtual uint64_t choice_bytes(const TopRows& top_rows, uint32_t rows) const = 0;
 
  private:
   Selection selection_;
 };
 
-// The highest `take` of at least so many scores, as ascending indices; of equal ones the first.
-// What is not a number is lower than all others.
+// Indices of the `take` highest of at least `take` scores, ascending; ties go to the lower index.
+// NaN ranks below every number.
 std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const float> scores,
                                   uint32_t take, base::Arena& scratch);
 

@@ -5,8 +5,8 @@
 // over the queries chooses, and each query's own sum over what is read, alpha, weighs the exact
 // attention to it against the mean of all values.
 //
-// Components are read where they are, in the rows: so many of them in a row of 64 to 256 bytes
-// touch all of its lines, and a product with all of it (the other components times zero) is as
+// Components are read in place, from the rows: in a row of 64 to 256 bytes the chosen components
+// touch all cache lines, so a product with the whole row (the other components times zero) is as
 // fast.
 
 #include <cmath>
@@ -124,7 +124,7 @@ class SparQ final : public Selector {
     std::fill(scores.begin() + static_cast<ptrdiff_t>(seen), scores.end(), 0.0F);
   }
 
-  // What the rows that are read do not have of each query's probability.
+  // Per query, the probability mass of the rows that are not read.
   static std::span<const float> masses(const TopRows& top_rows, std::span<const uint32_t> rows,
                                        std::span<const std::span<float>> scores,
                                        base::Arena& scratch) {

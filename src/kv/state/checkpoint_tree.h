@@ -34,17 +34,17 @@ class CheckpointTree {
     uint32_t tokens = 0;  // that led to it
     uint32_t seen = 0;    // leading tokens that are on a path to any checkpoint
   };
-  // The checkpoint behind most of the prompt's first tokens, which is used by that.
+  // The checkpoint after the longest prefix of the prompt; marks it as used.
   Found find(std::span<const Token> prompt, uint64_t salt);
   // Nothing happens if one is there already. Throws std::bad_alloc, and then has none.
   void keep(std::span<const Token> tokens, uint64_t salt, const SharedState& state);
-  // Gives the one of least worth back, of those that no sequence uses; false: there is none.
+  // Evicts the least valuable checkpoint that no sequence uses; false: there is none.
   bool evict();
 
   size_t size() const { return kept_.size(); }
   size_t unused() const;        // that no sequence uses
   double idle_seconds() const;  // of the unused one that was used longest ago; negative: none
-  // About what nodes and tokens take.
+  // Approximate bytes of nodes and tokens.
   uint64_t bytes() const { return nodes_ * (sizeof(Node) + 64) + tokens_ * sizeof(Token); }
   // All checkpoints: their states, and how many tokens led there.
   void for_each(base::FunctionRef<void(const SharedState&, uint32_t)> use) const;

@@ -1,6 +1,6 @@
 #pragma once
-// Models of which no layer keeps anything: encoders, whose steps read what they have computed
-// themselves. Of a sequence there is its length.
+// For models in which no layer keeps anything: encoders, whose steps read only what they compute
+// themselves. Keeps just a sequence's length.
 
 #include "kv/strategy/checked_store.h"
 

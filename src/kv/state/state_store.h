@@ -64,7 +64,7 @@ class StateStore final : public CheckedStore, Checkpoints, RowMover {
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
   StepOr start(std::vector<StepSlot> step_slots) override;
   SharedState make_state() const;
-  // Room for so many more bytes, for which checkpoints may have to go.
+  // Makes room for `bytes` more, evicting checkpoints if needed.
   std::optional<Shortage> claim(uint64_t bytes, std::string_view what);
 
   uint64_t held_bytes() const override { return *held_bytes_; }
@@ -72,7 +72,7 @@ class StateStore final : public CheckedStore, Checkpoints, RowMover {
   uint64_t evict(uint64_t bytes) override;
   Usage count() const override;
 
-  // A state, of how many sequences, and after how many tokens.
+  // A state, the number of sequences that use it, and the tokens before it.
   struct Held {
     const std::byte* state;
     uint32_t users, tokens;
@@ -81,7 +81,7 @@ class StateStore final : public CheckedStore, Checkpoints, RowMover {
   std::vector<Held> held_states() const;
 
   uint64_t state_bytes_;
-  // Of all states, counted by what frees them: sequences may outlive this class's members.
+  // Bytes of all states. Shared with their deleters, since sequences may outlive these members.
   std::shared_ptr<uint64_t> held_bytes_ = std::make_shared<uint64_t>(0);
   CheckpointTree checkpoints_;
   uint64_t evicted_ = 0, resumed_ = 0;

@@ -33,8 +33,8 @@ struct Move {
   bool to_front = false;  // the old ones, with the rows that are seen
 };
 
-// Capacity of a new block for a step of so many fresh rows, which fit. A step of up to a unit gets
-// the same as one of a row: else steps of changing size would move the window again and again.
+// Capacity in rows of a new block for a step of `fresh` rows, which fit the context. Up to a unit
+// of fresh rows it is the same: else steps of changing size would keep moving the window.
 uint32_t capacity_for_step(const Shape& shape, const Growth& growth, const Room& room,
                            uint64_t fresh) {
   const uint64_t seen = room.length - room.first + fresh;
@@ -161,7 +161,7 @@ class BucketStore final : public ContiguousStore, public Buckets {
     for (const StepSlot& step_slot : step_slots) moves.push_back(move_of(step_slot, only_needed));
     return moves;
   }
-  // Those that get new blocks: the smaller ones first, which leave room for the others.
+  // Calls use() for each slot that gets a new block, shrinking ones first: they free room.
   template <class Use>
   void for_each_growth(std::span<const StepSlot> step_slots, std::span<const Move> moves,
                        const Use& use) const {
@@ -189,7 +189,7 @@ class BucketStore final : public ContiguousStore, public Buckets {
   base::Status<Shortage> make_room(std::span<const StepSlot> step_slots) override {
     const std::string what = fmt::format("a step of {} sequences", step_slots.size());
     std::vector<Move> moves = moves_of(step_slots, false);
-    // A block of the right size is held beside the old one: without room for it that one stays.
+    // The new block exists beside the old one for a while: without room for both the old one stays.
     if (shape().window > 0 && shortage_of(allocated_bytes_, peak_bytes(step_slots, moves), what))
       moves = moves_of(step_slots, true);
     const uint64_t peak = peak_bytes(step_slots, moves);
@@ -212,7 +212,7 @@ class BucketStore final : public ContiguousStore, public Buckets {
             .what = fmt::format("the system refuses {} more bytes of cache", needed)};
   }
 
-  // Rows that are seen move to the front of every layer from one on; so they have in those before.
+  // Moves the seen rows to the front in all layers from begin_layer on; earlier ones have it done.
   void move_to_front(BucketSequence& sequence, uint32_t begin_layer) {
     const uint32_t seen = sequence.length - sequence.first;
     const uint32_t from = sequence.first - sequence.base;
@@ -230,8 +230,8 @@ class BucketStore final : public ContiguousStore, public Buckets {
     }
   }
 
-  // Into blocks of so many rows, the first one that is seen in front. Throws std::bad_alloc between
-  // two layers, never within one: then all layers have that row in front.
+  // Moves the seen rows into new blocks of `rows` rows, from the front. Throws std::bad_alloc only
+  // between two layers: then in all layers the first seen row is in front.
   void grow(BucketSequence& sequence, uint32_t rows) {
     for (uint32_t layer = 0; layer < shape().layers; ++layer) {
       try {

@@ -15,7 +15,7 @@ namespace kvick::kv {
 struct Growth {
   uint32_t unit_rows = 1;      // capacity is a multiple of it, but never more than max_tokens
   bool at_every_step = false;  // else only when the rows do not fit
-  // With a window: the unit is no more than so many rows.
+  // Upper bound on the unit, in rows, with a window.
   uint32_t most_spare_rows = UINT32_MAX;
 };
 

@@ -129,7 +129,7 @@ std::vector<MapEntry> ContiguousStore::map() const {
   return piece_each([&](const Sequence& sequence) -> MapEntry {
     const uint64_t bytes = sequence_bytes(static_cast<const ContiguousSequence&>(sequence));
     const uint32_t used = sequence.length - sequence.first;
-    // A fork's bytes are those that it does not share.
+    // A fork counts only the bytes that it does not share.
     const uint64_t tokens =
         std::clamp<uint64_t>(bytes / shape().token_bytes(), used, shape().max_tokens);
     return {.bytes = bytes, .used_tokens = used, .tokens = static_cast<uint32_t>(tokens)};

@@ -28,9 +28,9 @@ class ContiguousStore : public RowStore {
   virtual base::Status<Shortage> make_room(std::span<const StepSlot> step_slots) = 0;
   // An empty sequence with room for the committed rows of `from`, sequence `id`, and its `first`.
   virtual SequenceOr make_room_for_fork(SeqId id, const ContiguousSequence& from) = 0;
-  // Rows of a layer, those in use and more, whose memory may be read as numbers.
+  // Rows of a layer, including spare ones, whose memory may be read as numbers.
   virtual kernels::Bucket bucket_of(const ContiguousSequence& sequence, uint32_t layer) const = 0;
-  // Of allocated_bytes_, what no other sequence counts.
+  // The sequence's part of allocated_bytes_; no byte counts for two sequences.
   virtual uint64_t sequence_bytes(const ContiguousSequence& sequence) const = 0;
   // The rows of a layer before `rows` are in use from now on: they will be written, then wrote() is
   // called.

@@ -13,7 +13,7 @@ double growth_seconds(uint64_t tokens, uint64_t growths, uint64_t token_bytes,
   const auto n = static_cast<double>(tokens), t = static_cast<double>(growths);
   const auto bytes = static_cast<double>(token_bytes);
   const double copying = bytes * n * (t + 1) / (2 * rates.copy_bytes_s);
-  // Over the rows that are there attention takes b N^2 / 2 in any case; the rest is for spare ones.
+  // Attention over existing rows costs b N^2 / 2 in any case; the rest is for spare rows.
   const double spare = rates.attention_bytes_s > 0
                            ? bytes * n * n / step_tokens / t / (2 * rates.attention_bytes_s)
                            : 0;

@@ -1,7 +1,7 @@
-// PagedAttention: rows in blocks of a fixed number of tokens, and a table per sequence of which
-// blocks hold its tokens (PagedAttention). Blocks are taken when tokens need them, so that
-// a sequence wastes less than one; shared by reference between forks, and between sequences whose
-// tokens begin alike; copied by whoever writes into one that others use.
+// PagedAttention: rows in blocks of a fixed number of tokens, with a block table per sequence.
+// Blocks are allocated when tokens need them, so that a sequence wastes less than one; they are
+// shared by reference between forks and between sequences with a common prefix, and copied on
+// write.
 
 #include <cstring>
 

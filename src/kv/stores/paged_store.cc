@@ -99,8 +99,8 @@ void PagedStore::give_back(Sequence& of) {
 
 std::vector<PagedStore::Need> PagedStore::needs_of(std::span<const StepSlot> step_slots) const {
   std::vector<Need> needs;
-  // Users that a block loses to copies: of two forks that write, the second is left alone with
-  // it.
+  // Per block, the users that copy it in this step: of two forks that write, only the first has to
+  // copy.
   std::map<BlockId, uint32_t> leaving;
   for (const StepSlot& step_slot : step_slots) {
     const PagedSequence& sequence = mine(*step_slot.sequence);

@@ -24,7 +24,7 @@ struct PagedSequence : Sequence {
   std::vector<BlockId> blocks;
   uint32_t gone = 0;
   uint32_t held_from = UINT32_MAX;  // RowMover::hold_rows
-  // Of the committed rows, up to the first that is not known.
+  // Tokens of the committed rows, up to the first unknown one.
   std::vector<Token> tokens;
   bool known = true;
   // The first `published` blocks are those on the path to `tip`, which the tree holds.
@@ -78,7 +78,7 @@ class PagedStore final : public RowStore, Checkpoints {
   void give_back(Sequence& of) override;
   bool holds_windows() const override { return true; }
 
-  // What a place needs beyond the blocks that it has.
+  // What a slot needs beyond the blocks that it has.
   struct Need {
     uint32_t blocks = 0;
     bool copy = false;  // and one for its last block, which others use and it writes into
@@ -88,9 +88,9 @@ class PagedStore final : public RowStore, Checkpoints {
   base::Result<std::vector<BlockId>, Shortage> take(uint64_t count, size_t sequences);
   std::optional<BlockId> take_one();
   void copy_last(PagedSequence& sequence, BlockId to);
-  // What was taken for rows that were not kept goes.
+  // Gives back the blocks that were taken for rows that were not kept.
   void drop_fresh(PagedSequence& sequence) noexcept;
-  // After a commit: the same, and full blocks become known.
+  // After a commit: the same, and full blocks are published in the tree.
   // Does not throw std::bad_alloc.
   void settle(PagedSequence& sequence);
   void publish_full(PagedSequence& sequence);

@@ -48,7 +48,7 @@ struct Conversations {
     open(prompt, seq);
     return seq;
   }
-  // One step of a chain of tokens, of which `keep` are kept; false if there was no room.
+  // One step with a chain of tokens; keeps the first `keep` of them. False if there was no room.
   bool add(SeqId seq, const std::vector<Token>& more, uint32_t keep) {
     const Slot slot = {.seq = seq, .fresh = static_cast<uint32_t>(more.size()), .tokens = more};
     auto step = store->begin({{&slot, 1}});

@@ -31,7 +31,7 @@ constexpr Option kOptions[] = {
 
 constexpr Traits kTraits = {.endless = true};
 
-// Bytes of a layer with so many rows a head.
+// Bytes of one layer with `rows` rows per head.
 uint64_t layer_bytes(const Shape& shape, uint64_t rows) {
   return saturating_mul(rows, shape.token_bytes() / shape.layers);
 }
@@ -158,7 +158,7 @@ class SlidingStore final : public CheckedStore {
     if (!mine(*sequence).blocks.empty()) allocated_bytes_ -= sequence_bytes();
   }
 
-  // The last `rows` valid rows of a window to the place that ends before row `end`.
+  // Copies the last `rows` valid rows of a window so that they end before row `end` in `to`.
   void move_rows(const SlidingSequence& from, uint32_t rows, SlidingSequence& to, uint64_t end) {
     const uint64_t source = from.offset + sliding_.window - rows;
     for (uint32_t layer = 0; layer < shape().layers; ++layer)

@@ -9,7 +9,7 @@
 namespace kvick::kv {
 
 struct Sliding {
-  // Rows that a step takes in, S - 1, of which the last are valid: padded on the left.
+  // Past rows that a step takes as input, S - 1; padded on the left, so the last ones are valid.
   uint32_t window = 0;
   // Buffer over window, in millionths: 1'000'000 to 2'000'000.
   uint64_t reserve = 2'000'000;

@@ -97,7 +97,7 @@ TEST(Sliding, WithoutSpareRowsEveryCommitShiftsTheWindow) {
   }
 }
 
-// What a static graph takes in: S - 1 rows from the past's row 0, of which the first are padding.
+// The input of a static graph: S - 1 rows from the past's row 0, the first ones being padding.
 TEST(Sliding, PaddingLiesInFrontOfTheRowsAndIsZero) {
   for (const char* spec : {"sliding", "sliding:reserve=1.2", "sliding:reserve=1.0"}) {
     Pair p(spec, kShape);

@@ -7,8 +7,8 @@
 
 namespace kvick::kv {
 
-// Huge pages are the system's to give only outside of files (its default for files in memory is to
-// have none), so sequences of them are copied, and that is no surprise.
+// The system gives huge pages only to anonymous memory (by default, files in memory get none), so
+// their sequences are copied on fork, which does not count as a fallback.
 CheckedStore::SequenceOr VirtualStore::copy_sequence(SeqId id, const Sequence& from) {
   if (from.length == 0) return make_sequence({}, {});
   if (pages_ == Pages::kHuge) return ContiguousStore::copy_sequence(id, from);
@@ -51,9 +51,9 @@ CheckedStore::SequenceOr VirtualStore::share(SeqId id, const VirtualSequence& fr
   return made;
 }
 
-// Of a fork that has added as much as it shares or more, so that its own forks share all of its
-// rows. All are copied now, at most twice what each of those would copy, and less is held from the
-// first of them on. Without room for that it stays as it is.
+// For a fork that has added at least as many rows as it shares: moves it to a range of the file, so
+// that its own forks can share all of its rows. This copies at most twice what one of those would
+// copy, and saves memory from the first one on. Without room it stays as it is.
 void VirtualStore::move_to_own_range(SeqId id, VirtualSequence& fork) {
   auto made = ContiguousStore::copy_sequence(id, fork);
   if (!made.ok()) return;
@@ -113,7 +113,7 @@ void VirtualStore::release_gaps(const SharedRows& rows, uint32_t layer, bool is_
   });
 }
 
-// Of the rows from `from` on, those that the sequence has moved past.
+// Gives back the rows in the file from `from` up to the first that the sequence still sees.
 void VirtualStore::give_back_in_file(const VirtualSequence& sequence, uint32_t from, uint32_t layer,
                                      bool is_v) {
   const SharedRows& rows = *sequence.memory.rows;
@@ -125,7 +125,7 @@ void VirtualStore::give_back_in_file(const VirtualSequence& sequence, uint32_t f
   release_gaps(rows, layer, is_v, span);
 }
 
-// All that its sequences need of it.
+// Bytes of the file that its sequences need.
 uint64_t VirtualStore::file_bytes(const SharedRows& rows) const {
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < shape().layers; ++layer)

@@ -17,7 +17,7 @@ constexpr Shape kShape = {.layers = 3, .kv_heads = 2, .head_dim = 42, .max_token
 constexpr uint64_t kRow = 84, kRegions = 12;
 
 uint64_t page() { return base::page_bytes(); }
-// So many pages of every region.
+// Bytes of `count` pages in every region.
 uint64_t pages(uint64_t count) { return count * kRegions * page(); }
 uint64_t pages_of(uint64_t rows) { return pages((rows * kRow + page() - 1) / page()); }
 // Those that a fork of `shared` rows has of its own once it has `rows`.
@@ -366,7 +366,7 @@ TEST(VirtualFork, RowsOfAClosedWriterGoAsItsForkMovesOn) {
   p.add(b, 1);
   p.expect_pages(pages(1), pages(1));
   p.expect_contents();
-  const SeqId c = p.fork(b);  // of which `b` moves to a range of its own
+  const SeqId c = p.fork(b);  // before it, `b` moves to a range of its own
   p.add(b, 64);
   p.add(c, 64);
   EXPECT_EQ(p.store->usage().shared_bytes, 64 * shape.token_bytes());

@@ -94,7 +94,7 @@ class VirtualStore final : public ContiguousStore {
   uint32_t page_rows() const;
   // Pages that a sequence writes to, once rows before `touched` are in use.
   Span written(const VirtualSequence& sequence, uint32_t touched, bool is_v) const;
-  // Memory of one layer for those.
+  // Bytes of one layer in those pages.
   uint64_t layer_bytes(const VirtualSequence& sequence, uint32_t touched) const;
   uint64_t growth_bytes(const VirtualSequence& sequence, uint32_t rows) const;
   // Pages of the file that a sequence needs.

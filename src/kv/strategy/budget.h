@@ -16,7 +16,7 @@ class Budget;
 // Bytes of a budget that are held. Move-only; the destructor gives them back.
 class Charge {
  public:
-  Charge() = default;  // of no budget: what it holds is charged to nobody
+  Charge() = default;  // without a budget: counts bytes only
   explicit Charge(Budget* budget) : budget_(budget) {}
   Charge(Charge&& other) noexcept { swap(other); }
   Charge& operator=(Charge&& other) noexcept {
@@ -26,9 +26,9 @@ class Charge {
   ~Charge() { lower_to(0); }
 
   uint64_t bytes() const { return bytes_; }
-  // At least so many; false and no change if the budget has not the rest.
+  // Raises the charge to at least `bytes`; false and no change if the budget lacks the rest.
   bool raise_to(uint64_t bytes);
-  // At most so many.
+  // Lowers the charge to at most `bytes`.
   void lower_to(uint64_t bytes);
 
  private:

@@ -48,14 +48,14 @@ class CheckedStep : public Step {
 
   virtual void write_rows(uint32_t layer, const float* k, const float* v) = 0;
   virtual void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) = 0;
-  // The fresh rows of a layer are there, though nobody called write.
+  // Marks a layer's fresh rows as written when they came by another way than write().
   void mark_written(uint32_t layer) { written_[layer] = true; }
-  // The same of a piece of them (PieceWriter), which begins where the one before has ended.
+  // The same for a piece of them (PieceWriter), which must begin where the previous one ended.
   void mark_piece(uint32_t layer, uint32_t first, uint32_t count);
   // Keeps these rows of one slot, ascending, and sets the sequence's length. Memory is taken
   // before: if there is none here, the step's sequences are lost (Sequence::lost).
   virtual void keep_rows(uint32_t slot, std::span<const uint32_t> rows) = 0;
-  // Keeps those of all slots: one after the other, unless a strategy has to know them together.
+  // Keeps the rows of all slots, by default slot by slot. Overridden to commit them together.
   virtual void keep_all(const Kept& kept);
 
   // For facets, which have the same rules.

@@ -132,7 +132,7 @@ std::optional<Shortage> CheckedStore::over_cap(uint64_t now, uint64_t then, std:
     if (auto shortage = shortage_of(now, then, what)) return shortage;
     const uint64_t wanted = held_bytes() + (then - now);
     if (charge_.raise_to(wanted)) return std::nullopt;
-    // Its own cached rows have the rest, unless another store was faster: then it is asked again.
+    // Evicting this store's cached rows gives the rest; if another store takes it first, retry.
     const uint64_t has = charge_.bytes() + setup_.limits.budget->free();
     if (wanted > has) evict(wanted - has);
   }

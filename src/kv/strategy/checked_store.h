@@ -45,20 +45,20 @@ class CheckedStore : public Store, public Holdings, public Health {
   // A Shortage if allocated bytes would rise from `now` to `then`, past the cap or the budget;
   // `what` begins its sentence. Cached rows count as free.
   std::optional<Shortage> shortage_of(uint64_t now, uint64_t then, std::string_view what) const;
-  // The same, and if there is none the rise is charged to the budget, for which cached rows may
-  // have to go. The charge is that of the call or of the step that it begins: when it ends, what is
-  // held stays charged.
+  // The same; if there is no Shortage the rise is charged to the budget, evicting cached rows if
+  // needed. The charge lasts for the call or for the step that it begins; when that ends, only what
+  // is held stays charged.
   std::optional<Shortage> over_cap(uint64_t now, uint64_t then, std::string_view what);
 
-  // What the budget gives without anybody's having to make way, up to `bytes` held: how many those
-  // are. Charged like the rise of over_cap().
+  // Raises the charge towards `bytes` as far as the budget has room without evicting anything.
+  // Returns the bytes charged then; they last like those of over_cap().
   uint64_t charge_up_to(uint64_t bytes);
 
   virtual std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
                                                   const Owner& owner) = 0;
   virtual SequenceOr copy_sequence(SeqId id, const Sequence& from) = 0;
   virtual void free_sequence(std::unique_ptr<Sequence> sequence) = 0;
-  // Reserves room for all places, which fit into the context, or changes nothing.
+  // Reserves room for all slots, which fit into the context, or changes nothing.
   virtual StepOr start(std::vector<StepSlot> step_slots) = 0;
   // Why a sequence that no commit has lost is lost, or empty.
   virtual std::string failure_of(const Sequence& sequence) const {
@@ -75,7 +75,7 @@ class CheckedStore : public Store, public Holdings, public Health {
   virtual void give_back(Sequence& sequence) {
     sequence.first = shape().first_seen(sequence.length);
   }
-  // All but sequences and wasted.
+  // Fills all fields of Usage except sequences and wasted_bytes.
   virtual Usage count() const = 0;
   // Usage::allocated_bytes, but for what a store inside this one charges to the budget itself.
   virtual uint64_t held_bytes() const = 0;

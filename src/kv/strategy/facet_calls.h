@@ -1,5 +1,5 @@
 #pragma once
-// The facets of a store by name, with what holds where it has none.
+// Calls to the facets of a store, with a default where it has none.
 
 #include "base/check.h"
 #include "kv/contract/kv.h"
@@ -20,7 +20,7 @@ inline uint32_t spare_rows(Store& store, SeqId seq) {
   const Buckets* const buckets = store.facets().buckets;
   return buckets != nullptr ? buckets->spare_rows(seq) : UINT32_MAX;
 }
-// Gives so many bytes of cached rows back; how many (Holdings).
+// Evicts `bytes` of cached rows and returns the bytes given back (Holdings::shrink).
 inline uint64_t shrink(Store& store, uint64_t bytes) {
   Holdings* const holdings = store.facets().holdings;
   return holdings != nullptr ? holdings->shrink(bytes) : 0;

@@ -17,9 +17,9 @@ std::string_view closest(std::string_view name, std::span<const std::string_view
 
 // "; did you mean NAME?" where one was probably meant, or "".
 std::string hint(std::string_view name, std::span<const std::string_view> candidates);
-// Error: it could not be one word of a spec. `what`: of which the name is.
+// Error: `name` could not be one word of a spec. what: "strategy" or "policy", for the message.
 base::Status<> check_name(std::string_view what, std::string_view name);
-// Error: the spec gives an option that is none of these.
+// Error: the spec gives an option that is not in `options`.
 base::Status<> check_options(const Spec& spec, std::span<const Option> options);
 
 // The option's value, or its fallback.
@@ -33,7 +33,7 @@ base::Result<uint64_t> read_decimal(const Spec& spec, const Option& option, uint
                                     uint64_t most);
 // Error: neither "on" nor "off".
 base::Result<bool> read_switch(const Spec& spec, const Option& option);
-// Which of the choices. Error: none of them.
+// Index of the chosen one. Error: none of them.
 base::Result<size_t> read_choice(const Spec& spec, const Option& option,
                                  std::initializer_list<std::string_view> choices);
 

@@ -16,7 +16,7 @@ struct StaticRanges {
   bool operator==(const StaticRanges&) const = default;
 };
 
-// What a code of a head's rows counts; 1 if the shape's type is not static.
+// Value of one quantisation step in a head's rows; 1 if the shape's type is not static.
 inline float static_scale(const Setup& setup, uint32_t layer, uint32_t head, bool is_v) {
   const kernels::DType type = is_v ? setup.shape.v_type : setup.shape.k_type;
   if (!kernels::is_static(type)) return 1;
@@ -25,7 +25,7 @@ inline float static_scale(const Setup& setup, uint32_t layer, uint32_t head, boo
          static_cast<float>(kernels::static_limit(type));
 }
 
-// What a value is multiplied with to become a code: 0 where all of them are 0, or as good as.
+// Factor from value to code; 0 for scales up to 1e-35, where all values are practically 0.
 inline float inverse_scale(float scale) { return scale > 1e-35F ? 1 / scale : 0; }
 
 }  // namespace kvick::kv

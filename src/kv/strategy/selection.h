@@ -27,15 +27,15 @@ constexpr Option dense_layers_option(std::string_view fallback = "0") {
   return {
       .name = "dense_layers", .summary = "first layers that read all rows", .fallback = fallback};
 }
-// Of a budget that is a share, wherever it stands. Without it a quarter of a hundred rows is less
-// than sinks and recent ones, and what is lost then stays in the rows of the layers behind: ADR 18.
+// For budgets given as a share; may stand anywhere in the options. Without it a quarter of 100 rows
+// is less than sinks plus recent rows, and the error stays in the rows of later layers: ADR 18.
 constexpr Option least_option() {
   return {
       .name = "least",
       .summary = "rows that a share is never less than: sequences of so many read all of theirs",
       .fallback = "128"};
 }
-// Of those that leave rows in place, wherever it stands.
+// For policies that leave rows in place; may stand anywhere in the options.
 constexpr Option loss_option() {
   return {.name = "loss",
           .summary =
@@ -44,11 +44,11 @@ constexpr Option loss_option() {
           .fallback = "0"};
 }
 
-// Of a sequence's committed rows: `take` of rows [first, last) are read, and all others.
+// Which committed rows are read: `take` of rows [first, last), and all rows outside that range.
 struct TopRows {
   uint32_t first = 0, last = 0, take = 0;
   bool all() const { return take == last - first; }
-  // Of a sequence of so many rows.
+  // Rows read of a sequence with `rows` committed rows.
   uint32_t read_rows(uint32_t rows) const { return rows - (last - first) + take; }
 };
 
@@ -64,12 +64,12 @@ struct Selection {
   // are chosen, so that up to unit - 1 rows of the budget may be left.
   TopRows of(uint32_t committed) const;
   uint32_t budget(uint32_t committed) const;
-  // With a budget that is larger by a half, so many times over, up to all rows.
+  // The budget raised by a half `times` times over, at most to all rows.
   Selection raised(uint32_t times) const;
 };
 
-// One option each, but for read_budget, which reads least= too. Errors: a value that makes no
-// sense; least= of a budget that is no share.
+// Each reads one option; read_budget also reads least=. Errors: a value that makes no sense; least=
+// with a budget that is not a share.
 base::Status<> read_budget(const Spec& spec, const Option& option, Selection& selection);
 base::Result<uint32_t> read_rows(const Spec& spec, const Option& option);
 base::Status<> read_loss(const Spec& spec, Selection& selection);

@@ -25,8 +25,8 @@ struct Predictor;     // predictor.h
 struct StaticRanges;  // ranges.h
 class PrefixWatcher;  // values/prefix_watcher.h
 
-// The most units of a slower tier that RowFetcher::view_some is asked for rows of in one layer and
-// head, of a sequence with so many committed and fresh rows; kShowsAll: Step::view is called
+// Upper bound on the slower tier's units that one RowFetcher::view_some() touches (one layer and
+// head) in a sequence with `committed` and `fresh` rows; kShowsAll: Step::view() is called
 // instead.
 using UnitsAsked = std::function<uint32_t(uint32_t committed, uint32_t fresh)>;
 inline constexpr uint32_t kShowsAll = UINT32_MAX;
@@ -66,7 +66,7 @@ struct Sharing {
   std::shared_ptr<PrefixWatcher> watcher = {};
 };
 
-// The policy of which rows are read (select/policy.h), and what it knows of the model.
+// The policy that chooses rows (kv/strategy/policy.h), and what it knows of the model.
 struct SelectSetup {
   Spec spec = {};                              // no name: all rows are read
   std::shared_ptr<const Predictor> predictor;  // of maple and loki, null without it

@@ -30,7 +30,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// "1.25" in millionths, if it is such a number.
+// "1.25" as 1,250,000; none if the text is no decimal number.
 std::optional<uint64_t> millionths(std::string_view text) {
   const size_t point = std::min(text.find('.'), text.size());
   std::string digits(text.substr(0, point));

@@ -83,7 +83,7 @@ inline uint64_t read_bytes(Step& step, const Shape& shape, const Slots* slots) {
 struct Shown {
   uint32_t slot = 0, committed = 0;  // tokens of its sequence
 };
-// Expects that one slot shows `rows`, of which the last `fresh` are this step's and the others the
+// Expects that one slot shows `rows`: the last `fresh` are this step's and the others the
 // last committed ones.
 inline void expect_shows(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
                          uint32_t fresh) {

@@ -18,7 +18,7 @@ class Extents {
   uint64_t taken_bytes() const { return (next_ - free_.size()) * bytes_; }
   uint64_t at(uint32_t extent) const { return extent * bytes_; }
 
-  // So many, or a Shortage and no change.
+  // Takes `count` extents, or a Shortage and no change.
   base::Result<std::vector<uint32_t>, Shortage> take(uint64_t count) {
     const uint64_t left = tier_.most_bytes() - std::min(tier_.most_bytes(), taken_bytes());
     if (count > left / bytes_)

@@ -122,7 +122,7 @@ bool Frames::take(Unit unit) {
 
 // -- transfers --
 
-// Room for so many at once.
+// Reserves room for `count` transfers at once.
 void Frames::reserve_tasks(size_t count) {
   if (tasks_.capacity() < count) tasks_.reserve(std::max(count, 2 * tasks_.capacity()));
   free_tags_.reserve(tasks_.capacity());

@@ -1,7 +1,7 @@
 #pragma once
 // Fast memory for the units of a slower tier: a bounded number of frames, each of which holds one
-// unit. A frame is solid while only memory has its rows; once they are stored it may give way to
-// another unit, the one first that was used longest ago, unless it is pinned.
+// unit. A frame is solid while its rows are in memory only; once they are stored in the tier it may
+// be evicted for another unit, least recently used first, unless it is pinned.
 //
 // All calls may come from many threads.
 
@@ -45,7 +45,7 @@ struct FrameCounts {
 
 class Frames {
  public:
-  // memory: of `most` frames. seconds: that a call waits for the tier at most.
+  // memory: for `most` frames. seconds: the longest that a call waits for the tier.
   Frames(std::unique_ptr<Tier> tier, Reservation memory, size_t frame_bytes, uint32_t most,
          double seconds);
 
@@ -56,32 +56,32 @@ class Frames {
   FrameCounts counts() const;
   std::string failure(const TieredSequence& sequence) const;
 
-  // How many may be taken from now on; at least as many as are.
+  // Limits the number of frames taken at once; never below the number taken now.
   void limit(uint32_t frames);
-  // A solid frame. False: none came free in time. Its store() does not throw for want of memory of
-  // this class.
+  // Gives the unit a solid frame. False: none came free in time. A later store() of it needs no
+  // further memory here, so it cannot throw std::bad_alloc.
   bool take(Unit unit);
-  // Writes the solid frame of a unit to the tier, which has it from then on.
+  // Writes the solid frame of a unit to the tier; it counts as stored from then on.
   void store(Unit unit, uint64_t at);
   // Writes the pinned frame of a unit to another place, on behalf of another sequence.
   void copy(Unit unit, TieredSequence& to, uint64_t at);
 
   enum class Patience { kWait, kSpare };
   // Pins the frame of a unit that is at `at` in the tier, and begins to read it if it has none.
-  // False: there is no frame; kSpare: none that is free or holds what was read past, now.
+  // False: no frame came free; with kSpare: none is free or only passing through, right now.
   bool pin(Unit unit, uint64_t at, Patience patience);
   // Starts the reads that pin() has begun.
   void submit();
-  // Until the frames of these pinned units hold their rows, or their sequence has failed.
+  // Waits until the frames of these pinned units hold their rows or their sequence has failed.
   void wait(std::span<const Unit> units);
-  // kept: the frame stays while there are others to give way.
+  // kept: the frame is evicted only after those that are not.
   void unpin(Unit unit, bool kept);
 
-  // Until nothing is under way on behalf of a sequence; if that takes too long it has failed.
+  // Waits until a sequence has no transfers under way; if that takes too long it fails.
   void wait_idle(TieredSequence& sequence);
-  // The same for so many seconds at most, and no failure.
+  // The same for at most `seconds`, after which it returns without failing the sequence.
   void wait_idle(TieredSequence& sequence, double seconds);
-  // There is no frame for it in time.
+  // Fails a sequence because no frame came free in time.
   void fail(TieredSequence& sequence);
   // Gives back the frames of a sequence from unit index `first` on. False: some are still used by
   // transfers, and remain.
@@ -89,9 +89,9 @@ class Frames {
   // The same of unit indices [first, end), none of which is pinned. False: some are used by
   // transfers, and all remain.
   bool drop(TieredSequence& sequence, size_t first, size_t end);
-  // Gives frames that are neither solid nor pinned back; how many.
+  // Frees up to `count` frames that are neither solid nor pinned; returns how many.
   uint32_t evict(uint32_t count);
-  // Notes what has ended.
+  // Takes note of transfers that have ended.
   void poll();
 
  private:

@@ -41,10 +41,10 @@ class Tier {
   virtual void release(uint64_t at, uint64_t bytes) = 0;
   // Never waits for the tier; what cannot be started is reported by finish().
   virtual void start(std::span<const Transfer> transfers) = 0;
-  // Appends what has ended, each transfer once; waits for the first if there is none, for so many
-  // seconds at most. At once if nothing is under way.
+  // Appends the transfers that have ended, each once. If there are none, waits up to `seconds` for
+  // the first; returns at once if nothing is under way.
   virtual void finish(double seconds, std::vector<Moved>& ended) = 0;
-  // All that it could ever hold.
+  // Capacity in bytes.
   virtual uint64_t most_bytes() const = 0;
   // How it works, for a person: "a file in /mnt/nvme by io_uring, direct".
   virtual std::string description() const = 0;

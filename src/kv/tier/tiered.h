@@ -16,14 +16,14 @@ class CheckedStore;
 base::Result<std::unique_ptr<CheckedStore>> make_tiered_store(const Setup& setup,
                                                               const TierOptions& options,
                                                               std::unique_ptr<Tier> tier);
-// Bytes of the units that a tier's store moves.
+// Size in bytes of one unit, what a tiered store moves at a time.
 size_t tier_unit_bytes(const Shape& shape, const TierOptions& options);
 
-// Tokens of a unit that suit rows which are chosen so many together: as many, rounded up to what a
-// file can move as it is.
+// Tokens per unit that suit a policy which chooses `rows_together` rows at once: that number; in a
+// file rounded up to whole disk sectors.
 uint32_t unit_tokens_for(const Setup& setup, uint32_t rows_together);
-// The full units that some of a sequence's rows, chosen so many together, lie in at most,
-// in one layer and head: as many, if what is chosen together is whole units.
+// Upper bound on the full units that the chosen rows of a sequence touch in one layer and head;
+// exact if rows are chosen by whole units.
 struct ChosenRows {
   TopRows top_rows;
   uint32_t rows = 0, together = 1;

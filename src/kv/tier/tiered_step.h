@@ -11,8 +11,8 @@ namespace kvick::kv {
 
 class TieredStep final : public CheckedStep, public RowFetcher {
  public:
-  // extents: for the units that fresh rows fill. kept_units: of all committed units of the step, as
-  // [layer][slot, unit][head], the first so many stay in frames; the others pass through the rest.
+  // extents: for the units that fresh rows fill. kept_units: how many of the committed units that
+  // the step reads, in order [layer][slot, unit][head], stay in frames; the others pass through.
   TieredStep(TieredStore& store, std::vector<StepSlot> step_slots, std::vector<uint32_t> extents,
              uint64_t kept_units);
   ~TieredStep() override;
@@ -47,7 +47,7 @@ class TieredStep final : public CheckedStep, public RowFetcher {
     return static_cast<TieredSequence&>(*step_slots()[slot].sequence);
   }
   uint64_t units_of_layer() const { return full_.size() * store_.layout_.heads; }
-  // Pins the units of some rows in one layer and head; those that it got are appended.
+  // Pins the units of `rows` in one layer and head, and appends those that it could pin.
   void pin_some(const Query& query, std::span<const uint32_t> rows, Frames::Patience patience,
                 std::vector<Unit>& pinned);
   void unpin_chosen(uint32_t but_layer);
@@ -67,8 +67,8 @@ class TieredStep final : public CheckedStep, public RowFetcher {
   std::vector<uint32_t> extents_;  // not used yet
   uint64_t kept_units_;
   std::vector<FullUnit> full_;  // before the step, of the slots that show all their rows
-  // Whether these are all slots: else the frames that reading ahead would take are for rows that
-  // are asked for.
+  // Whether full_ covers all slots; if not, nothing is read ahead, since its frames are needed for
+  // the rows that view_some() asks for.
   bool ahead_ = true;
   std::mutex loading_;
   std::atomic<uint32_t> layer_ = kNoLayer;  // of current_, once its rows are there

@@ -22,13 +22,13 @@ struct UnitLayout {
   uint64_t extent_bytes = 0;  // of `regions` units, in whole pages
 
   UnitLayout(const Shape& shape, uint32_t unit_tokens);
-  // Of as many tokens as make whole sectors of a disk.
+  // Fewest tokens whose unit is whole disk sectors.
   static uint32_t sector_tokens(const Shape& shape);
   uint32_t full(uint64_t rows) const { return static_cast<uint32_t>(rows / tokens); }
   uint32_t touched(uint64_t rows) const {
     return static_cast<uint32_t>((rows + tokens - 1) / tokens);
   }
-  // Of a unit of tokens in one layer and head, in TieredSequence::frames.
+  // Index in TieredSequence::frames of a unit in one layer and head.
   size_t index(uint32_t unit, uint32_t layer, uint32_t head) const {
     return size_t{unit} * regions + layer * heads + head;
   }
@@ -63,16 +63,16 @@ class TieredStore final : public CheckedStore {
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
   void give_back(Sequence& sequence) override;
   void give_extents(std::span<const uint32_t> extents) noexcept;
-  // Units that hold only rows before the first that is seen.
+  // Number of leading units whose rows are all before the window.
   uint32_t unseen(const Sequence& sequence) const { return layout_.full(sequence.first); }
-  // True: nothing is left of it.
+  // Frees a sequence's frames and extents; false: some are still in use.
   bool release(TieredSequence& sequence);
   void release_closed();
 
   // Frames that a step needs beyond those that are solid already.
   struct Need {
     uint64_t fresh = 0;    // solid ones, for fresh rows
-    uint64_t layer = 0;    // that one layer's views are made of, at most
+    uint64_t layer = 0;    // upper bound for the views of one layer
     uint64_t extents = 0;  // of the slower tier
   };
   // Whether the views of a slot show all its rows.
@@ -80,7 +80,7 @@ class TieredStore final : public CheckedStore {
   Need need_of(std::span<const StepSlot> step_slots) const;
   uint64_t kept_frames(const Need& need) const;
   StepOr start(std::vector<StepSlot> step_slots) override;
-  // Charges what a step needs, and what it has use for if there is more.
+  // Charges what a step needs, and as much beyond as it can use and the budget has free.
   base::Status<Shortage> claim(uint64_t solid, uint64_t layer, const std::string& what);
   bool take_fresh(std::span<const StepSlot> step_slots);
   void drop_fresh(TieredSequence& sequence);

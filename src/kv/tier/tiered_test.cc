@@ -26,7 +26,7 @@ Setup setup_with(const std::string& tier, uint64_t max_bytes = UINT64_MAX) {
   return setup;
 }
 
-// A store with a made tier and so many frames.
+// A tiered store with `frames` frames over a MadeTier.
 struct Made {
   explicit Made(uint64_t frames, uint64_t tier_bytes = uint64_t{1} << 40, double seconds = 5,
                 UnitsAsked asked = {})

@@ -7,7 +7,7 @@
 
 namespace kvick::kv {
 
-// Rows become old this many at a time: those that go together in some types.
+// Rows become old in groups of this size, that of the types which quantise rows in groups.
 inline constexpr uint32_t kAgingRows = kernels::kGroupRows;
 inline constexpr uint32_t kMostAgingWindow = uint32_t{1} << 20;
 
@@ -17,11 +17,11 @@ struct Aging {
   kernels::DType k_type = kernels::DType::kQ8, v_type = kernels::DType::kQ8;
   uint32_t window = 128;  // newest rows, at least, that stay as written; a multiple of kAgingRows
 
-  // Of a sequence of so many committed tokens.
+  // Old rows of a sequence with `tokens` committed tokens.
   uint32_t old_rows(uint32_t tokens) const {
     return tokens <= window ? 0 : (tokens - window) / kAgingRows * kAgingRows;
   }
-  // The most rows that are not old once a step is committed, rounded up.
+  // Upper bound on the rows that are not old after a commit.
   uint32_t recent_rows() const { return window + kAgingRows; }
 };
 

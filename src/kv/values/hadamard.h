@@ -1,9 +1,9 @@
 #pragma once
 // Rows that are Hadamard transforms of keys and values: a few large elements become many small
 // ones, which suits a scale that a group of elements shares (Ashkboos et al. 2024, "QuaRot"). The
-// transform is orthogonal: of queries and keys alike it changes no product, and of values it is
-// taken back from what attention sums up. The model transforms (model/blocks), stores keep rows as
-// they come (ADR 60).
+// transform is orthogonal: applied to both queries and keys it leaves their products unchanged; for
+// values it is undone on the attention output. The model transforms (model/blocks), stores keep
+// rows as they come (ADR 60).
 
 #include <algorithm>
 #include <cstdint>
@@ -16,16 +16,16 @@ struct Hadamard {
   bool operator==(const Hadamard&) const = default;
 };
 
-// Elements that are transformed together; 0: none are.
+// Block size of the transform in elements; 0: not transformed.
 struct HadamardBlocks {
   uint32_t k = 0, v = 0;
 };
 
-// llama.cpp found values better with 64 than with a head of 128.
+// For values, llama.cpp found blocks of 64 better than a whole head of 128.
 inline constexpr uint32_t kMostKeyBlock = 512, kMostValueBlock = 64;
 
-// The largest powers of two that divide a head. Latent rows are keys and values in one: so are
-// their blocks.
+// The largest powers of two that divide the head dimension. A latent row is both key and value, so
+// both use the same block.
 constexpr HadamardBlocks hadamard_blocks(Hadamard which, uint32_t k_dim, uint32_t v_dim,
                                          bool latent) {
   const auto block = [](uint32_t dims, uint32_t most) { return std::min(dims & -dims, most); };

@@ -11,7 +11,7 @@ namespace kvick::kv {
 struct LayerSpec {
   enum class Keeps : uint8_t {
     kRows,    // keys and values
-    kLatent,  // one row of k_dim elements, of which the first v_dim are the value (MLA)
+    kLatent,  // one row of k_dim elements; its first v_dim are the value (MLA)
     kState,   // state_bytes of a sequence, however long
     kSlots,   // the slots of the Bounded-Cache Transformer
     // It reads the rows of another layer (Gemma 3n and 4) or a step's own (encoders), or does not
@@ -29,7 +29,7 @@ struct LayerSpec {
   bool operator==(const LayerSpec&) const = default;
 };
 
-// Layers that are alike, of which one store keeps the rows: its layer i is the model's layers[i].
+// Layers with equal specs, kept by one store: its layer i is the model's layers[i].
 struct LayerGroup {
   LayerSpec spec;
   std::vector<uint32_t> layers;  // ascending

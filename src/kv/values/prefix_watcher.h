@@ -1,5 +1,5 @@
 #pragma once
-// Who is told which blocks of tokens the prompts of a store may share.
+// Observer of the token blocks that the prompts of a store may share.
 
 #include <cstdint>
 #include <span>
@@ -15,8 +15,8 @@ struct SharedBlock {
   std::span<const Token> tokens;  // of the block; read before the call returns
 };
 
-// Called on the thread of the store, which neither waits nor fails. Of blocks that owners without a
-// salt share; each is stored once until it is removed.
+// Called on the store's thread; calls must not block or fail. Reports only blocks of owners without
+// a salt; each is stored once until it is removed.
 class PrefixWatcher {
  public:
   virtual ~PrefixWatcher() = default;

@@ -1,6 +1,6 @@
 #pragma once
-// Sizes of loads that a planner may ask for, without wrapping around: more than 2^64 - 1 counts as
-// that.
+// Arithmetic on the sizes that a planner may ask for: saturates at 2^64 - 1 in place of wrapping
+// around.
 
 #include <cstdint>
 

@@ -13,20 +13,20 @@ namespace kvick::kv {
 struct Shape {
   uint32_t layers = 0, kv_heads = 0;
   uint32_t head_dim = 0;  // elements of a key
-  // Of one sequence: the model's context, or less if the user said so. A strategy whose sequences
-  // never end shows no more than so many to a token, itself included.
+  // Per sequence: the model's context, or less if the user said so. With an endless strategy
+  // (Traits::endless) a token sees at most max_tokens rows, itself included.
   uint32_t max_tokens = 0;
   kernels::DType k_type = kernels::DType::kF16, v_type = kernels::DType::kF16;
   std::optional<Aging> aging = {};  // none: rows stay as they were written
-  uint32_t v_dim = 0;               // elements of a value; 0: as many as of a key
+  uint32_t v_dim = 0;               // elements of a value; 0: head_dim
   // No values are kept: the first v_dim elements of a key are its value (MLA).
   bool latent = false;
   // Tokens that a query sees, itself included; 0: all. Chunked: those since the last multiple of
   // it. Rows that no token to come can see are given back by commit.
   uint32_t window = 0;
   bool chunked = false;
-  // Which of the rows that are written have been transformed. The store keeps them as any others;
-  // whoever looks at their elements one by one has to know.
+  // Whether written keys and values are Hadamard-transformed. The store treats them like any other
+  // rows; only code that looks at single elements has to know.
   Hadamard hadamard = {};
   // What each layer keeps of a sequence, however long, in place of rows (LayerSpec::kState).
   uint64_t state_bytes = 0;
@@ -45,20 +45,20 @@ struct Shape {
   uint64_t token_bytes() const {
     return uint64_t{layers} * kv_heads * (row_bytes(false) + row_bytes(true));
   }
-  // Of a sequence's old rows alone.
+  // The shape of the store that keeps a sequence's old rows. Only if `aging` is set.
   Shape of_old_rows() const;
-  // The first committed row that the next token of a sequence of so many sees: those before it are
-  // seen by nobody any more.
+  // First committed row that the next token of a sequence of `tokens` tokens sees. No later token
+  // sees a row before it.
   uint32_t first_seen(uint32_t tokens) const {
     if (window == 0) return 0;
     if (chunked) return tokens / window * window;
     return tokens < window ? 0 : tokens + 1 - window;
   }
-  // Rows that the last of so many tokens sees, itself included.
+  // Rows that the last of `tokens` tokens sees, itself included.
   uint32_t seen_rows(uint32_t tokens) const {
     return tokens == 0 ? 0 : tokens - first_seen(tokens - 1);
   }
-  // Bytes that the committed rows of a sequence of so many tokens take, those that are seen.
+  // Bytes of the committed rows that are still seen in a sequence of `tokens` tokens.
   uint64_t used_bytes(uint32_t tokens) const;
 };
 

@@ -13,9 +13,9 @@ Shape Shape::of_old_rows() const {
   old.v_type = aging->v_type;
   old.max_tokens = std::max(kAgingRows, aging->old_rows(max_tokens));
   old.aging.reset();
-  // Of rows that are old once so many tokens are there, the last is followed by at least
-  // aging->window others: a query sees so many fewer. Chunks begin where recent rows say: what they
-  // show is within a sliding window of their size.
+  // At least aging->window recent rows follow the last old row, so a query sees that many fewer old
+  // rows. Where a chunk begins is decided by the recent rows; a sliding window of the chunk's size
+  // covers all old rows that it shows.
   if (window > 0) old.window = window > aging->window ? window - aging->window : 1;
   old.chunked = false;
   return old;

@@ -17,7 +17,7 @@ namespace kvick::lab {
 
 using Json = nlohmann::ordered_json;
 
-// What experiments with policies of which rows are read (kv/registry/policies.h) go through.
+// What experiments with row-selection policies (kv/registry/policies.h) go through.
 struct Selecting {
   std::vector<std::string> policies = {};  // as --kv-select takes them, without a budget
   std::vector<std::string> budgets = {};   // as the policies take them

@@ -1,5 +1,5 @@
 #pragma once
-// What an experiment's figures depend on beside its cells' parameters.
+// What an experiment's figures depend on besides its cells' parameters.
 
 #include <string>
 

@@ -25,11 +25,11 @@ struct RunResult {
   uint64_t measured = 0, reused = 0;  // runs
 };
 
-// All cells of round 1, then all of round 2 and so on, so that what changes on the machine meets
-// all cells alike. FOLDER/NAME.json is written after every run, whole or not at all, and what it
-// holds of the same machine, inputs (inputs.h) and cells is not measured again; then come one .svg
-// per chart and NAME.html. Errors: an experiment's own; a folder that cannot be written; a file
-// there that is none of ours.
+// All cells of round 1, then all of round 2 and so on, so that changes on the machine affect all
+// cells alike. FOLDER/NAME.json is replaced atomically after every run; results in it for the same
+// machine, inputs (inputs.h) and cells are not measured again. Then one .svg per chart and
+// NAME.html are written. Errors: an experiment's own; a folder that cannot be written; a file there
+// that the lab did not write.
 base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& bench,
                                        const RunOptions& options);
 

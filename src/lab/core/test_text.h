@@ -8,7 +8,7 @@
 
 namespace kvick::lab {
 
-// The path of so many words in sentences, written now; whoever asks for it removes it.
+// Writes `words` words in sentences and returns the path; the caller removes the file.
 inline std::string write_words(uint32_t words) {
   const std::string path = model::test_path("words.txt");
   std::ofstream out(path);

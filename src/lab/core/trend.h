@@ -1,5 +1,5 @@
 #pragma once
-// Whether what was measured many times changes with something, or only seems to.
+// Whether repeated measurements really change with a variable, or only within noise.
 
 #include <span>
 
@@ -14,7 +14,7 @@ struct Trend {
   bool within_noise() const { return slope <= 2 * slope_error && slope >= -2 * slope_error; }
 };
 
-// As many of one as of the other.
+// x and y have the same length.
 Trend trend_of(std::span<const double> x, std::span<const double> y);
 
 }  // namespace kvick::lab

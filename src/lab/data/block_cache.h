@@ -1,6 +1,6 @@
 #pragma once
-// What a cache of so many blocks could have served of a trace of prompts: the measure of a real
-// one. A block is served if it and all before it in its prompt are held when the prompt comes.
+// How many blocks of a trace of prompts a cache of `capacity` blocks could have served. A block is
+// served if it and all blocks before it in its prompt are cached when the prompt arrives.
 
 #include <span>
 
@@ -9,12 +9,12 @@
 namespace kvick::lab {
 
 enum class Replacement {
-  kOldest,    // of blocks, the one that was used least recently; of one prompt's, its last
-  kForesees,  // the one that is needed last from now on (Belady 1966): no cache can know it
+  kOldest,    // the least recently used block; within one prompt, its last
+  kForesees,  // the block needed furthest in the future (Belady 1966): an upper bound
 };
 
-// Blocks served, of all prompts in turn. A prompt's blocks are held at once: `capacity` has room
-// for the longest.
+// Blocks served over all prompts in turn. A prompt's blocks are cached together: `capacity` must
+// fit the longest prompt.
 uint64_t served_blocks(std::span<const BlockRequest> requests, uint64_t capacity,
                        Replacement replacement);
 

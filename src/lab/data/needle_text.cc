@@ -9,10 +9,10 @@ namespace {
 constexpr const char* kColours[] = {"blue", "red", "green", "white", "black", "yellow"};
 constexpr const char* kThings[] = {"house", "boat", "garden", "bridge", "tower", "mill"};
 constexpr uint32_t kNumbers = 90000, kFirstNumber = 10000;  // of five digits
-// The end of a sentence is looked for in so many tokens before the depth.
+// The end of a sentence is searched in this many tokens before the depth.
 constexpr size_t kMostBack = 64;
 
-// Where the fact goes, if its place by depth is `at`: behind a sentence, else there.
+// Where the fact is inserted: after the last sentence end before `at`, else at `at`.
 size_t behind_sentence(const text::Tokenizer& tokenizer, std::span<const engine::Token> text,
                        size_t at) {
   for (size_t i = at; i > 0 && i + kMostBack > at; --i)

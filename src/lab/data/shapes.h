@@ -1,5 +1,5 @@
 #pragma once
-// The attention of models that people know, by name.
+// The attention shapes of well-known models, by name.
 
 #include <span>
 #include <string>
@@ -17,12 +17,12 @@ struct NamedShape {
 };
 
 std::span<const NamedShape> named_shapes();
-// Error: no such name; lists those that there are.
+// Error: unknown name; the message lists the known ones.
 base::Result<NamedShape> shape_named(std::string_view name);
 // The names that were asked for or, if there are none, the defaults. Error: no such name.
 base::Result<std::vector<std::string>> shapes_or(const std::vector<std::string>& asked,
                                                  std::span<const char* const> defaults);
-// A config of so many layers, with what attention needs.
+// A config of `layers` layers, with the fields that attention needs.
 model::Config config_of(const NamedShape& shape, uint32_t layers);
 
 }  // namespace kvick::lab

@@ -1,5 +1,5 @@
 #pragma once
-// Requests as they came to real services, from files that those have published.
+// Requests to real services, from the traces that these have published.
 
 #include <cstdint>
 #include <string>
@@ -13,8 +13,8 @@ namespace kvick::lab {
 struct TraceRequest {
   uint32_t prompt = 0, answer = 0;
 };
-// Lines of time,prompt tokens,answer tokens behind one that names them, as Azure publishes them.
-// Errors: no such file, and a line that is none or of more than most_tokens, by its number.
+// Reads lines of time,prompt tokens,answer tokens after a header line, as Azure publishes them.
+// Errors: no such file; a malformed line or one of more than most_tokens, by its number.
 base::Result<std::vector<TraceRequest>> read_lengths(const std::string& path, uint64_t most_tokens);
 // The same requests, every length times `factor`, rounded up.
 std::vector<TraceRequest> scaled(std::vector<TraceRequest> requests, double factor);

@@ -68,7 +68,7 @@ class Long final : public Experiment {
   }
 
  private:
-  // Those that were asked for.
+  // kContexts up to the number of tokens that was asked for, if any.
   std::vector<uint32_t> contexts() const {
     std::vector<uint32_t> contexts;
     for (const uint32_t tokens : kContexts)

@@ -105,7 +105,7 @@ class Scaling final : public Experiment {
  private:
   static constexpr uint32_t kSteps = kWarm + kTimed;
 
-  // Those that were asked for, or those of the usual ones that the model can have.
+  // The types that were asked for, else the usual ones that the model supports.
   base::Result<std::vector<std::string>> types_for(const std::string& store,
                                                    uint32_t longest) const {
     if (!bench_.types.empty()) return bench_.types;

@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kRows = 26, kKept = 4, kTokens = 4096;
 constexpr uint32_t kGrowths[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 constexpr const char* kDefaultShapes[] = {"s"};
-// Of the steps between two growths, at most so many are timed and stand for the others.
+// At most this many steps between two growths are timed; they stand for the others.
 constexpr uint32_t kTimed = 4;
 
 class SpecSweep final : public Experiment {

@@ -19,17 +19,17 @@ class Filled {
   Filled(engine::Engine& engine, std::unique_ptr<kv::Store> store, uint32_t batch,
          std::span<const engine::Token> text = {});
 
-  // So many tokens more for each sequence.
+  // Adds `tokens` tokens to each sequence without computing.
   base::Status<kv::Shortage> fill(uint32_t tokens);
-  // A token of each sequence, alone with its attention, random whatever was read before. Seconds of
-  // all layers' attention.
+  // One random token per sequence, only its attention, whatever was read before. Returns the
+  // seconds of all layers' attention.
   base::Result<double, kv::Shortage> attend();
-  // A token of each sequence, through the whole model. Seconds.
+  // One token per sequence through the whole model. Returns seconds.
   base::Result<double, kv::Shortage> step();
   kv::Usage usage() const { return store_->usage(); }
 
  private:
-  // The next `tokens` of each sequence, through the whole model. Seconds.
+  // Reads the next `tokens` of each sequence through the whole model. Returns seconds.
   base::Result<double, kv::Shortage> read(uint32_t tokens);
 
   std::unique_ptr<kv::Store> store_;

@@ -43,7 +43,7 @@ struct Runner {
     return sample;
   }
 
-  // So many tokens, of which a few are timed and stand for all.
+  // Runs `tokens` steps; a few of them are timed and stand for all.
   base::Status<kv::Shortage> piece(uint32_t tokens, Sample& sum) {
     const uint32_t timed = std::min(tokens, kTimed);
     Sample rest;

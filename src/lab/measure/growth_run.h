@@ -19,9 +19,9 @@ struct GrowthRun {
   uint32_t piece = 64;
 };
 
-// Seconds of all `tokens` steps together. Within each piece a few steps are timed and stand for the
-// others, whose rows are written at once: the first, which may grow, for itself, and the mean of
-// the rest for all others.
+// Seconds of all `tokens` steps together. Only a few steps of each piece are timed; the rows of the
+// others are written at once. The first step, which may grow, counts once; the mean of the other
+// timed ones stands for the rest.
 struct GrowthCost {
   plan::BlockSeconds seconds;
   double compile_s = 0;

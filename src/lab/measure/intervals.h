@@ -1,7 +1,7 @@
 #pragma once
-// How often a strategy takes memory, and how often its buckets change their width, while a sequence
-// takes tokens one by one. Asked of the strategy itself: all layers and heads grow alike, so that a
-// store of one layer and one head, filled in pieces, answers for any model.
+// How often a strategy allocates memory, and how often its buckets change their width, while a
+// sequence grows token by token. Measured on the strategy itself: all layers and heads grow alike,
+// so a store of one layer and one head, filled in pieces, tells it for any model.
 
 #include <map>
 
@@ -28,13 +28,13 @@ class IntervalProbe {
   };
   IntervalProbe(Store store, base::ThreadPool& pool, const kernels::Table& kernels);
 
-  // The tokens around this one that use the memory which was taken for the first of them.
+  // The range of tokens around `token` that use the same allocation, made for the first of them.
   base::Result<Interval> memory(uint32_t token);
-  // Those whose attention is computed over a bucket of the same width. Only if Traits::buckets.
+  // The range of tokens that attend over a bucket of the same width. Only if Traits::buckets.
   base::Result<Interval> bucket(uint32_t token);
 
  private:
-  // With so many tokens, the newest of which was a step of its own. Neither shrinks with more.
+  // The state after `token` tokens, the newest in a step of its own. Neither number ever shrinks.
   struct State {
     uint64_t allocated_bytes = 0, bucket_rows = 0;
   };

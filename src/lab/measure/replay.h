@@ -1,6 +1,6 @@
 #pragma once
-// Jobs through the scheduler's scheduler, as a server gets them on, without a network: all wait
-// from the beginning, so what is measured is throughput and memory, not waiting.
+// Runs jobs through the engine's scheduler as a server does, but without a network. All jobs are
+// queued at the start, so this measures throughput and memory, not waiting.
 
 #include <span>
 

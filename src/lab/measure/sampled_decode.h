@@ -1,8 +1,8 @@
 #pragma once
-// Tokens that a whole model writes one by one, sampled: at depths spread over the context the cache
-// is filled without computing, up to the state that as many single steps would have left, and a few
-// steps are timed. What happens once in many tokens (a growth, the compiling of a product) is timed
-// where it happens and charged to all tokens that it serves.
+// The time of decoding with a whole model, sampled: at depths spread over the context the cache is
+// filled without computing, to the state that single steps would have left, and a few steps are
+// timed. What happens once in many tokens (a growth, the compiling of a product) is timed where it
+// happens and charged to all tokens that it serves.
 
 #include <span>
 
@@ -23,14 +23,14 @@ struct DecodePoint {
   uint32_t depth = 0;   // tokens that each holds before the steps that are timed
 };
 
-// As a cell, whose key begins with the model's name; its parameters in `what`.
+// The point as a cell: its key begins with the model's name, and `what` has its parameters.
 Cell cell_of(const Bench& bench, const DecodePoint& point);
 DecodePoint point_of(const Cell& cell);
 
-// Every way at every depth; of `like`, the tokens and the batch.
+// Every way at every depth, with the tokens and batch of `like`.
 std::vector<Cell> decode_cells(const Bench& bench, std::span<const Way> ways,
                                const DecodePoint& like, std::span<const uint32_t> depths);
-// The cells whose parameters include all of those.
+// The cells whose parameters include all of `what`.
 std::vector<const Measured*> matching(std::span<const Measured> all, const Json& what);
 
 // Seconds of one step of the whole batch, rows of float32:
@@ -45,15 +45,15 @@ base::Result<Json> measure_decode(const Bench& bench, const DecodePoint& point);
 // The middles of `count` equal parts of the tokens from `from` to `to`; less where there are less.
 std::vector<uint32_t> sample_depths(uint32_t from, uint32_t to, uint32_t count);
 
-// Over `tokens` steps: the mean of the cells' medians, for their depths are evenly spread, times
-// so many.
+// Seconds of `tokens` steps: `tokens` times the mean of the cells' medians, whose depths are evenly
+// spread.
 struct DecodeSeconds {
   double begin = 0, forward = 0, commit = 0, compile = 0;
   double all() const { return begin + forward + commit + compile; }
 };
 DecodeSeconds sum_over(std::span<const Measured* const> cells, uint32_t tokens);
 
-// A context of so many tokens under every one of some ways, at depths spread over all of it.
+// Decodes a context of tokens_ tokens in each of several ways, sampled at depths spread over it.
 class WholeContext : public Experiment {
  public:
   static constexpr uint32_t kDepths = 8;
@@ -78,10 +78,10 @@ class WholeContext : public Experiment {
 
 // Error: no model was given to the experiment of that name.
 base::Status<> require_model(const Bench& bench, std::string_view experiment);
-// Whether there is memory for so many bytes of rows twice, as growing by copying needs it, and for
-// what else there is; if not, the user is told that `what` is left out.
+// Whether memory suffices for twice `bytes` of rows, as growing by copying needs, and for
+// everything else; if not, the user is told that `what` is left out.
 bool fits_memory(const Bench& bench, std::string_view what, uint64_t bytes);
-// What a table says of how its numbers came about.
+// The note in a table about how its numbers were sampled.
 std::string sampling_note(uint32_t depths);
 
 }  // namespace kvick::lab

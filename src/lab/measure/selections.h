@@ -1,6 +1,6 @@
 #pragma once
-// Which policies of which rows are read (kv/registry/policies.h) an experiment goes through, at
-// which budgets.
+// Which row-selection policies (kv/registry/policies.h) an experiment goes through, and at which
+// budgets.
 
 #include <span>
 #include <string>
@@ -19,24 +19,24 @@ struct Selected {
   std::string label() const;  // "quest 25 %"
 };
 
-// What all rows are read is called among them.
+// The name for reading all rows, among the policies.
 inline constexpr std::string_view kFull = "full";
 Selected full_attention();
 
-// The policies that were asked for, else those of `policies` or, if there are none of these, all:
-// but only those whose file was given, if they need one. At the budgets that were asked for, else
-// at `budgets`, a policy after the other. Errors: no such policy, a budget among a policy's
-// options, a policy that needs a file and has none.
+// The policies that were asked for, else `policies`, or all if that is empty; by default without
+// those that need a file that was not given. Each policy at the budgets that were asked for, else
+// at `budgets`. Errors: no such policy, a budget among a policy's options, a requested policy
+// without the file that it needs.
 base::Result<std::vector<Selected>> selections(const Bench& bench,
                                                std::span<const char* const> policies,
                                                std::span<const char* const> budgets);
 
-// That cache, with rows of f16 in memory.
+// Cache options for a selection, with f16 rows in memory.
 engine::KvOptions options_of(const Selected& selected, uint32_t max_tokens);
-// Error: what makes it impossible with this model, its file too.
+// Error: why this model cannot use the selection, including a wrong file.
 base::Status<> check(const engine::Engine& engine, const Selected& selected);
 
-// A budget as a share of so many rows, in percent.
+// A budget in percent of `rows` rows.
 double percent_of(const std::string& budget, uint32_t rows);
 
 // The text of Bench::file, as kvick ppl reads it. Errors: none was given; it cannot be read.

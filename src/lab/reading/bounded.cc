@@ -3,8 +3,8 @@
 // held by the tokens before it; and, of runs of kvick train on made-up sequences, right answers by
 // slots.
 //
-// At a depth the cache is filled without computing: rows of random keys and values, or a memory to
-// which as many random values are added. What a token takes does not depend on the values.
+// To reach a depth the cache is filled without computing: rows of random keys and values, or the
+// same number of random values added to a memory. A token's time does not depend on the values.
 
 #include <algorithm>
 #include <filesystem>

@@ -9,7 +9,7 @@
 namespace kvick::lab {
 namespace {
 
-constexpr double kTrendTokens = 1024;  // the slope is told for so many more
+constexpr double kTrendTokens = 1024;  // slopes are given per this many tokens
 constexpr double kClose = 3;           // percent over rows that the source allows
 
 uint32_t number_of(const Measured& one, const char* name) {

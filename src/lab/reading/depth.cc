@@ -16,7 +16,7 @@
 namespace kvick::lab {
 namespace {
 
-// Those that choose by what rows hold: what forgets would have to see every row's attention.
+// Policies that choose by the rows' contents. Those that forget would need every row's attention.
 constexpr const char* kPolicies[] = {"quest", "maple", "loki"};
 constexpr const char* kBudgets[] = {"0.25", "0.125"};
 constexpr uint32_t kLongest = 32768;       // by default, or the model's context

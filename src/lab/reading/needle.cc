@@ -147,7 +147,7 @@ class NeedleGrid final : public Experiment {
     return base::Done{};
   }
 
-  // Error: a fact does not fit into so many tokens, or the text does not fill them.
+  // Error: a fact does not fit into `length` tokens, or the text is shorter than that.
   base::Status<> check_room(uint32_t length) const {
     for (uint32_t fact = 0; fact < facts_; ++fact)
       KVICK_TRY_VOID(plant(engine_->tokenizer(), needle_of(engine_->tokenizer(), fact), haystack_,

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kShapes[] = {"l7", "l13"};
 constexpr uint32_t kBatch = 128, kTokens = 8192;
 constexpr const char* kBudget = "0.25";  // the source's: 75 % less
-constexpr double kGiB = 1 << 30;         // the source's GB: its 512 are so many
+constexpr double kGiB = 1 << 30;         // the source's GB: its 512 GB are GiB
 
 struct Method {
   const char *name, *policy, *source;  // source: what its table calls it, or null

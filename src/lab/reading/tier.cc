@@ -161,7 +161,7 @@ class TierSpeed final : public Experiment {
                      {"depth", setting.depth}}};
   }
 
-  // The roofline, of one token, which took so many seconds.
+  // The roofline of one token, in seconds. seconds: what the token took.
   base::Result<double> least_seconds(const engine::KvOptions& kv, const kv::Cost& planned,
                                      const Setting& setting, double seconds) {
     const double fast =

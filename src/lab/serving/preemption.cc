@@ -19,7 +19,7 @@ constexpr double kShares[] = {1, 0.9, 0.8, 0.7, 0.6, 0.5};
 struct Kind {
   const char* name;
   const char* spec;
-  bool files;  // rows of those that make way come back from files
+  bool files;  // rows of preempted jobs are restored from files
 };
 constexpr Kind kKinds[] = {{"paged", "paged", false},
                            {"paged, files", "paged", true},

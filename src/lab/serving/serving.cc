@@ -62,7 +62,7 @@ class Serving final : public Experiment {
     engine::SchedulerOptions options;
     KVICK_TRY(options.kv, engine::parse_kv_options(cell.what["strategy"].get<std::string>(), ""));
     options.kv.max_tokens = context_;
-    options.step_seconds = 1e9;  // nobody reads along
+    options.step_seconds = 1e9;  // no one waits for single tokens: long steps are fine
     KVICK_TRY(const kv::Cost whole, engine->cost(upfront(), {.tokens = context_}));
     options.kv_bytes = whole.fast_bytes * cell.what["contexts"].get<uint32_t>();
     KVICK_TRY(const Replayed run, replay(*engine, options, jobs_));

@@ -10,7 +10,7 @@ namespace {
 
 // Requests that run at once, and tokens that each adds between two looks at the memory.
 constexpr uint32_t kRunning = 64, kStride = 16;
-// One layer and one head: what is wasted is the same share of any number of them.
+// One layer and one head: the wasted share is the same for any number of them.
 constexpr kv::Shape kShape = {.layers = 1, .kv_heads = 1, .head_dim = 64, .max_tokens = 16384};
 constexpr const char* kSpecs[] = {"upfront",        "bmc:r=512",      "bmc:r=64",
                                   "virtual",        "paged:block=8",  "paged:block=16",
@@ -19,7 +19,7 @@ constexpr const char* kSpecs[] = {"upfront",        "bmc:r=512",      "bmc:r=64"
 struct Running {
   kv::SeqId seq{};
   uint32_t left = 0;  // tokens to come
-  uint32_t next = 0;  // of them in the next step
+  uint32_t next = 0;  // how many of these in the next step
 };
 
 class Waste final : public Experiment {

@@ -18,15 +18,15 @@ namespace kvick::model {
 
 class Model;
 
-// Of one linear layer. Elements are float16, whose exponents are chosen so that nothing of what
-// files hold (BF16 or F16, as a rule) is lost but what is 2^-29 of the largest one or less.
+// The adapter of one linear layer. Elements are float16, scaled so that of the file's values
+// (usually BF16 or F16) only those of 2^-29 of the largest one or less are lost.
 struct LowRank {
-  // B's columns are cut into pieces of so many outputs, which lie one behind the other: few, so
-  // that memory is read from front to back.
+  // B is cut into pieces of kPiece outputs, stored one after the other: few outputs, so that memory
+  // is read from front to back.
   static constexpr uint32_t kPiece = 64;
 
   uint32_t rank = 0, inputs = 0, outputs = 0;
-  float factor = 1;       // of B (A x): the file's, and what the exponents leave out
+  float factor = 1;       // factor of B (A x): the file's, times what undoes the scaling
   std::span<uint16_t> a;  // [rank][inputs]
   std::span<uint16_t> b;  // [pieces][rank][outputs of the piece]
 
@@ -38,14 +38,14 @@ struct LowRank {
 // Immutable; any number of threads and sequences use it.
 class Adapter {
  public:
-  // Errors: a model in several processes, another architecture, a matrix that the model has not, or
-  // that kvick does not adapt, or a shape that does not fit it. The file is not needed afterwards.
+  // Errors: a model in several processes, another architecture, a matrix that the model lacks or
+  // that kvick does not adapt, a shape that does not fit. The file is not needed afterwards.
   static base::Result<Adapter> read(const io::AdapterFile& file, const Model& model);
 
-  // What is added to the linear layer whose weights are the tensor of this name; null: nothing, the
-  // adapter does not change that layer.
+  // The matrices for the linear layer whose weights are the tensor of this name; null: the adapter
+  // does not change that layer.
   const LowRank* find(std::string_view tensor) const;
-  uint64_t bytes() const;  // that it takes
+  uint64_t bytes() const;  // bytes of memory that it takes
 
  private:
   // Of strings and of views of them.

@@ -15,7 +15,7 @@ namespace {
 // keys is transposed for them together. Reading 8192 tokens of SmolLM2's shape with 32, 64 and 128:
 // 534, 584 and 617 tokens/s.
 constexpr uint32_t kTileQueries = 128;
-// The same of prompts, about: keys and values are split once for all of them.
+// The same for prompts, approximately: keys and values are split once for all of them.
 constexpr uint32_t kPromptQueries = 384;
 // Views that one thread makes before the others help.
 constexpr size_t kViewGrain = 64;

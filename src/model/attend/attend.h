@@ -1,5 +1,5 @@
 #pragma once
-// Attention of a whole batch: which (slot, KV head, tokens, chunk) is computed by whom.
+// Attention of a whole batch: divides (slot, KV head, tokens, chunk) among the threads.
 
 #include <span>
 #include <vector>
@@ -11,31 +11,31 @@
 
 namespace kvick::model {
 
-// What a layer asks with, and where the answer goes.
+// A layer's queries, and where its output goes.
 struct Attended {
   const float* q = nullptr;      // [tokens][heads][k_dim]
   const float* sinks = nullptr;  // [heads], one more logit each without a value; null: none
   float* out = nullptr;          // [tokens][heads][v_dim]
-  // Of attend_text alone: [heads], what a logit loses with each token between query and key, or
-  // null; and the step's keys and values, [tokens][kv_heads][k_dim or v_dim].
+  // For attend_text only. slopes: [heads], what a logit loses per token between query and key, or
+  // null. k, v: the step's keys and values, [tokens][kv_heads][k_dim or v_dim].
   const float* slopes = nullptr;
   const float* k = nullptr;
   const float* v = nullptr;
 };
 
-// One per forward. Layers of as many heads share a plan: nothing of it is made again for each.
+// One per forward. Layers with equal numbers of heads share one plan, which is made once.
 class BatchAttention {
  public:
   // All four outlive it.
   BatchAttention(const Config& config, const Batch& batch, kv::Step& step, Workspace& workspace)
       : BatchAttention(config, batch, {0, batch.tokens()}, step, workspace) {}
-  // Of some of the batch's tokens, whose rows are written by pieces (kv::PieceWriter); a draft tree
-  // is in the range as a whole, or not.
+  // For a range of the batch's tokens, whose rows are written piece by piece (kv::PieceWriter). A
+  // draft tree lies wholly inside the range or wholly outside.
   BatchAttention(const Config& config, const Batch& batch, TokenRange range, kv::Step& step,
                  Workspace& workspace);
 
-  // softmax(scale q k^T) v over what the step shows of a layer, for all slots and heads; the
-  // layer's numbers say which scale, window and softcap, and whose rows.
+  // softmax(scale q k^T) v over the rows that the step shows of a layer, for all slots and heads.
+  // Scale, window, softcap and the layer that has the rows are in the layer's LayerConfig.
   void run(uint32_t layer, const Attended& attended);
   // The same where the store keeps slots (kv::SlotReader), which it reads itself.
   void read(uint32_t layer, const Attended& attended);
@@ -48,8 +48,8 @@ class BatchAttention {
     uint32_t row = 0;                // of the first token, in the batch
     Role role = Role::kAnswer;
   };
-  // Of a slot whose tokens form a tree: for each token the fresh rows on its path, itself included,
-  // ascending.
+  // For a slot whose tokens form a draft tree: for each token the fresh rows on its path, itself
+  // included, ascending.
   struct Paths {
     std::vector<uint32_t> rows;
     std::vector<std::span<const uint32_t>> of;
@@ -68,8 +68,8 @@ class BatchAttention {
   uint32_t queries_of(const Task& task) const { return task.tokens * numbers_->group(); }
   const float* q_of(uint32_t row, uint32_t head) const;
   const float* sinks_of(uint32_t head) const;
-  // What is read after task i, if that is something else. Asking for its keys early: 16 and 32
-  // sequences of SmolLM2's shape at 128 tokens decode 1.12 times as fast.
+  // The view read after task i's, if it is another one, to prefetch its keys: 16 and 32 sequences
+  // of SmolLM2's shape at 128 tokens decode 1.12 times as fast.
   const kernels::View* view_after(size_t i) const;
   kernels::Queries queries(const Task& task) const;
   uint32_t most_chunks() const;
@@ -100,13 +100,13 @@ class BatchAttention {
   std::vector<uint32_t> first_row_;                      // per slot, and behind the last
   std::vector<kernels::View> views_;
   kv::StepFacets facets_;
-  // If probabilities are wanted: per worker, and per task those of its view's rows.
+  // If probabilities are wanted: per worker, and per task those of the rows of its view.
   std::vector<TaskProbs> worker_probs_;
   std::vector<std::vector<float>> task_probs_;
   // Of the layer that is computed:
   const LayerConfig* numbers_ = nullptr;
   const Plan* plan_ = nullptr;
-  uint32_t rows_layer_ = 0;  // whose keys and values are read
+  uint32_t rows_layer_ = 0;  // the layer whose keys and values are read
   Attended attended_;
   float* worker_partials_ = nullptr;  // per worker, two Partials of a whole tile
 };

@@ -21,9 +21,9 @@ struct BucketSlot {
   uint32_t position = 0;                               // kernels::Queries::position
 };
 
-// softmax(scale q k^T) v for all of them, by the numbers of a layer that
-// kernels::bucket_attention_serves(). A single token of a slot takes one
-// product for as many heads as a worker has; several tokens take one per head and 32 tokens.
+// softmax(scale q k^T) v for all slots, of a layer that kernels::bucket_attention_serves() accepts.
+// A slot with a single token takes one product for all heads of a worker; several tokens take one
+// product per head and 32 tokens.
 void attend_buckets(const LayerConfig& layer, std::span<const BucketSlot> slots,
                     kernels::BucketAttention& library, Workspace& workspace);
 

@@ -8,7 +8,7 @@
 
 namespace kvick::model {
 
-// Those of one task at a time, whose chunks are computed in order.
+// The probabilities of one task at a time. Its chunks are computed in order.
 class TaskProbs {
  public:
   void start(uint32_t chunks, uint32_t queries);
@@ -22,7 +22,7 @@ class TaskProbs {
               std::span<float> rows) const;
 
  private:
-  // What a chunk's probabilities of a query are multiplied with: sinks take their part.
+  // Factor for a chunk's probabilities of one query: merges chunks and takes off the sinks' part.
   float share(const kernels::Queries& queries, kernels::Partial done, uint32_t query,
               uint32_t chunk) const;
   void add_places(const kernels::View& view, const kernels::Queries& queries, kernels::Partial done,
@@ -33,7 +33,7 @@ class TaskProbs {
   std::vector<float> max_;    // [chunks][queries]
 };
 
-// Committed and fresh rows.
+// The number of committed and fresh rows of a view.
 uint32_t rows_of(const kernels::View& view);
 
 }  // namespace kvick::model

@@ -11,7 +11,7 @@ constexpr uint32_t kPromptQueries = 384;
 
 // Some of a slot's tokens and one of its KV heads.
 struct TextTask {
-  uint32_t row = 0, length = 0;    // of the slot: its first token in the batch, and all of them
+  uint32_t row = 0, length = 0;    // the slot's first token in the batch, and its number of tokens
   uint32_t first = 0, tokens = 0;  // within the slot
   uint32_t head = 0;
   Role role = Role::kAnswer;
@@ -20,11 +20,11 @@ struct TextTask {
 // Tokens to each side that a query sees.
 uint32_t reach_of(const LayerConfig& layer) { return layer.window / 2; }
 
-// A query with a reach sees what one that far behind it would see of a window of the past: so a
-// task's rows are shown to queries at positions that much greater. Rows up to the reach of the
-// task's first token are of the past, and of the others each token sees one more than the token
-// before it, as of fresh rows. Towards the text's end there are none left, where a task of its own
-// begins.
+// A query that sees `reach` tokens to each side sees what a causal query `reach` positions later
+// sees through a window. So a task's queries get positions greater by `reach`. Rows up to the reach
+// of the task's first token count as past; of the rows behind, each token sees one more than the
+// token before it, as with fresh rows. Near the end of the text no rows are left to add, so there a
+// task of its own begins.
 class TextView {
  public:
   TextView(const LayerConfig& layer, const TextTask& task, const Attended& attended) {

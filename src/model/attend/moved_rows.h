@@ -1,8 +1,8 @@
 #pragma once
-// Rows of tokens that now stand at another place of a text. What a query sees of a key that was
-// turned by its position is their distance (RoFormer, Su et al. 2021, equation 16), so keys turn by
-// as far as the tokens moved. What a token attended to is in its rows behind the first layer and
-// stays: they are not the rows that the new text would have.
+// Moves cached rows to another position of a text. With rotary embedding a query sees only its
+// distance to a key (RoFormer, Su et al. 2021, equation 16), so keys are rotated by the distance
+// moved. Beyond the first layer rows also depend on the tokens that were attended to; that part
+// stays, so they are not the rows that the new text would have.
 
 #include <span>
 #include <string>
@@ -14,14 +14,14 @@
 
 namespace kvick::model {
 
-// Why rows of such a model in such a store cannot be moved, as a clause; empty: they can.
+// Why this model's rows in this store cannot be moved, as a clause; empty: they can.
 std::string why_not_moved(const Config& config, const kv::StoreInfo& info);
 
 struct Move {
-  int64_t by = 0;      // places towards the end of the text
+  int64_t by = 0;      // positions towards the end of the text
   uint32_t count = 0;  // tokens
 };
-// rows: those of the tokens, as kv::RowMover has them; of a model and a shape that can be moved.
+// rows: the tokens' rows as kv::RowMover has them. Only if why_not_moved() is empty.
 void move_rows(const Config& config, const kv::Shape& shape, const Move& move,
                std::span<std::byte> rows, const kernels::Table& kernels, base::ThreadPool& pool);
 

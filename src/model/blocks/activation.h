@@ -1,5 +1,5 @@
 #pragma once
-// Activations of feed-forward blocks that the kernels' table does not have, out of those that it
+// Activations of feed-forward blocks that kernels::Table lacks, built from those that it
 // has.
 
 #include <cstddef>

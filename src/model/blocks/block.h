@@ -29,31 +29,31 @@ struct Pass {
   const Batch& batch;
   kv::Step& step;
   Workspace& workspace;
-  uint32_t first = 0;  // token of the batch, if this is a piece of it
+  uint32_t first = 0;  // the piece's first token in the batch
   uint32_t tokens;
-  std::vector<TokenRun> runs;       // those tokens, by arithmetic
+  std::vector<TokenRun> runs;       // the tokens, grouped by arithmetic
   std::vector<uint32_t> positions;  // [tokens]: past + depth in its slot's tree
-  float* hidden;  // [tokens][dim], the residual stream, without the last block's output
+  float* hidden;  // [tokens][dim], the residual stream before the last block's output
   std::vector<const float*> rotations;  // per rope [tokens][dims/2 cosines, dims/2 sines]
   float* layer_inputs;  // [tokens][all layers][Config::layer_inputs]; null: the model has none
   float* streams;       // [tokens][Config::streams][dim], if there are several (altup.h)
   BatchAttention& attend;
-  Ranks* ranks = nullptr;  // those that have a part of each layer; null: this one has all of it
+  Ranks* ranks = nullptr;  // ranks that each have a part of every layer; null: none
 };
 
-// What the block before leaves to be added, y: [tokens][dim], after its own norm; null: nothing.
-// Then the residual stream is multiplied by `scale`.
+// The previous block's output y, [tokens][dim] (null: none), which is still to be added to the
+// residual stream after its own norm. Then the stream is multiplied by `scale`.
 struct Rest {
   const float* y = nullptr;
   const Norm* norm = nullptr;
-  // Of the sum, which then is the residual stream (Vaswani et al. 2017); null: the sum is.
+  // Norm of the sum, whose result becomes the residual stream (Vaswani et al. 2017); null: no norm.
   const Norm* sum_norm = nullptr;
-  // Of that plus the residual stream as it was, which then is the stream; null: there is none.
+  // Norm of that result plus the previous residual stream, which becomes the stream; null: none.
   const Norm* second_norm = nullptr;
   float scale = 1;
 };
 
-// What a block with these norms leaves.
+// The Rest of a block with the output y and these norms.
 inline Rest rest_of(const float* y, const BlockNorms& norms) {
   return {y, norms.after.empty() ? nullptr : &norms.after, norms.sum.empty() ? nullptr : &norms.sum,
           norms.second_sum.empty() ? nullptr : &norms.second_sum};
@@ -62,27 +62,27 @@ inline Rest rest_of(const float* y, const BlockNorms& norms) {
 class Block {
  public:
   virtual ~Block() = default;
-  // Begins with hidden += rest, and returns what is to be added after it: additions, norms and
-  // quantising are one pass over a token. A rest is read before the block's own output is written,
-  // so all may use one buffer.
+  // Begins with hidden += rest and returns its own output as the next Rest, so that addition, norm
+  // and quantising are one pass over a token. The rest is read before the block's own output is
+  // written: all blocks may share one buffer.
   virtual Rest run(const Pass& pass, Rest rest) const = 0;
 };
 using Layer = std::vector<std::unique_ptr<Block>>;
 
-// Reads the tensors of one layer, "blk.<layer>.<name>", or of them what this rank's share is.
+// Reads the tensors of one layer, "blk.<layer>.<name>", or this rank's share of them.
 struct BlockReader {
   WeightReader& weights;
   const Config& config;  // of the share
   const Share& share;
   uint32_t layer;  // of the share's
   NormKind norms;
-  ExpertMemory* expert_memory = nullptr;  // that is to have the experts; null: they are in memory
-  // The layer whose tensors it reads, where that is another one (read_falcon_layer).
+  ExpertMemory* expert_memory = nullptr;  // pages the experts in; null: all stay in memory
+  // The layer number in tensor names, where it differs (read_falcon_layer).
   std::optional<uint32_t> named = {};
 
   const LayerConfig& numbers() const { return config.layers[layer]; }
-  // Of vectors of all heads, `floats` to each KV head; of the feed-forward width, or that of each
-  // expert; and of the width of the expert that all tokens share.
+  // This rank's slices: of vectors with `floats` elements per KV head; of the width of the
+  // feed-forward block or of each expert; of the shared expert's width.
   Slice of_heads(uint32_t floats) const { return share.layers[layer].kv_heads.times(floats); }
   Slice of_width() const { return share.layers[layer].ffn; }
   Slice of_shared_width() const { return share.layers[layer].shared_ffn; }
@@ -90,7 +90,7 @@ struct BlockReader {
   bool has(std::string_view tensor) const { return weights.has(name(tensor)); }
   base::Result<Linear> linear(std::string_view tensor, Slice outputs, Slice inputs,
                               WeightReader::Bias bias) const;
-  // A layer whose outputs the ranks add up.
+  // A linear layer whose outputs are summed over the ranks.
   base::Result<Linear> linear_back(std::string_view tensor, Slice inputs,
                                    WeightReader::Bias bias) const;
   // No name: no norm.
@@ -98,20 +98,20 @@ struct BlockReader {
   base::Result<BlockNorms> norms_of(const NormNames& names) const;
 };
 
-// hidden += rest of one token; y: [dim] floats to work with.
+// hidden += rest for one token; y: scratch of [dim] floats.
 void add_rest(const Pass& pass, Rest rest, uint32_t token, float* y);
 // y = norm(hidden += rest) of one token.
 void norm_token(const Pass& pass, Rest rest, const Norm& norm, uint32_t token, float* y);
 // Linear layers of norm(hidden += rest).
 void project_normed(const Pass& pass, Rest rest, const Norm& norm,
                     std::initializer_list<Output> outputs);
-// The step's keys and values of these tokens.
+// Writes the keys and values of these tokens to the step.
 void write_rows(const Pass& pass, uint32_t layer, const float* k, const float* v);
 // Where a block's output, or this rank's part of it, is written: [tokens][dim].
 float* room_for_output(const Pass& pass);
 // That output: the sum of the ranks' parts.
 const float* sum_of_ranks(const Pass& pass, const float* own);
-// linear(x) as a block's output; prepare(token) is called before that row of x is read.
+// The block output linear(x), summed over ranks; calls prepare(token) before it reads that row.
 const float* project_back(const Pass& pass, const float* x, Workspace::TokenBody prepare,
                           const Linear& linear);
 

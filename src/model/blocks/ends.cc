@@ -138,7 +138,7 @@ void Head::gather(const Pass& pass, const float* own, uint32_t tokens, float* lo
   }
 }
 
-// With ranks each has all of a token's state, and nobody else need know that it is wanted.
+// Every rank has the whole state of a token, so this needs no exchange with the other ranks.
 void Head::run_states(const Pass& pass, Rest rest) const {
   if (pass.batch.states == nullptr) return;
   const States& states = *pass.batch.states;
@@ -165,7 +165,7 @@ void Head::run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, fl
     else
       norm_token(pass, rest, norm, wanted[i], x + i * dim);
   };
-  // By the arithmetic of answers, whatever the token's role: these are a few tokens, of which
+  // Always by the arithmetic of answers, whatever the token's role: there are few tokens here, and
   // reading the matrix is what costs.
   const auto count = static_cast<uint32_t>(wanted.size());
   const TokenRun run = {.first = 0, .tokens = count};

@@ -1,11 +1,11 @@
 #pragma once
-// What stands before the first layer and behind the last.
+// What comes before the first layer and after the last.
 
 #include "model/blocks/block.h"
 
 namespace kvick::model {
 
-// A row for each position, which is added to the embedding's (OPT, GPT-2).
+// Learned positions: one row per position is added to the token's embedding (OPT, GPT-2).
 struct LearnedPositions {
   Embedding table;
   uint32_t offset = 0;  // row p of the table belongs to position p - offset
@@ -14,11 +14,11 @@ struct LearnedPositions {
 struct Input {
   Embedding embedding;
   std::unique_ptr<LearnedPositions> positions;  // null: none
-  std::vector<float> types;  // rows that are added by token type, of [dim]; empty: none
+  std::vector<float> types;  // [types][dim], a row is added by token type; empty: none
   Norm norm;                 // of the sum; empty: none
 
-  // Rows of the embedding, in the workspace: the start of the residual stream. Of those tokens, at
-  // those positions.
+  // Embeds the tokens of `range`, which are at `positions`, into the workspace: the start of the
+  // residual stream.
   float* run(const Config& config, const Batch& batch, TokenRange range,
              std::span<const uint32_t> positions, Workspace& workspace) const;
 
@@ -29,15 +29,15 @@ struct Input {
 struct Head {
   Norm norm;
   Linear output;
-  Slice vocab;  // those of its rows that this rank has
+  Slice vocab;  // this rank's rows of the output matrix
 
-  // What the output layer says of the tokens `wanted`, strictly ascending: [wanted][outputs]; with
-  // Pass::ranks, on rank 0 alone.
+  // Raw logits of the tokens `wanted`, which are strictly ascending: [wanted][outputs]. With
+  // Pass::ranks only rank 0 gets them.
   void run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, float* logits) const;
-  // Fills the batch's states, if it wants any.
+  // Fills Batch::states, if any are wanted.
   // Before run(), which then takes them from there.
   void run_states(const Pass& pass, Rest rest) const;
-  // These become logits.
+  // Applies logit_scale and logit_softcap to the output of run().
   void finish(const Config& config, Workspace& workspace, uint32_t wanted, float* logits) const;
 
  private:

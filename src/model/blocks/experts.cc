@@ -24,7 +24,7 @@ struct Pairs {
 // chosen: [tokens][used].
 Pairs pairs_of(std::span<const TokenRun> runs, const ExpertsConfig& config,
                std::span<const Choice> chosen) {
-  // Expert after expert; those of answers first, then those of prompts.
+  // Ordered by expert; within one, pairs of answers before pairs of prompts.
   std::vector<uint32_t> counts(2 * size_t{config.count});
   const auto each = [&](auto&& body) {
     for (const TokenRun& run : runs)
@@ -57,10 +57,10 @@ Pairs pairs_of(std::span<const TokenRun> runs, const ExpertsConfig& config,
   return pairs;
 }
 
-// The expert that all tokens go through.
+// The shared expert, which all tokens go through.
 struct SharedExpert {
   Linear gate, up, down;
-  Linear share;  // a sigmoid of it is what the expert counts; no rows: it counts 1
+  Linear share;  // the sigmoid of its output is the expert's weight; no rows: 1
   bool empty() const { return up.w.rows == 0; }
 };
 
@@ -107,7 +107,7 @@ class Mixture final : public Block {
   ParallelNorms parallel_;  // empty ones where the traits do not say so
   Linear router_;
   std::vector<float> selection_bias_;     // [experts], or empty
-  std::vector<float> output_scale_;       // of what each expert says, [experts], or empty
+  std::vector<float> output_scale_;       // factor of each expert's output, [experts], or empty
   std::vector<Linear> gate_, up_, down_;  // [experts]
   SharedExpert shared_;
   ExpertMemory* memory_ = nullptr;  // that has some of the experts; null: all are in memory
@@ -260,7 +260,7 @@ Mixture::Room Mixture::room_for(const Pass& pass, const Pairs& pairs) const {
           .out = workspace.floats(Workspace::kExpertOutputs, n * dim)};
 }
 
-// Of some of the runs, and the expert of each.
+// Computes some of the runs; experts: one per run.
 void Mixture::compute_runs(const Pass& pass, const Pairs& pairs, std::span<const TokenRun> runs,
                            std::span<const uint32_t> experts, const float* x,
                            const Room& room) const {
@@ -285,7 +285,7 @@ void Mixture::compute_runs(const Pass& pass, const Pairs& pairs, std::span<const
   project_each(workspace, runs, activated(room), prepare, outputs);
 }
 
-// What the experts say, [pairs][dim].
+// Outputs of the experts, [pairs][dim].
 const float* Mixture::compute(const Pass& pass, const Pairs& pairs, const float* x) const {
   if (memory_ != nullptr) return compute_in_turns(pass, pairs, x);
   const Room room = room_for(pass, pairs);
@@ -293,7 +293,7 @@ const float* Mixture::compute(const Pass& pass, const Pairs& pairs, const float*
   return room.out;
 }
 
-// The same, of the experts that are in memory first.
+// The same with ExpertMemory: experts that are in memory are computed first.
 const float* Mixture::compute_in_turns(const Pass& pass, const Pairs& pairs, const float* x) const {
   const Room room = room_for(pass, pairs);
   std::vector<uint32_t> needed = pairs.experts;  // an expert has one run or two
@@ -315,8 +315,8 @@ const float* Mixture::compute_in_turns(const Pass& pass, const Pairs& pairs, con
   return room.out;
 }
 
-// x: what the experts read, or with norms of its own room for what the shared one reads; y:
-// [tokens][dim].
+// x: the experts' input; if the shared expert has a norm of its own, scratch for its input. y: its
+// output, [tokens][dim].
 void Mixture::run_shared(const Pass& pass, float* x, float* y) const {
   const size_t dim = pass.config.dim;
   if (shared_.empty()) {
@@ -352,8 +352,8 @@ void Mixture::run_shared_ungated(const Pass& pass, const float* x, float* y) con
   project(pass.workspace, pass.runs, up, square, {{&shared_.down, y}});
 }
 
-// y: what the shared expert says, and then all; x: room, [tokens][dim]. In the order of the
-// choices, whatever the batch: a token's sum is the same bits.
+// y: in, the shared expert's output; out, the sum. x: scratch, [tokens][dim]. Adds in the order of
+// the choices, so a token's sum has the same bits in any batch.
 void Mixture::add_up(const Pass& pass, const Pairs& pairs, const float* outputs, float* x,
                      float* y) const {
   const size_t dim = pass.config.dim;

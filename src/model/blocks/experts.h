@@ -1,6 +1,6 @@
 #pragma once
-// Mixtures of experts (Shazeer et al. 2017): a router chooses, for each token, some of many
-// feed-forward blocks, and adds up what they say, weighted.
+// Mixtures of experts (Shazeer et al. 2017): for each token a router chooses some of many
+// feed-forward blocks, whose outputs are added up, weighted.
 
 #include "model/blocks/block.h"
 #include "model/blocks/feed_forward.h"
@@ -19,20 +19,20 @@ struct MixtureTraits {
   } activation = Activation::kSilu;
   bool weighs_inputs = false;  // an expert's input is weighted, not its output (Llama 4)
   NormNames norms = {.before = "ffn_norm"};
-  // The shared expert is a feed-forward block beside the others, of which each has norms of its own
-  // before and behind, as has the router (Gemma 4): `norms` are those before the experts and behind
+  // The shared expert runs in parallel to the mixture. Both have their own norms before and
+  // after, and the router has one too (Gemma 4). `norms` are those before the experts and after
   // the sum.
   bool parallel = false;
 };
 
-// A token's experts, best first, and what each of them counts.
+// One of a token's experts, which are sorted best first, and its weight.
 struct Choice {
   uint32_t expert;
   float weight;
 };
-// Chooses config.used experts by a router's logits, [config.count]; equal ones: the first. bias:
-// what is added to scores for choosing, not for weighing, [config.count] or empty (DeepSeek-V3,
-// section 2.1.2). scratch: [2][config.count].
+// Chooses config.used experts by a router's logits, [config.count]; on a tie the first. bias:
+// [config.count] or empty, added to scores for choosing but not for weights (DeepSeek-V3, section
+// 2.1.2). scratch: [2][config.count].
 void choose_experts(const ExpertsConfig& config, const float* logits, std::span<const float> bias,
                     float* scratch, Choice* out);
 

@@ -91,7 +91,7 @@ void LatentAttention::transform(const Pass& pass, float* x, size_t floats) const
   if (block != 0) pass.workspace.kernels.hadamard(x, floats, block);
 }
 
-// Each head has the tokens as a run of its own, or several where some of them are of prompts.
+// Each head gets its own copy of the batch's token runs.
 const float* LatentAttention::project_heads(const Pass& pass, const std::vector<Linear>& layers,
                                             VectorOf x) const {
   const size_t tokens = pass.tokens, rows = tokens * layers.size();

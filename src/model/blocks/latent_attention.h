@@ -5,9 +5,9 @@
 namespace kvick::model {
 
 // Latent attention (DeepSeek-V2, section 2.1). A token keeps one row that all heads read: a latent
-// vector, which is the value, and behind it the part of the key that turns. What would make each
-// head's key and value of a latent vector multiplies the query and the attended vector instead
-// (appendix C.2: "absorbed"), so that no row is ever expanded.
+// vector, which is the value, followed by the rotated part of the key. The matrices that would
+// expand it to each head's key and value are applied to the query and to the attended vector
+// instead (appendix C.2: "absorbed"), so no row is ever expanded.
 class LatentAttention final : public Block {
  public:
   static base::Result<std::unique_ptr<Block>> read(const BlockReader& reader,
@@ -23,13 +23,13 @@ class LatentAttention final : public Block {
     float* q;        // [tokens][heads][plain + rotated]
     float* low;      // [tokens][q_rank]
     float* rows;     // [tokens][row], what is kept
-    float* queries;  // [tokens][heads][row], what asks for it
+    float* queries;  // [tokens][heads][row], the queries for them
   };
   Inputs room_for(const Pass& pass) const;
   void project_inputs(const Pass& pass, Rest rest, const Inputs& to) const;
   void rotate(const Pass& pass, uint32_t token, float* x) const;
   void transform(const Pass& pass, float* x, size_t floats) const;
-  // y[h][t] = layers[h](x(t, h)), of all tokens and heads: [heads][tokens][...]. x: one vector.
+  // y[h][t] = layers[h](x(t, h)) for all tokens and heads: [heads][tokens][...]. x: one vector.
   using VectorOf = base::FunctionRef<const float*(uint32_t token, uint32_t head)>;
   const float* project_heads(const Pass& pass, const std::vector<Linear>& layers, VectorOf x) const;
   void make_queries(const Pass& pass, const Inputs& inputs) const;
@@ -38,7 +38,7 @@ class LatentAttention final : public Block {
   Norm norm_, post_norm_;
   std::vector<float> low_norm_, latent_norm_;  // [q_rank], or empty; [rank]
   Linear low_, q_, rows_, out_;
-  std::vector<Linear> to_latent_;    // [heads]: the part of a query that does not turn, to [rank]
+  std::vector<Linear> to_latent_;    // [heads]: unrotated part of a query to [rank]
   std::vector<Linear> from_latent_;  // [heads]: attended [rank] to [v_dim]
 };
 

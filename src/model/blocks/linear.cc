@@ -77,8 +77,8 @@ InputTypes types_of(const kernels::Table& kernels, std::span<const Output> outpu
   return types;
 }
 
-// Whether gate and up of prompts are multiplied together, which gives the same bits. Then nobody
-// sees what is between, or adds to it.
+// Whether gate and up of prompts are multiplied together, with the same bits. Impossible if an
+// observer reads, or an adapter adds to, the result of gate or up.
 bool together(const Workspace& workspace, std::span<const TokenRun> runs,
               const GatedLinear& layers) {
   const kernels::Table& kernels = workspace.kernels;

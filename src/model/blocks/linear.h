@@ -1,6 +1,6 @@
 #pragma once
-// The linear layers of a step. Tokens of prompts may have an arithmetic of their own (Role): then
-// the runs of tokens of one arithmetic are multiplied apart.
+// The linear layers of a step. Prompt tokens may have an arithmetic of their own (Role): runs of
+// tokens with different arithmetic are multiplied separately.
 
 #include <initializer_list>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace kvick::model {
 
-// Those tokens of the batch by arithmetic, in order, counted from the first of them.
+// The tokens of `range` as runs of equal arithmetic, in order, counted from the range's first.
 std::vector<TokenRun> token_runs(const Batch& batch, TokenRange range,
                                  const kernels::Table& kernels);
 
@@ -25,7 +25,7 @@ struct Output {
 void project(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
              Workspace::TokenBody prepare, std::initializer_list<Output> outputs);
 
-// The same where each run has layers of its own, which read no other run: those of experts. All
+// The same where each run has its own layers, which read only that run, as with experts. All layers
 // have the same number of inputs.
 struct RunOutput {
   size_t run;  // index in runs
@@ -35,9 +35,9 @@ struct RunOutput {
 void project_each(Workspace& workspace, std::span<const TokenRun> runs, const float* x,
                   Workspace::TokenBody prepare, std::span<const RunOutput> outputs);
 
-// y = down(silu(gate(x)) * up(x)), or with gelu, and of a sparse gate (LayerConfig::sparsity).
-// Where tokens of prompts meet matrices of one type without biases, what is between, with silu, is
-// rounded where it is made and never written as floats.
+// y = down(silu(gate(x)) * up(x)), or with gelu, which may have a sparse gate
+// (LayerConfig::sparsity). For prompt tokens, silu and gate and up of one type without biases, the
+// product is rounded as it is computed and never written as floats.
 struct GatedLinear {
   const Linear& gate;
   const Linear& up;

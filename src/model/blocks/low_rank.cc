@@ -5,7 +5,7 @@
 namespace kvick::model {
 namespace {
 
-// Tokens of a run that read a piece of B together.
+// Tokens of a run for which a piece of B is read once.
 constexpr uint32_t kTokensTogether = 4;
 // Products below which a region costs more than the work.
 constexpr size_t kWorthwhileProducts = 16384;
@@ -15,8 +15,8 @@ struct Task {
   const LowRank* layer;
   const AdapterRun* run;
   float* y;              // of the run's first token
-  size_t first_product;  // of A x, [tokens][rank], among those of all tasks
-  size_t first_piece;    // of B's outputs, [pieces][token groups], among those of all tasks
+  size_t first_product;  // its A x, [tokens][rank], begins here in the products of all tasks
+  size_t first_piece;    // its [pieces][token groups] begin here in the pieces of all tasks
   uint32_t token_groups() const { return (run->tokens + kTokensTogether - 1) / kTokensTogether; }
 };
 
@@ -46,7 +46,7 @@ Tasks tasks_of(std::span<const AdapterRun> runs, std::span<const Output> outputs
   return tasks;
 }
 
-// The task that has the item, by the number of each task's first one.
+// The task that `item` belongs to; first: the member that says where a task's items begin.
 const Task& task_of(const Tasks& tasks, size_t Task::*first, size_t item) {
   const auto after =
       std::upper_bound(tasks.all.begin(), tasks.all.end(), item,

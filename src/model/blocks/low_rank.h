@@ -1,5 +1,5 @@
 #pragma once
-// What adapters add to linear layers.
+// Adds the low-rank adapters' terms to linear layers.
 
 #include <span>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace kvick::model {
 
-// Those tokens of the batch that have an adapter, counted from the first of the range: neighbours
-// with the same one together.
+// The range's tokens that have an adapter, as runs of neighbours with the same one, counted from
+// the range's first token.
 std::vector<AdapterRun> adapter_runs(const Batch& batch, TokenRange range);
 
 // y += scale * B (A x) for the tokens of Workspace::adapters and the layers that their adapter

@@ -21,9 +21,9 @@ enum class NormKind : uint8_t { kRms, kLayer, kLayerWithoutBias };
 base::Result<Norm> read_norm(WeightReader& reader, const std::string& name, uint32_t size,
                              NormKind kind);
 
-// The names of a block's norms in the file, of what it reads, of what it adds and of the sum that
-// this makes; empty: it has none. second_sum: of what `sum` makes and the residual stream before,
-// added up once more, in layers that have it; not beside `after`.
+// Tensor names of a block's norms: before, of its input; after, of its output; sum, of the residual
+// stream once that is added; empty: none. second_sum: of the result of `sum` plus the previous
+// residual stream, in layers that have it; not together with `after`.
 struct NormNames {
   std::string_view before, after, sum, second_sum;
 };

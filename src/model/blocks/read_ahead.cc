@@ -21,8 +21,8 @@ bool can_choose(base::Isa isa) {
   return isa != base::Isa::kScalar && isa != base::Isa::kNeonDot && isa != base::Isa::kNeonI8mm;
 }
 
-// One token, as linear layers of any type and of at most so many inputs take it. What it is does
-// not matter: no kernel's time depends on that.
+// One token's inputs for linear layers of any type with at most `most_inputs` inputs. The values do
+// not matter: no kernel's time depends on them.
 class OneToken {
  public:
   OneToken(const kernels::Table& kernels, uint32_t most_inputs, uint32_t most_rows)

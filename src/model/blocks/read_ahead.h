@@ -1,5 +1,5 @@
 #pragma once
-// How early one token's pass over the weights asks for them: found out by such passes.
+// Measures how early a pass of one token over the weights should prefetch them.
 
 #include <span>
 

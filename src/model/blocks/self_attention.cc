@@ -13,8 +13,8 @@ using base::Result;
 
 namespace {
 
-// Of n heads 2^(-alibi / n), 2^(-2 alibi / n), ...; where n is no power of two those of the next
-// lower one, then every other one of twice as many heads (Press et al. 2022, their code).
+// n heads have 2^(-alibi / n), 2^(-2 alibi / n), ... If n is no power of two: the slopes of the
+// next lower power p, then every other slope of 2 p heads (Press et al. 2022, their code).
 std::vector<float> alibi_slopes(uint32_t heads, float alibi) {
   const uint32_t power = std::bit_floor(heads);
   std::vector<float> slopes;
@@ -148,7 +148,7 @@ void SelfAttention::split_gates(const Pass& pass, const float* mixed, uint32_t t
   }
 }
 
-// Before the keys are prepared.
+// Call before the keys are prepared.
 void SelfAttention::prepare_values(const Pass& pass, uint32_t token, const float* k,
                                    float* v) const {
   if (v_norm_.empty()) return;
@@ -160,14 +160,14 @@ void SelfAttention::prepare_values(const Pass& pass, uint32_t token, const float
                                     v + at);
 }
 
-// Queries of one token.
+// Scales the queries of one token by Config::temperature.
 void SelfAttention::temper(const Pass& pass, uint32_t token, float* q) const {
   const size_t floats = pass.config.layers[layer_].q_floats();
   const float factor = pass.config.temperature.at(pass.positions[token]);
   for (size_t i = 0; i < floats; ++i) q[token * floats + i] *= factor;
 }
 
-// Queries, keys and values of one token, as the store keeps rows.
+// Hadamard transform of one token's queries, keys and values, as the store keeps rows.
 void SelfAttention::transform(const Pass& pass, uint32_t token, float* q, float* k,
                               float* v) const {
   const LayerConfig& layer = pass.config.layers[layer_];

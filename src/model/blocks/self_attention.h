@@ -23,7 +23,7 @@ class SelfAttention final : public Block {
     // are its keys before these are normalised (Gemma 4).
     bool value_norm = false;
     NormNames norms = {.before = "attn_norm"};
-    bool norm_optional = false;  // of what it reads: a layer without it has none
+    bool norm_optional = false;  // a layer may lack the norm of its input
   };
   // A layer that reads another's rows has no keys and values of its own.
   static base::Result<std::unique_ptr<Block>> read(const BlockReader& reader, const Traits& traits);
@@ -42,7 +42,7 @@ class SelfAttention final : public Block {
   void project_inputs(const Pass& pass, Rest rest, std::initializer_list<Output> outputs) const;
   // Norms and rotates the query or key heads of one token.
   void prepare(const Pass& pass, const Heads& heads, uint32_t token, float* x) const;
-  // Takes the query heads of one token apart from their gates.
+  // Splits one token's projection `mixed` into query heads and their gates.
   void split_gates(const Pass& pass, const float* mixed, uint32_t token, float* q,
                    float* gates) const;
   void prepare_values(const Pass& pass, uint32_t token, const float* k, float* v) const;

@@ -1,18 +1,18 @@
 #pragma once
-// Attention over a memory of a fixed number of slots in place of all tokens before, without rotary
-// embedding: Bounded-Cache Transformer (Yi et al. 2024). What a file holds:
-// docs/reference/bct-format.md; what is computed: docs/adr/0008-a-memory-of-slots.md.
+// Attention over a memory with a fixed number of slots instead of all earlier tokens, without
+// rotary embedding: Bounded-Cache Transformer (Yi et al. 2024). File format:
+// docs/reference/bct-format.md; computation: docs/adr/0008-a-memory-of-slots.md.
 
 #include "kv/strategy/model_facts.h"
 #include "model/blocks/block.h"
 
 namespace kvick::model {
 
-// What the layers of a model with a memory have together.
+// What all layers of a model with a memory of slots share.
 struct SlotMemory {
   kv::Slots facts;                    // keys and initial values of the layers read so far
-  bool gated = false;                 // tokens take from the memory what was there
-  bool normed = false;                // what a head reads is brought to one size
+  bool gated = false;                 // a gate erases slot contents as tokens write
+  bool normed = false;                // a head's output is normalised
   bool initial = false;               // the file has the values before the first token
   std::vector<kernels::Matrix> keys;  // [layers][kv_heads]
   std::vector<float> values;          // [layers][kv_heads][slots][head_dim], or empty

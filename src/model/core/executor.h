@@ -27,22 +27,22 @@ class Executor {
   // Room for all rows of the batch, or the Shortage of kv::Store::begin and no change. Until the
   // step ends the store lives, what the batch points to stays, and the executor is not moved.
   base::Result<Step, kv::Shortage> begin(kv::Store& store, const Batch& batch);
-  // begin and forward: for whoever looks at what was computed before saying which rows are kept.
+  // begin and forward, for callers that look at the results before they say which rows to keep.
   // states: as Step::want_states.
   base::Result<Step, kv::Shortage> run(kv::Store& store, const Batch& batch,
                                        std::span<const uint32_t> wanted,
                                        std::vector<uint32_t> states = {});
-  // run, and all rows are kept. A sequence that was lost meanwhile (kv::Health) is a Shortage as
-  // well; then none is.
+  // run, then keeps all rows. Also a Shortage if a sequence was lost meanwhile (kv::Health); then
+  // no row is kept.
   base::Status<kv::Shortage> advance(kv::Store& store, const Batch& batch,
                                      std::span<const uint32_t> wanted,
                                      std::vector<uint32_t> states = {});
 
-  // Of the last forward, [wanted][Model::outputs()], until the next one begins. The caller may
-  // write over them.
+  // Logits of the last forward, [wanted][Model::outputs()], valid until the next one begins. The
+  // caller may overwrite them.
   std::span<float> logits() { return logits_; }
   std::span<const float> logits() const { return logits_; }
-  // The same of Step::want_states: [tokens][Config::dim].
+  // The states that Step::want_states asked for: [tokens][Config::dim].
   std::span<const float> states() const { return states_; }
 
   const Model& model() const { return *model_; }
@@ -61,18 +61,18 @@ class Executor {
 // A step that has begun. Destroyed without commit: nothing happened.
 class Executor::Step {
  public:
-  // Before forward: which tokens' states Executor::states will be. As States::tokens; not of ranks
-  // other than 0, nor of a model without states.
+  // Call before forward: the tokens (States::tokens) whose states Executor::states will hold. Only
+  // on rank 0, and only if Model::has_states().
   void want_states(std::vector<uint32_t> tokens) { states_ = std::move(tokens); }
-  // Runs the batch through all layers, once. Executor::logits are then those of the tokens `wanted`
-  // (indices in batch order, ascending). What it throws drops the step.
+  // Runs the batch through all layers; call once. Executor::logits are then those of the tokens
+  // `wanted` (indices in batch order, ascending). An exception drops the step.
   void forward(std::span<const uint32_t> wanted) { forward(wanted, rows()); }
   // The same, but the layers see `spy`, a step that passes all calls on to rows() and looks at what
   // they carry.
   void forward(std::span<const uint32_t> wanted, kv::Step& spy);
   // The store's own step. base::Bug once this one has ended.
   kv::Step& rows();
-  // Every row of the batch: what commit takes to keep them all.
+  // The argument of commit that keeps every row of the batch.
   kv::Kept all() const { return kv::Kept::all({.slots = slots_}); }
   // Keeps those rows and ends the step. Throws what kv::Step::commit does.
   void commit(const kv::Kept& kept);

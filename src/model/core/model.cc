@@ -34,7 +34,7 @@ void set_layers(const Config& config, kv::Setup& setup) {
   shape.layers = config.layer_count();
   shape.kv_heads = layer.kv_heads;
   shape.head_dim = layer.k_dim;
-  // A window that is as long as the context hides nothing.
+  // A window as long as the context hides nothing, so it counts as none.
   const bool hides = layer.window < shape.max_tokens;
   shape.window = hides ? layer.window : 0;
   shape.chunked = hides && layer.chunked;

@@ -37,10 +37,10 @@ struct Family;
 class Adapter;
 class Ranks;
 
-// Which arithmetic a token gets: that of single steps, or those of prompts where the kernels have
-// them, of linear layers alone (kernels::Table::matmul_prompt) or of attention too (attend_prompt).
-// A token keeps its role however often and in whichever pieces it is read: then its logits are the
-// same bits each time.
+// Which arithmetic a token gets: that of answers, or, where the kernels have one, that of prompts,
+// for linear layers only (kernels::Table::matmul_prompt) or for attention too (attend_prompt). A
+// token must keep its role whenever it is read again, in pieces of any size: then its logits have
+// the same bits each time.
 enum class Role : uint8_t { kAnswer, kPromptLayers, kPrompt };
 
 // Some of a batch's tokens, next to each other.
@@ -54,35 +54,35 @@ struct Slot {
   kv::SeqId seq{};
   uint32_t past = 0;  // committed tokens of the sequence: the first fresh one has this position
   std::span<const Token> tokens;     // at least 1, all in [0, vocab)
-  std::span<const int32_t> parents;  // of each token, an earlier one of this slot, -1: the last
+  std::span<const int32_t> parents;  // per token an earlier token of this slot, or -1: the last
                                      // committed; empty: a chain
   Role role = Role::kAnswer;         // of a prompt: a chain, and kernels that have its arithmetic
   bool prompt = false;               // kv::Slot::reads_all
   // Whether prompts that begin with the same tokens may be given these rows (kv::Slot::tokens).
   bool reusable = true;
-  // What is added to the linear layers of these tokens, times the scale; null: nothing. Of this
-  // model, and without ranks.
+  // The adapter for these tokens, whose terms are multiplied by adapter_scale; null: none. Must be
+  // made for this model; not with ranks.
   const Adapter* adapter = nullptr;
   float adapter_scale = 1;
-  // Of a pair of texts in one sequence, where the second begins (the token types of BERT).
+  // For a pair of texts in one sequence: the token where the second begins (BERT's token types).
   uint32_t second_text = UINT32_MAX;
-  // Of a model that drafts (Model::read_drafter) the final state of the token before each one,
-  // [tokens][Config::dim]; of others null.
+  // For a draft model (Model::read_drafter): per token the final state of the token before it,
+  // [tokens][Config::dim]. Else null.
   const float* states = nullptr;
 };
-// What the output layer would read of some tokens: the last layer's output behind the last norm.
+// Final states of some tokens: the last layer's output after the last norm.
 struct States {
   std::span<const uint32_t> tokens;  // of the batch, ascending
   float* floats = nullptr;           // [tokens][Config::dim]
 };
 struct Batch {
   std::span<const Slot> slots;
-  // Layers that the forward leaves out, [layers], or null. Their rows are not written, so such a
-  // step cannot be committed: it is for draft tokens (Zhang et al. 2024, Draft & Verify).
+  // Layers that forward skips, [layers], or null. Their rows are not written, so the step cannot be
+  // committed: this is for draft tokens (Zhang et al. 2024, Draft & Verify).
   const std::vector<bool>* skipped = nullptr;
-  // As the store's shape says: keys and values are transformed before they are written.
+  // Transform of keys and values before they are written, as in the store's shape.
   kv::Hadamard hadamard = {};
-  // Filled by the forward, on the process that asks; null: none are wanted. Model::has_states.
+  // Filled by forward, on the calling process; null: no states wanted. Needs Model::has_states.
   const States* states = nullptr;
   uint32_t tokens() const;
   bool skips(uint32_t layer) const { return skipped != nullptr && (*skipped)[layer]; }
@@ -90,10 +90,10 @@ struct Batch {
 // The same batch as the store sees it.
 std::vector<kv::Slot> kv_slots(const Batch& batch);
 
-// What each layer of such a model keeps.
+// What each layer keeps in the store.
 std::vector<kv::LayerSpec> kv_layers(const Config& config);
-// The same in a setup, whose shape says the types and max_tokens (0: the model's context): the
-// sizes of that shape where all layers keep rows of one size and see as far, else Setup::layers.
+// Enters the same into `setup`, whose shape has the types and max_tokens (0: the model's context):
+// fills its shape if all layers keep rows of one size and have one window, else Setup::layers.
 void set_layers(const Config& config, kv::Setup& setup);
 
 // What each rank has of a model: a part of every layer, or some of the layers.
@@ -107,16 +107,16 @@ struct LoadOptions {
   // Tokens of the vocabulary whose logits are computed, in this order; empty: all. Ids below vocab.
   std::span<const Token> outputs = {};
   std::span<const Family> families = {};  // beside those that kvick has, and before them
-  // Those that compute the model together with this process, each its share of it; null: none. They
-  // outlive it.
+  // The processes that compute the model together, each its share; null: only this one. They
+  // outlive the model.
   Ranks* ranks = nullptr;
-  // The most tokens that sequences will have (read_config); 0: the model's context.
+  // Most tokens per sequence (read_config); 0: the model's context.
   uint32_t sequence = 0;
   RankSplit split = RankSplit::kTensor;
   // Where packed weights are kept, so that a later load finds them; null: nowhere.
   const io::PackedOptions* packed = nullptr;
-  // Bytes of experts that may be in memory; the others stay in the packed file (`packed`), whatever
-  // the model's size. 0: all experts are in memory.
+  // Most bytes of experts that are kept in memory; the others are read from the packed file
+  // (`packed`) on demand. 0: all experts are in memory.
   uint64_t expert_bytes = 0;
 };
 
@@ -124,28 +124,28 @@ struct LoadOptions {
 // number of workspaces.
 class Model {
  public:
-  // Errors: an architecture that is not here (the message lists those that are), a missing or
-  // misshapen tensor, a contradictory or missing key. That packed weights cannot be kept is none,
-  // but with expert_bytes, for which there is a least that depends on the model.
+  // Errors: an unknown architecture (the message lists the known ones), a missing or misshapen
+  // tensor, a contradictory or missing key. With expert_bytes also: packed weights that cannot be
+  // stored (else that is no error), and fewer bytes than the model's minimum.
   static base::Result<std::unique_ptr<Model>> load(io::ModelFile file, const LoadOptions& options);
   virtual ~Model() = default;
 
-  // With ranks: of this one's share.
+  // With ranks: the config of this rank's share.
   const Config& config() const { return config_; }
-  // The model's own, of which config() has this rank's share.
+  // The whole model's; config() has this rank's share of it.
   const Config& whole_config() const { return whole_config_ ? *whole_config_ : config_; }
   Ranks* ranks() const { return ranks_; }
   // How ranks divide it.
   RankSplit split() const { return split_; }
   // Layers of the whole model, as Batch::skipped has them.
   uint32_t all_layers() const { return all_layers_; }
-  // Of these the first one of this rank, whose config has its own layers alone.
+  // The index of this rank's first layer among these; config() has only the rank's own layers.
   uint32_t first_layer() const { return first_layer_; }
-  // Logits of a token: as many as the vocabulary or LoadOptions::outputs has.
+  // Number of logits per token: the size of the vocabulary or of LoadOptions::outputs.
   uint32_t outputs() const { return outputs_; }
   const Weights& weights() const { return weights_; }
-  // Packed weights in memory, of this process or mapped; an embedding tied to the output layer is
-  // there once.
+  // Bytes of packed weights, in this process's memory or mapped. An embedding tied to the output
+  // layer counts once.
   uint64_t weight_bytes() const {
     return weights_.layers.bytes + weights_.experts.bytes + weights_.output.bytes +
            weights_.key_bytes;
@@ -154,28 +154,28 @@ class Model {
   // set_layers of a model whose layers and windows are alike.
   kv::Shape kv_shape(kernels::DType k_type, kernels::DType v_type, uint32_t max_tokens = 0) const;
 
-  // What its store needs beside the shape if it was trained with a memory of slots, else null.
+  // Keys and initial values for its store if it was trained with a memory of slots, else null.
   virtual const kv::Slots* trained_slots() const { return nullptr; }
 
-  // Of a model of which LoadOptions::expert_bytes are in memory. Any thread.
+  // Hits and misses of a model loaded with LoadOptions::expert_bytes. Any thread.
   virtual std::optional<ExpertStats> expert_stats() const { return std::nullopt; }
 
-  // Of a tensor of its file, outermost first; empty: there is none of that name.
+  // Shape of a tensor of its file, outermost dimension first; empty: no tensor of that name.
   virtual std::vector<uint64_t> shape_of(std::string_view tensor) const = 0;
 
   // Whether forward() fills Batch::states: not where another process has the last layers.
   virtual bool has_states() const { return true; }
   // Whether it has a head for Pooling::kRank.
   virtual bool scores_pairs() const { return false; }
-  // What the pooled states of a text become, [dim]: its embedding, or of kRank one score of 0 to 1.
+  // Applies its head to a text's pooled states, [dim]: an embedding; for kRank a score of 0 to 1.
   virtual std::vector<float> head_of(Pooling kind, std::vector<float> pooled) const {
     KVICK_CHECK(kind != Pooling::kRank, "{} scores no pairs", config_.name);
     return pooled;
   }
 
-  // The layer behind the last that predicts one token more, as a model that drafts: of a token and
-  // the state before it, Slot::states. It shares the embedding and the output layer of this one,
-  // which outlives it. Errors: the file has none; this model is computed by ranks.
+  // A draft model from the file's multi-token-prediction layer: predicts the next token from a
+  // token and the state before it, Slot::states. It shares this model's embedding and output layer;
+  // this model outlives it. Errors: the file has no such layer; this model is computed by ranks.
   virtual base::Result<std::unique_ptr<Model>> read_drafter(const LoadOptions& options) const = 0;
 
   // Runs the batch through all layers, writing its keys and values into `step` (made from
@@ -185,7 +185,7 @@ class Model {
   // its role. With ranks all of them call it together, and rank 0 gets the logits.
   virtual void forward(const Batch& batch, kv::Step& step, Workspace& workspace,
                        std::span<const uint32_t> wanted, float* logits) const = 0;
-  // In place of forward(), by a rank that cannot compute its part: the others stop waiting for it.
+  // A rank that cannot compute its part calls this instead of forward(): the others stop waiting.
   virtual void give_up() const = 0;
 
  protected:

@@ -1,16 +1,16 @@
 #pragma once
-// What the attention of one token reads.
+// Rows and bytes that the attention of one token reads.
 
 #include "kernels/formats/dtype.h"
 #include "model/core/config.h"
 
 namespace kvick::model {
 
-// Rows that the last of so many tokens sees in a layer, its own included.
+// Rows that the last of `tokens` tokens sees in a layer, its own included.
 uint32_t seen_rows(const LayerConfig& layer, uint32_t tokens);
 
-// Bytes of these rows, of these types, in all layers; of shared rows once for each layer that reads
-// them.
+// Bytes of these rows in all layers, with elements of these types; rows that layers share count
+// once per layer that reads them.
 struct RowTypes {
   kernels::DType k = kernels::DType::kF16, v = kernels::DType::kF16;
 };

@@ -9,8 +9,8 @@
 namespace kvick::model {
 namespace {
 
-// The first of `count` things that belongs to a rank; earlier ranks have one more where they do not
-// divide.
+// The first of `count` things that belongs to a rank; earlier ranks get one more if the division
+// leaves a rest.
 uint32_t first_of(uint32_t count, unsigned rank, unsigned ranks) {
   return static_cast<uint32_t>((uint64_t{count} * rank + ranks - 1) / ranks);
 }
@@ -48,8 +48,8 @@ uint32_t first_shared(const LayerConfig& layer, const FfnShape& ffn, unsigned ra
                              ffn.shared_unit);
 }
 
-// Where the width of `rank` begins, in units: the ranks before it have, with their heads and of the
-// shared expert, their share of all weights that a token meets.
+// Where the width of `rank` begins, in units of ffn.unit: chosen so that the ranks before it get,
+// heads and shared expert included, their share of all weights that a token is multiplied with.
 uint32_t first_unit(const LayerConfig& layer, const FfnShape& ffn, uint32_t dim, unsigned rank,
                     unsigned ranks) {
   const uint32_t units = width_of(layer) / ffn.unit;
@@ -107,7 +107,7 @@ base::Status<> check_layers(const Config& config) {
 // Where a rank's layers may begin: no layer from there on reads the rows of one before.
 std::vector<uint32_t> cuts_of(const Config& config) {
   std::vector<uint32_t> cuts;
-  uint32_t reads_from = config.layer_count();  // of this layer and all behind it
+  uint32_t reads_from = config.layer_count();  // least rows_of from here on
   for (uint32_t layer = config.layer_count(); layer-- > 1;) {
     reads_from = std::min(reads_from, config.layers[layer].rows_of);
     if (reads_from >= layer) cuts.push_back(layer);
@@ -121,7 +121,7 @@ std::vector<double> weights_before(const Config& config, std::span<const FfnShap
   std::vector<double> before = {0};
   for (uint32_t i = 0; i < config.layer_count(); ++i) {
     const LayerConfig& layer = config.layers[i];
-    // Of experts those that one token meets: what decoding reads.
+    // Only the experts that one token uses count: that is what decoding reads.
     const ExpertsConfig& experts = layer.experts;
     const double rows = layer.ffn + double{1} * experts.used * experts.ffn + experts.shared_ffn;
     const double width = config.dim * ffn[i].matrices * rows;
@@ -136,7 +136,7 @@ std::vector<double> weights_before(const Config& config, std::span<const FfnShap
 std::vector<FfnShape> ffn_shapes(const Config& config,
                                  base::FunctionRef<const io::Tensor*(std::string_view)> find) {
   std::vector<FfnShape> shapes;
-  // That the inputs of any of these are whole blocks of.
+  // The largest block size of these tensors' types: slices of their inputs must be multiples of it.
   const auto unit_of = [&](uint32_t layer, std::initializer_list<std::string_view> names) {
     uint32_t unit = kernels::kGroup;
     for (const std::string_view name : names)

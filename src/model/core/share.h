@@ -15,7 +15,7 @@
 
 namespace kvick::model {
 
-// Some of a number of things next to each other, or all of them.
+// A contiguous part of `whole` things, or all of them.
 struct Slice {
   uint32_t whole = 0, first = 0, size = 0;
 
@@ -23,7 +23,7 @@ struct Slice {
   Slice(uint32_t all) : whole(all), size(all) {}
   Slice(uint32_t of, uint32_t begin, uint32_t end) : whole(of), first(begin), size(end - begin) {}
   bool all() const { return size == whole; }
-  // Each of them stands for `factor` things.
+  // The slice in units that are `factor` times smaller.
   Slice times(uint32_t factor) const {
     return {whole * factor, first * factor, (first + size) * factor};
   }
@@ -41,24 +41,24 @@ struct LayerShare {
 };
 
 struct Share {
-  uint32_t first_layer = 0;        // of the model's layers the first that it has
-  std::vector<LayerShare> layers;  // those that it has
+  uint32_t first_layer = 0;        // its first layer, as an index in the model
+  std::vector<LayerShare> layers;  // its layers
   bool embeds = true;              // looks tokens up
   Slice vocab;                     // of the output layer's rows
-  bool adds_biases = true;         // of what the ranks add up: one of them does
+  bool adds_biases = true;         // to sums over the ranks: only one rank does
 };
 
 // What a layer's feed-forward block, or each of its experts, is made of.
 struct FfnShape {
-  uint32_t unit = 1;         // its width is cut at multiples of so many
-  uint32_t matrices = 3;     // of dim x width
-  uint32_t shared_unit = 1;  // of the width of the expert that all tokens share
+  uint32_t unit = 1;         // ranks cut the width at multiples of this
+  uint32_t matrices = 3;     // number of matrices of dim x width
+  uint32_t shared_unit = 1;  // the same for the shared expert's width
 };
 
-// Of each layer, as the file has it: find gives a tensor, null if there is none.
+// The FfnShape of each layer. find: returns the file's tensor of that name, or null.
 std::vector<FfnShape> ffn_shapes(const Config& config,
                                  base::FunctionRef<const io::Tensor*(std::string_view)> find);
-// The KV heads of a rank, of a layer that has so many: as evenly as they can be divided.
+// A rank's part of a layer's `kv_heads` KV heads, divided as evenly as possible.
 Slice kv_heads_of(uint32_t kv_heads, unsigned rank, unsigned ranks);
 // All of a model.
 Share whole_share(const Config& config);
@@ -74,9 +74,9 @@ base::Result<Share> share_of(const Config& config, std::span<const FfnShape> ffn
 // rows, which cannot be on two ranks.
 base::Result<Share> stage_of(const Config& config, std::span<const FfnShape> ffn, unsigned rank,
                              unsigned ranks);
-// Tokens of the pieces in which a step of so many goes through the layers of ranks.
+// Tokens per piece when a step of `tokens` tokens goes through a pipeline of `ranks` ranks.
 uint32_t piece_tokens(uint32_t tokens, unsigned ranks);
-// The model's numbers as the rank computes them.
+// The config of a rank's share.
 Config config_of(Config config, const Share& share);
 
 }  // namespace kvick::model

@@ -32,7 +32,7 @@ enum class Order : uint8_t {
   kPutState,   // store, sequence; then the states are dealt: answered as kPutRows
 };
 
-// Numbers and lists of them, one behind the other.
+// Writes numbers and lists of numbers one after the other.
 class MessageWriter {
  public:
   explicit MessageWriter(Order order) { add(order); }
@@ -57,7 +57,7 @@ class MessageWriter {
   std::vector<std::byte> bytes_;
 };
 
-// The inverse. base::Bug: there is less than is read.
+// The inverse. base::Bug if more is read than the message holds.
 class MessageReader {
  public:
   explicit MessageReader(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -72,7 +72,7 @@ class MessageReader {
       std::memcpy(&value, from.data(), sizeof value);
     return value;
   }
-  // Of parts that come behind, of at least one byte each.
+  // The number of parts that follow, each of at least one byte.
   uint64_t take_count() {
     const auto count = take<uint64_t>();
     KVICK_CHECK(count <= left_.size(), "{} parts in {} bytes", count, left_.size());

@@ -1,5 +1,5 @@
 #pragma once
-// The simplest store there is, of one sequence: rows of each layer in one piece, of whichever size.
+// The simplest store: one sequence, the rows of each layer in one piece, rows of any size.
 
 #include <vector>
 

@@ -6,9 +6,9 @@
 
 namespace kvick::model {
 
-// A model file's tokenizer.ggml.* (and general.name, which alone tells some families' habits), with
-// llama.cpp's defaults for what is not there. Errors name the key; whether it all fits together is
-// for text::Tokenizer::make to say.
+// Reads a model file's tokenizer.ggml.* keys (and general.name, the only sign of some families'
+// habits), with llama.cpp's defaults for missing keys. Errors name the key; text::Tokenizer::make
+// checks that all of it fits together.
 base::Result<text::Vocabulary> read_vocabulary(const io::ModelFile& file);
 
 }  // namespace kvick::model

@@ -5,7 +5,7 @@
 
 namespace kvick::model {
 
-// A part of the weights: what reading it and multiplying one token by it takes.
+// A part of the weights: the cost of reading it and of multiplying one token by it.
 struct WeightPart {
   uint64_t bytes = 0;  // in memory, as packed, with biases and norms
   // Weights of linear layers by their type, each one multiply-add a token: int8 are those of
@@ -16,13 +16,13 @@ struct WeightPart {
 };
 struct Weights {
   WeightPart layers;  // what every forward reads, once for all tokens of its batch
-  // Those of mixtures of experts, of which a forward reads the ones that its tokens chose, and each
-  // token goes through `experts_used` of `expert_count`.
+  // All experts of mixtures. A forward reads only those that its tokens chose; each token uses
+  // `experts_used` of the `expert_count`.
   WeightPart experts;
   uint32_t expert_count = 0, experts_used = 0;
   WeightPart output;  // the output layer: read by a forward that wants logits, for these tokens
-  // What a token looks up, not multiplies: its rows of the embedding tables, in the file's format.
-  // A table that is not the output layer too is not in the parts above.
+  // A token's rows of the embedding tables, in the file's format, which are looked up, not
+  // multiplied. A table is in the parts above only if it is the output layer too.
   uint64_t lookup_bytes = 0;
   // Keys of a memory of slots, in memory as packed. Attention reads them for each sequence, so
   // kv::Cost counts that and the parts above do not.

@@ -18,8 +18,8 @@ namespace kvick::model {
 struct Linear {
   kernels::Matrix w;
   std::vector<float> bias;  // [w.rows], or empty
-  std::string tensor = {};  // that w was read from: "blk.0.attn_q.weight"
-  uint32_t expert = 0;      // the matrix of that tensor
+  std::string tensor = {};  // the tensor of w: "blk.0.attn_q.weight"
+  uint32_t expert = 0;      // index of the matrix in that tensor
 };
 
 // Rows of token vectors: the tied output matrix, or the file's own tensor, read where it lies.
@@ -44,8 +44,8 @@ class WeightReader {
   WeightReader(const WeightReader&) = delete;
   WeightReader& operator=(const WeightReader&) = delete;
 
-  // `name`.weight, [outputs][inputs], and `name`.bias if the file has it (if `bias` is required, or
-  // an error). Of a slice, that part of it. kElsewhere: another rank adds it.
+  // `name`.weight, [outputs][inputs], and `name`.bias if the file has it (kRequired: else an
+  // error). Reads only the slices. kElsewhere: another rank adds the bias.
   enum class Bias { kNone, kOptional, kRequired, kElsewhere };
   base::Result<Linear> linear(const std::string& name, Slice outputs, Slice inputs, Bias bias);
   // A linear layer of each expert: `name`_exps.weight, [experts][outputs][inputs], and
@@ -55,9 +55,9 @@ class WeightReader {
   // A linear layer of each head: `name`.weight, [heads][outputs][inputs].
   base::Result<std::vector<Linear>> heads(const std::string& name, uint32_t heads, uint32_t outputs,
                                           uint32_t inputs);
-  // The same where one matrix has more rows of each head, `name`.weight, [heads * rows.whole]
-  // [inputs]: of these `rows`. Transposed they have rows.size inputs, and types of blocks become
-  // F32.
+  // The same from one matrix `name`.weight, [heads * rows.whole][inputs], with the slice
+  // `rows` of each head. kTransposed: the matrices have rows.size inputs, and block types
+  // become F32.
   enum class Turn : uint8_t { kAsStored, kTransposed };
   base::Result<std::vector<Linear>> part_of_heads(const std::string& name, uint32_t heads,
                                                   Slice rows, uint32_t inputs, Turn turn);
@@ -81,28 +81,28 @@ class WeightReader {
                            Linear& output);
   // A table of token or position vectors, left where it lies.
   base::Result<io::Tensor> table(const std::string& name, uint32_t rows, uint32_t columns);
-  // Of a matrix.
+  // The number of rows of a matrix.
   base::Result<uint32_t> rows_of(const std::string& name) const;
   bool has(std::string_view name) const { return file_.find(name) != nullptr; }
   const std::string& path() const { return file_.path(); }
   // What has been read so far.
   const Weights& weights() const { return weights_; }
-  // Those of linear layers that are in memory, in the order in which they were read; without memory
-  // of their own.
+  // The matrices of linear layers that are in memory, in the order in which they were read; views
+  // that own no memory.
   std::span<const kernels::Matrix> matrices() const { return matrices_; }
 
  private:
   base::Result<const io::Tensor*> find(const std::string& name, std::vector<uint64_t> shape);
   base::Result<kernels::Matrix> pack(const std::string& name, Slice outputs, Slice inputs);
-  // Of one matrix of a tensor, whose rows begin at `first_row`.
+  // Packs slices of one matrix of a tensor, the one whose rows begin at `first_row`.
   base::Result<kernels::Matrix> pack_slice(const io::Tensor& tensor, uint64_t first_row,
                                            Slice outputs, Slice inputs);
   // Rows of a tensor where they lie, or converted into the buffer.
   const std::byte* stored_rows(const io::Tensor& tensor, uint64_t first, uint64_t count,
                                base::Buffer& converted) const;
-  // The columns of some rows of a tensor.
+  // Packs the transpose of some rows of a tensor.
   kernels::Matrix pack_columns(const io::Tensor& tensor, uint64_t first_row, uint32_t rows);
-  // linear(), but of the rows LoadOptions::outputs.
+  // linear(), but only the rows LoadOptions::outputs.
   base::Result<Linear> some_outputs(const std::string& name, const Config& config);
   base::Status<> check_inputs(const std::string& name, uint32_t inputs) const;
   // Rows in the file's format, one behind the other.
@@ -115,7 +115,7 @@ class WeightReader {
   };
   // name: the tensor, and which rows and inputs of it.
   kernels::Matrix pack_rows(const std::string& name, const Rows& rows);
-  // Those of a linear layer: F16 becomes BF16 where the kernels multiply it so
+  // The same for a linear layer: F16 becomes BF16 where the kernels multiply it as BF16
   // (kernels::rounding_table).
   kernels::Matrix pack_linear(const std::string& name, const Rows& rows);
   void copy_panels(kernels::Matrix& part, const Rows& rows) const;
@@ -131,7 +131,7 @@ class WeightReader {
   bool shifted_norms_ = false;
   Weights weights_;
   std::vector<kernels::Matrix> matrices_;
-  WeightPart* part_ = &weights_.layers;  // that what is read belongs to
+  WeightPart* part_ = &weights_.layers;  // counts what is read
 };
 
 }  // namespace kvick::model

@@ -5,7 +5,7 @@
 namespace kvick::model {
 namespace {
 
-// Below about so many, a region costs more than the work.
+// Below about this many floats a parallel region costs more than the work.
 constexpr size_t kWorthwhileFloats = 4096;
 
 // Grown to the exact size: batches settle on one or two sizes, and prefill's are large.
@@ -81,7 +81,7 @@ void Workspace::prepare_run(RunInputs& in, InputTypes types, TokenBody prepare) 
     convert_tiles(in, types, prepare);
 }
 
-// Many short runs, those of experts: whole tiles, of all runs in one region.
+// For many short runs, as of experts: whole tiles of all runs in one parallel region.
 void Workspace::prepare_many(InputTypes types, TokenBody prepare) {
   struct Tile {
     size_t run;
@@ -105,7 +105,7 @@ void Workspace::prepare_many(InputTypes types, TokenBody prepare) {
   });
 }
 
-// Of what all runs of answers share, from this element on.
+// Gives `a` its part of the buffers that all answer runs share, from element `first` on.
 void Workspace::give_room(kernels::Activations& a, InputTypes types, size_t first) {
   const size_t n = size_t{a.tokens} * a.inputs;
   if (types.quantised) {

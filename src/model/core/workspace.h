@@ -10,23 +10,23 @@
 
 namespace kvick::model {
 
-// Tokens of a step next to each other that are computed by one arithmetic.
+// Neighbouring tokens of a step that are computed by one arithmetic.
 struct TokenRun {
   uint32_t first = 0, tokens = 0;
-  bool prompt = false;  // that of prompts
+  bool prompt = false;  // the arithmetic of prompts
 };
-// What linear layers read of a run: `answer` for those by the arithmetic of answers, which of a run
-// of a prompt are those of F32 alone where prompts have another.
+// A run's inputs to linear layers. `answer`: for layers by the arithmetic of answers; in a prompt
+// run these are only F32 layers if prompts have an arithmetic of their own.
 struct RunInputs {
   TokenRun run;
   kernels::Activations answer;
   kernels::PromptActivations prompt;
 };
-// Whether a layer's inputs are rounded to bfloat16 for it, but those of prompts on tiles.
+// Whether a layer with weights of this type reads inputs rounded to bfloat16 (prompt tiles aside).
 inline bool takes_rounded(const kernels::Table& kernels, kernels::DType type) {
   return kernels.matmul_rounded != nullptr && kernels::has_rounded_matmul(type);
 }
-// The types of weights that some inputs meet.
+// The kinds of weights that some inputs are multiplied with.
 struct InputTypes {
   bool quantised = false, rounded = false, tiled = false;
   void add(const kernels::Table& kernels, kernels::DType type) {
@@ -36,7 +36,7 @@ struct InputTypes {
   }
 };
 
-// Tokens of a step next to each other whose linear layers an adapter changes.
+// Neighbouring tokens of a step that have the same adapter.
 class Adapter;
 struct AdapterRun {
   uint32_t first = 0, tokens = 0;
@@ -63,8 +63,8 @@ class Workspace {
 
   base::ThreadPool& pool;
   const kernels::Table& kernels;
-  // Null: attention by our kernels. Else by this library's products over whole buckets, which the
-  // store must have (kv::Traits::buckets), in float32.
+  // Null: attention by kvick's kernels. Else by this library's products over whole buckets in
+  // float32, for which the store must have buckets (kv::Traits::buckets).
   kernels::BucketAttention* library = nullptr;
   InputObserver* observer = nullptr;
   kernels::ReadAhead read_ahead = kernels::ReadAhead::kTwice;  // set by the model that runs here
@@ -95,7 +95,7 @@ class Workspace {
   };
   float* floats(Name name, size_t count);
 
-  // Calls body(token) for each, in parallel if that is worth it; floats: what it touches of one.
+  // Calls body(token) for each, in parallel if that is worth it; floats: touched per token.
   using TokenBody = base::FunctionRef<void(uint32_t token)>;
   void for_tokens(uint32_t tokens, size_t floats, TokenBody body);
 
@@ -106,8 +106,8 @@ class Workspace {
   std::span<const RunInputs> inputs(const float* x, uint32_t inputs, std::span<const TokenRun> runs,
                                     InputTypes types, TokenBody prepare,
                                     std::span<const kernels::PromptActivations> ready = {});
-  // Room for what the runs of prompts will read of so many inputs, one of each run. Valid until the
-  // next call.
+  // Buffers for the prompt runs' activations of `inputs` inputs, one per run. Valid until the next
+  // call.
   std::span<kernels::PromptActivations> gated(std::span<const TokenRun> runs, uint32_t inputs);
 
  private:

@@ -43,8 +43,8 @@ base::Result<Family> with_gates_of(const io::ModelFile& file, Family family) {
   return family;
 }
 
-// Whether the forward leaves the layer out: there are no rows to read where those of the layer that
-// it shares them with were not written. first: of the model's layers, the config's first one.
+// Whether forward skips the layer: itself in Batch::skipped, or reading the rows of a layer that is
+// skipped. first: the model's index of the config's first layer.
 bool skips(const Batch& batch, const Config& config, uint32_t first, uint32_t layer) {
   const uint32_t rows_of = config.layers[layer].rows_of;
   return batch.skips(first + layer) ||
@@ -53,7 +53,7 @@ bool skips(const Batch& batch, const Config& config, uint32_t first, uint32_t la
 
 }  // namespace
 
-// What this process holds of the model; with ranks the config becomes that of its share.
+// The share of the model that this process holds. With ranks config_ becomes that of the share.
 base::Result<Share> Decoder::take_share(const LoadOptions& options) {
   ranks_ = options.ranks != nullptr && options.ranks->size() > 1 ? options.ranks : nullptr;
   if (ranks_ == nullptr) return whole_share(config_);
@@ -192,7 +192,7 @@ void Decoder::run_layers(const Forward& forward, TokenRange range, float* hidden
     run(layers_[i]);
   }
   run(parts_.behind);
-  workspace.adapters.clear();  // what follows computes other rows
+  workspace.adapters.clear();  // text heads and drafts have other rows
   end(pass, rest);
 }
 

@@ -5,17 +5,17 @@
 
 namespace kvick::model {
 
-// Every model there is: an embedding, layers that are lists of blocks, and an output layer.
+// The only Model class: an embedding, layers that are lists of blocks, and an output layer.
 class Decoder final : public Model {
  public:
   Decoder(Config config, std::shared_ptr<const io::ModelFile> file)
       : Model(std::move(config)), file_(std::move(file)) {}
 
-  // Its matrices are where `place` puts them.
+  // Reads the weights; `place` decides where the matrices are.
   base::Status<> read(const Family& family, const LoadOptions& options, MatrixPlace& place);
-  // The next read's are mapped: the file outlives them.
+  // Keeps the file that the next read() maps its matrices from.
   void hold(io::PackedFile file) { packed_ = std::move(file); }
-  // Of the experts that the next read finds in that file no more than so many bytes are in memory.
+  // The next read() keeps at most `bytes` of experts in memory; the others stay in that file.
   void limit_experts(uint64_t bytes) { experts_.emplace(*packed_, bytes); }
   // Memory for packed matrices that lives as long as the model.
   base::Arena& memory() { return memory_; }
@@ -35,7 +35,7 @@ class Decoder final : public Model {
   base::Result<std::unique_ptr<Model>> read_drafter(const LoadOptions& options) const override;
 
  private:
-  // What forward takes.
+  // The arguments of forward, and the tokens' positions.
   struct Forward {
     const Batch& batch;
     kv::Step& step;
@@ -43,15 +43,15 @@ class Decoder final : public Model {
     std::vector<uint32_t> positions;  // of the batch's tokens
   };
   base::Result<Share> take_share(const LoadOptions& options);
-  // The model's layer that drafts, as all there is of this one.
+  // Reads only the multi-token-prediction layer of `model`, as a draft model.
   base::Status<> read_behind(const Decoder& model, const LoadOptions& options, MatrixPlace& place);
-  // Layer `index` of the share becomes the next one.
+  // Reads layer `index` of the share and appends it.
   base::Status<> read_layer(uint32_t index, const Share& share, WeightReader& reader);
-  // The layers of this process, over some of the batch's tokens; then `end` with the last block's
-  // rest.
+  // Runs this process's layers over a range of the batch's tokens, then calls `end` with the last
+  // block's rest.
   using End = base::FunctionRef<void(const Pass& pass, Rest rest)>;
   void run_layers(const Forward& forward, TokenRange range, float* hidden, End end) const;
-  // All of forward that ranks do together, each a part of every layer; or that one process does.
+  // forward() for a single process, or for ranks that each have a part of every layer.
   void compute(const Forward& forward, std::span<const uint32_t> wanted, float* logits) const;
 
   // -- pipeline.cc: this process has some of the layers --
@@ -62,7 +62,7 @@ class Decoder final : public Model {
                  std::span<const uint32_t> wanted, float* outputs) const;
   bool is_last() const { return ranks_->rank() + 1 == ranks_->size(); }
 
-  std::optional<io::PackedFile> packed_;  // before what is mapped from it
+  std::optional<io::PackedFile> packed_;  // declared first: outlives what is mapped from it
   std::optional<ExpertMemory> experts_;
   std::shared_ptr<const io::ModelFile> file_;  // holds the rows of tables that are looked up
   Family family_;                              // as read() had it

@@ -1,6 +1,6 @@
 #pragma once
-// The architectures, one row each: what model files may say in general.architecture, and what its
-// models have that others have not.
+// The architectures, one row each: the value of general.architecture in model files, and what
+// distinguishes its models from others.
 
 #include <span>
 #include <string_view>
@@ -15,11 +15,11 @@
 
 namespace kvick::model {
 
-// What a model has beside its layers.
+// The parts of a model besides its layers.
 struct Parts {
   Input input;
   Head head;
-  TextHead text;                      // of embeddings and scores
+  TextHead text;                      // for embeddings and scores
   Layer before, behind;               // blocks before the first layer and behind the last
   std::unique_ptr<SlotMemory> slots;  // null: none
 };
@@ -27,48 +27,48 @@ struct Parts {
 struct Family {
   std::string_view name;
 
-  // Its numbers, beside the keys that read_config reads of all families.
+  // Its numbers, in addition to the keys that read_config reads for all families.
   bool rotates = true;       // rotary embedding
-  bool interleaved = false;  // it turns pairs (2i, 2i+1)
+  bool interleaved = false;  // it rotates pairs (2i, 2i+1)
   bool both_ways = false;    // an encoder, though the file may not say so
   std::string_view eps_key = "attention.layer_norm_rms_epsilon";
-  // Which layers see a window.
+  // Which layers have a sliding window.
   struct Windows {
-    uint32_t size = 0;  // where the file names none; 0: then there is none
-    // Where the file has no pattern: all but the last of so many layers have it. 0: all.
+    uint32_t size = 0;  // default if the file has none; 0: no window
+    // If the file has no pattern: of each `period` layers all but the last have it. 0: all do.
     uint32_t period = 0;
-    bool full_first = false;  // all but the first of them
+    bool full_first = false;  // all but the first instead
     bool chunked = false;
     bool ignored = false;  // files name one that the model does not have
-    double rope_base = 0;  // of those layers where the file has none; 0: that of the others
-    // Whether scaling for long contexts is for those layers too. kUnlessOwnKeys: if the file has no
-    // rotary keys for them.
+    double rope_base = 0;  // windowed layers' default; 0: that of the others
+    // Whether scaling for long contexts applies to windowed layers too. kUnlessOwnKeys: only if the
+    // file has no rotary keys for them.
     enum class Scaled : uint8_t { kUnlessOwnKeys, kNever, kAlways } scaled = Scaled::kUnlessOwnKeys;
   } windows = {};
-  // Which layers keep a state in place of rows, or are a feed-forward block alone, and the numbers
-  // of their states; heads and widths are those of the file, in which others than these must have
-  // some. Null: all layers attend.
+  // Finds the layers that keep a state instead of rows, or are only a feed-forward block, and the
+  // sizes of their states. Heads and widths come from the file; all other layers must have heads.
+  // Null: all layers attend.
   base::Status<> (*read_states)(const io::ModelFile& file, Config& config) = nullptr;
   base::Status<> (*configure)(const io::ModelFile& file, Config& config) = nullptr;
   ExpertsConfig experts = {};  // router, normalised and scale, where the file does not say
 
-  // Its layers: attention (LatentAttention where the file has latent rows) or a state, then a
-  // feed-forward block; what a layer's numbers say that it has of them.
+  // Its layers: attention (LatentAttention if the file has latent rows) or a state, then a
+  // feed-forward block, as far as the layer's numbers say that it has them.
   NormKind norms = NormKind::kRms;
   std::string_view last_norm = "output_norm";  // empty: none
   SelfAttention::Traits attention = {};
   FeedForwardTraits feed_forward = {};
-  MixtureTraits mixture = {};  // in place of it, where a layer has experts
-  // Layers of other blocks.
+  MixtureTraits mixture = {};  // replaces it if a layer has experts
+  // Reads layers made of other blocks; null: none.
   base::Result<Layer> (*read_layer)(const BlockReader& reader, const Family& family,
                                     Parts& parts) = nullptr;
-  // What else it has, read before the layers.
+  // Reads its other parts, before the layers; null: none.
   base::Status<> (*read_parts)(const io::ModelFile& file, WeightReader& weights,
                                const Config& config, Parts& parts) = nullptr;
 };
 
 std::span<const Family> families();
-// Null: there is none of that name. more: rows that are looked through first.
+// Null: no family of that name. more: rows that are searched first.
 const Family* find_family(std::string_view name, std::span<const Family> more = {});
 
 // In files of their own.

@@ -37,8 +37,8 @@ Result<std::vector<uint32_t>> per_layer(const io::ModelFile& file, const std::st
   return out;
 }
 
-// Which layers have the file's window. A period p: all but the last, or the first, of each p
-// layers.
+// Which layers have the file's window. With a period p all but the last (or first) of each p layers
+// have it.
 Result<std::vector<bool>> windowed_layers(const io::ModelFile& file, const std::string& prefix,
                                           uint32_t layers, const Family::Windows& windows) {
   uint32_t period = windows.period;
@@ -63,8 +63,8 @@ base::Status<> read_windows(const io::ModelFile& file, const Family* family, Con
   const Family::Windows windows = family != nullptr ? family->windows : Family::Windows{};
   KVICK_TRY(uint64_t window, file.get_uint(prefix + "attention.sliding_window", windows.size));
   if (windows.ignored || window == 0) return base::Done{};
-  // One that hides nothing still says which layers have the rotation of windows. Around a query
-  // half of it lies to each side, and the query is one more.
+  // A window as long as the context hides nothing, but still marks the layers with the rotary keys
+  // of windows. With both_ways half of it lies to each side of the query, which adds one.
   const uint64_t sides = config.both_ways() ? 2 : 1;
   window = std::min<uint64_t>(window, sides * config.context);
   if (config.both_ways()) window = window / 2 * 2 + 1;
@@ -135,7 +135,7 @@ base::Status<> share_rows(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// Behind the model's layers a file may have blocks that draft.
+// A file may have draft blocks after the model's layers.
 base::Status<> choose_blocks(const io::ModelFile& file, Blocks blocks, Config& config) {
   KVICK_TRY(const uint32_t drafting, drafting_blocks(file, config));
   const size_t layers = config.layers.size() - drafting;

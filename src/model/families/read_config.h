@@ -11,16 +11,16 @@ namespace kvick::model {
 
 struct Family;
 
-// Which of a file's blocks are read: the model's layers, or the first of those behind them, which
-// draft (multi-token prediction).
+// Which of a file's blocks are read: the model's layers, or the first of the draft blocks that
+// follow them (multi-token prediction).
 enum class Blocks : uint8_t { kLayers, kDrafter };
 
-// Reads a config as this family has it; null: the sizes alone. sequence: the most tokens that
-// sequences will have, which LongRoPE's frequencies depend on; 0: the model's context.
+// Reads the config of a model of this family; null: only the sizes. sequence: most tokens per
+// sequence, which LongRoPE's frequencies depend on; 0: the model's context.
 base::Result<Config> read_config(const io::ModelFile& file, const Family* family,
                                  uint32_t sequence = 0, Blocks blocks = Blocks::kLayers);
 
-// Blocks of the file that draft, of config.layers as many from the last; all attend.
+// The number of draft blocks, which are the last of config.layers; all of them attend.
 base::Result<uint32_t> drafting_blocks(const io::ModelFile& file, const Config& config);
 
 // A number from 1 to `most`.
@@ -32,20 +32,20 @@ base::Result<double> positive_number(const io::ModelFile& file, const std::strin
 // Mixtures of experts, in the layers that have a router in the file.
 base::Status<> read_experts(const io::ModelFile& file, const Family& family, Config& config);
 
-// Latent attention, where the file says so: the sizes of heads and rows, of layers whose heads and
-// kv_heads are read. False: it does not.
+// Latent attention, if the file has it: sets the sizes of heads and rows in layers whose heads and
+// kv_heads were read before. False: the file has none.
 base::Result<bool> read_latent(const io::ModelFile& file, Config& config);
 
-// Which rotary keys count: layers with a window may have their own, with the suffix "_swa", to
-// which the scaling for long contexts may not apply.
+// Which rotary keys to read: layers with a window may have their own, with the suffix "_swa", and
+// the scaling for long contexts may not apply to them.
 struct RopeKeys {
   std::string_view suffix = "";
   bool scaled = true;
-  double base = 0;  // where no key with the suffix says it; 0: that of the other layers
+  double base = 0;  // default if there is no key with the suffix; 0: the other layers'
   bool interleaved = false;
   uint32_t sequence = 0;  // as read_config has it
 };
-// Needs the context.
+// Reads config.context, which must be set.
 base::Result<Rope> read_rope(const io::ModelFile& file, const Config& config, const RopeKeys& keys,
                              uint32_t head_dim);
 

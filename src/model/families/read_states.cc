@@ -57,7 +57,7 @@ Result<StateConfig> read_delta_numbers(const io::ModelFile& file, const std::str
   return state;
 }
 
-// Which of so many layers keep a state: the file says each, or all but the last of each period do.
+// Which of the layers keep a state: as the file lists them, or all but the last of each period.
 Result<std::vector<bool>> delta_layers(const io::ModelFile& file, const std::string& arch,
                                        uint32_t layers) {
   constexpr uint64_t kMostPeriod = 1024;

@@ -1,6 +1,6 @@
 #pragma once
-// What becomes of a text's pooled states: dense layers behind them (EmbeddingGemma), or a head that
-// scores a pair of texts.
+// The head over a text's pooled states: dense layers (EmbeddingGemma), or a head that scores a pair
+// of texts.
 
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace kvick::model {
 
 // y = W x + bias, of one text at a time.
 struct Dense {
-  uint32_t rows = 0;          // 0: there is none
+  uint32_t rows = 0;          // 0: no such layer
   std::vector<float> weight;  // [rows][inputs]
   std::vector<float> bias;    // [rows], or empty
   std::vector<float> of(const std::vector<float>& x) const;
@@ -21,15 +21,15 @@ class TextHead {
  public:
   enum class Activation : uint8_t { kTanh, kGelu };
 
-  // dense_2 and dense_3, cls, cls.norm and cls.output, as far as the file has them. Errors: shapes
-  // that do not fit each other, more labels than a score is made of.
+  // Reads dense_2 and dense_3, cls, cls.norm and cls.output, as far as the file has them. Errors:
+  // shapes that do not fit each other, more than two labels.
   static base::Result<TextHead> read(WeightReader& weights, const io::ModelFile& file,
                                      const Config& config);
 
   bool scores_pairs() const { return inner_.rows != 0 || outer_.rows != 0; }
   // pooled: [dim].
   std::vector<float> embedding(std::vector<float> pooled) const;
-  // From 0 to 1: a sigmoid of one label's logit; of two labels the first one's probability.
+  // From 0 to 1: the sigmoid of one label's logit or, with two labels, the first one's probability.
   float score(std::vector<float> pooled, const kernels::Table& kernels, float eps) const;
 
  private:

@@ -7,15 +7,15 @@
 namespace kvick::model {
 namespace {
 
-constexpr size_t kReadBytes = size_t{1} << 20;   // that a thread reads at a time
-constexpr uint64_t kAhead = uint64_t{64} << 20;  // that the system is asked for before it is needed
+constexpr size_t kReadBytes = size_t{1} << 20;   // read by a thread at a time
+constexpr uint64_t kAhead = uint64_t{64} << 20;  // prefetched by the system
 constexpr uint32_t kHalving = 512;               // batches
 
 uint64_t whole_lines(uint64_t bytes) {
   return (bytes + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
 }
 
-// Of an expert, in memory: its matrices one behind the other, each from a whole cache line.
+// Bytes of an expert in memory: its matrices one after the other, each aligned to a cache line.
 uint64_t bytes_of(const ExpertMatrices& matrices) {
   uint64_t bytes = 0;
   for (const kernels::Matrix* matrix : matrices) bytes += whole_lines(matrix->data.size());
@@ -92,8 +92,8 @@ ExpertStats ExpertMemory::stats() const {
   return stats_;
 }
 
-// A slot that nobody has, or else that of the expert in memory that is used least and that nobody
-// computes; kNone: all are in use.
+// A free slot, or else the slot of the least used expert that no turn holds, which is evicted.
+// kNone: all are in use.
 uint32_t ExpertMemory::free_slot(Size& size) {
   if (!size.free.empty()) {
     const uint32_t slot = size.free.back();
@@ -124,7 +124,7 @@ uint32_t ExpertMemory::free_slot(Size& size) {
   return std::exchange(expert.slot, kNone);
 }
 
-// Into their slots, of experts that are coming.
+// Reads experts from the file into their slots.
 base::Status<> ExpertMemory::read(std::span<const uint32_t> experts, base::ThreadPool& pool) const {
   struct Piece {
     std::span<const std::byte> from;
@@ -153,7 +153,7 @@ base::Status<> ExpertMemory::read(std::span<const uint32_t> experts, base::Threa
   return status;
 }
 
-// Experts that came, or could not be read.
+// Marks experts as in memory or, if they could not be read, frees their slots.
 void ExpertMemory::put(std::span<const uint32_t> experts, bool read) {
   for (const uint32_t e : experts) {
     Expert& expert = experts_[e];
@@ -201,7 +201,7 @@ void ExpertMemory::let_go(Turn& turn) {
   turn.given_.clear();
 }
 
-// Gives the turn those that are here.
+// Gives the turn its waiting experts that are in memory; false: there were none.
 bool ExpertMemory::take_here(Turn& turn) {
   std::erase_if(turn.waiting_, [&](uint32_t i) {
     Expert& expert = experts_[turn.experts_[i]];
@@ -213,7 +213,7 @@ bool ExpertMemory::take_here(Turn& turn) {
   return !turn.given_.empty();
 }
 
-// Slots for as many of those that the turn waits for as there are; returns which.
+// Assigns slots to as many of the turn's waiting experts as possible and returns those experts.
 std::vector<uint32_t> ExpertMemory::take_slots(Turn& turn) {
   std::vector<uint32_t> coming;
   uint64_t bytes = 0;
@@ -231,7 +231,7 @@ std::vector<uint32_t> ExpertMemory::take_slots(Turn& turn) {
   return coming;
 }
 
-// Of what the turn waits for: the system brings it in while the turn computes what is here.
+// Prefetches the turn's waiting experts: the system reads them while the turn computes others.
 void ExpertMemory::begin_reading(const Turn& turn) const {
   uint64_t bytes = 0;
   for (const uint32_t i : turn.waiting_) {
@@ -261,7 +261,7 @@ ExpertMemory::Turn::~Turn() {
 std::span<const uint32_t> ExpertMemory::Turn::next() {
   std::unique_lock lock(memory_.mutex_);
   memory_.let_go(*this);
-  // Nothing is held while this waits, so that of several turns one always goes on.
+  // A turn holds no experts while it waits, so one of several turns can always proceed.
   while (!waiting_.empty()) {
     if (memory_.take_here(*this)) {
       lock.unlock();

@@ -1,9 +1,9 @@
 #pragma once
-// Experts of a model that is larger than the memory: those used most are in memory, the others in
-// the packed file (docs/adr/0044-experts-on-disk.md).
+// Experts of a model that is larger than RAM: the most used ones are in memory, the others in the
+// packed file (docs/adr/0044-experts-on-disk.md).
 //
-// Each mixture of experts asks for the experts of its batch by a Turn, which gives them some at a
-// time: first those that are in memory, then those that it reads, in place of the ones used least.
+// Each mixture asks for the experts of its batch through a Turn, which gives them in groups: first
+// those in memory, then those it reads from the file, which replace the least used ones.
 // Any number of threads may have a turn at once. Each batch that needs an expert adds 1 to that
 // expert's count of uses; after every 512 batches the counts of a layer's experts are halved.
 
@@ -22,36 +22,36 @@
 
 namespace kvick::model {
 
-// The matrices of an expert, whose data are in the mapped file until they are in memory.
+// The matrices of an expert. Their data point into the mapped file while they are not in memory.
 using ExpertMatrices = std::array<kernels::Matrix*, 3>;
 
 class ExpertMemory {
  public:
-  // bytes: the most that experts in memory take together. The file outlives this.
+  // bytes: limit for all experts in memory together. The file outlives this.
   ExpertMemory(const io::PackedFile& file, uint64_t bytes) : file_(file), limit_(bytes) {}
   ExpertMemory(const ExpertMemory&) = delete;
   ExpertMemory& operator=(const ExpertMemory&) = delete;
 
-  // The experts of a layer, by number; returns what Turn calls the layer. The matrices outlive
-  // this, and nobody else reads or writes their data but within a turn that has them. used: the
-  // experts of a token.
+  // Adds the experts of a layer, by number; returns the layer's index for Turn. The matrices
+  // outlive this, and their data may be read only during a turn that was given them. used: experts
+  // per token.
   uint32_t add_layer(std::span<const ExpertMatrices> experts, uint32_t used);
-  // Once all layers are there: takes the memory and fills it, an expert of each layer after the
-  // other. Errors: not even one token's experts of a layer fit, or the file cannot be read.
+  // Call once all layers are added: allocates the memory and reads experts into it, layer by layer
+  // in turn. Errors: the experts of one token in one layer do not fit, or the file cannot be read.
   base::Status<> fill(base::ThreadPool& pool);
   ExpertStats stats() const;
 
   // Some experts of a layer, each for as long as it is computed.
   class Turn {
    public:
-    // experts: numbers, each once. pool: reads; nobody else may use it meanwhile.
+    // experts: distinct numbers. pool: its threads read the file; not used by others meanwhile.
     Turn(ExpertMemory& memory, uint32_t layer, std::span<const uint32_t> experts,
          base::ThreadPool& pool);
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn();
-    // Those that are in memory now and stay there until the next call: indices in `experts`,
-    // ascending. Empty: all have been. Throws std::runtime_error if the file cannot be read.
+    // The next experts, which stay in memory until the next call: indices in `experts`, ascending.
+    // Empty: all were given. Throws std::runtime_error if the file cannot be read.
     std::span<const uint32_t> next();
 
    private:
@@ -76,11 +76,11 @@ class ExpertMemory {
     float uses = 0;
     uint64_t used_at = 0;
   };
-  // Experts that take the same bytes share slots: a part of the limit as large as their part of all
-  // experts, so that memory is never in pieces that fit none.
+  // Experts of equal size share slots. Each size gets the part of the limit that its experts are of
+  // all experts' bytes, so memory never fragments.
   struct Size {
     uint64_t bytes = 0;
-    uint32_t experts = 0, used = 0;   // of them: in all, and of one token in one layer
+    uint32_t experts = 0, used = 0;   // experts of this size in all, and per token in one layer
     base::Buffer memory;              // [slots][bytes]
     std::vector<uint32_t> free;       // slots
     std::vector<uint32_t> residents;  // experts, in no order
@@ -108,7 +108,7 @@ class ExpertMemory {
   std::vector<Layer> layers_;
   std::vector<Size> sizes_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  // an expert came, or one may go
+  std::condition_variable changed_;  // an expert was read, or one can be replaced
   uint64_t now_ = 0;                 // turns so far
   ExpertStats stats_;
 };

@@ -1,19 +1,19 @@
 #pragma once
-// How experts of which only some are in memory were found there.
+// How often experts were found in memory, for models that keep only some of them there.
 
 #include <cstdint>
 
 namespace kvick::model {
 
 struct ExpertStats {
-  uint64_t limit_bytes = 0;     // that they may take
-  uint64_t resident_bytes = 0;  // that they take now
-  uint64_t all_bytes = 0;       // that all would
+  uint64_t limit_bytes = 0;     // limit for experts in memory
+  uint64_t resident_bytes = 0;  // of experts in memory now
+  uint64_t all_bytes = 0;       // of all experts
   uint32_t resident = 0, all = 0;
-  // Of experts that a batch needed, counted once for each batch and layer: in memory, or read.
+  // Experts that a batch needed and found in memory, or had to read; once per batch and layer.
   uint64_t hits = 0, misses = 0;
-  uint64_t read_bytes = 0;  // with those that were read at the start
-  // Of those needed; 1 before there were any.
+  uint64_t read_bytes = 0;  // including those read at the start
+  // Share of needed experts that were in memory; 1 before any was needed.
   double hit_rate() const {
     const auto both = static_cast<double>(hits + misses);
     return both > 0 ? static_cast<double>(hits) / both : 1;

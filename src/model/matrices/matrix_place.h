@@ -1,7 +1,7 @@
 #pragma once
 // Where packed matrices are: in memory of this process, or in a file of packed weights. Loading a
-// model reads the same matrices in the same order each time, so that a first reading can list them,
-// a second write them, and a third find them where they are mapped.
+// model reads the same matrices in the same order each time, so a first pass can list them, a
+// second pass write them, and a third find them in the mapped file.
 
 #include <optional>
 #include <string>
@@ -25,7 +25,7 @@ struct MatrixSpec {
 
 class MatrixPlace {
  public:
-  // Packs rows [first, first + part.rows) of the matrix into `part`, a matrix of them alone. first
+  // Packs rows [first, first + part.rows) of the matrix into `part`, which holds only these. first
   // is a multiple of kernels::kPanel.
   using PackRows = base::FunctionRef<void(kernels::Matrix& part, uint32_t first)>;
   virtual ~MatrixPlace() = default;
@@ -45,7 +45,7 @@ class InMemory final : public MatrixPlace {
   base::Arena& arena_;
 };
 
-// Packs nothing and makes the list of a model's matrices. Those that it returns have no data.
+// Packs nothing, only lists a model's matrices. The matrices that it returns have no data.
 class Listed final : public MatrixPlace {
  public:
   bool packs() const override { return false; }
@@ -56,7 +56,7 @@ class Listed final : public MatrixPlace {
   std::vector<io::PackedMatrix> matrices_;
 };
 
-// Writes them into a file, some rows at a time. Those that it returns have no data.
+// Writes matrices into a file, some rows at a time. The matrices that it returns have no data.
 class Written final : public MatrixPlace {
  public:
   Written(io::PackedWriter& writer, base::ThreadPool& pool) : writer_(writer), pool_(pool) {}
@@ -72,7 +72,7 @@ class Written final : public MatrixPlace {
   base::Status<> status_ = base::Done{};
 };
 
-// Finds them in a mapped file, which outlives the matrices.
+// Finds matrices in a mapped file, which outlives them.
 class Mapped final : public MatrixPlace {
  public:
   // listed: the matrices of the file.

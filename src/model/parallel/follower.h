@@ -1,5 +1,5 @@
 #pragma once
-// What ranks other than 0 do: as they are told.
+// The loop of the ranks other than 0: each carries out rank 0's orders.
 
 #include <functional>
 #include <map>
@@ -15,14 +15,14 @@ namespace kvick::model {
 
 class Follower {
  public:
-  // A store as rank 0 makes one with options in these words; of this rank's share.
+  // Makes the store that rank 0 makes from this option text, for this rank's share.
   using MakeStore =
       std::function<base::Result<std::unique_ptr<kv::Store>>(const std::string& options)>;
   // The model, loaded with ranks, outlives it.
   Follower(const Model& model, Workspace workspace, MakeStore make_store)
       : model_(model), workspace_(std::move(workspace)), make_store_(std::move(make_store)) {}
 
-  // Until rank 0 says that there is nothing more to do. Throws RankLost if a rank is gone.
+  // Runs until rank 0 sends Order::kEnd. Throws RankLost if a rank is gone.
   void run();
 
  private:
@@ -56,7 +56,7 @@ class Follower {
   Workspace workspace_;
   MakeStore make_store_;
   std::map<uint32_t, Stored> stores_;
-  Stored* begun_ = nullptr;  // whose step was begun last
+  Stored* begun_ = nullptr;  // the store whose step was begun last
 };
 
 }  // namespace kvick::model

@@ -57,8 +57,8 @@ uint64_t sum_of(std::span<const uint64_t> bytes) {
 
 }  // namespace
 
-// The others' answers, `times` so many bytes each, behind room for rank 0's own: before those are
-// read, which may fail, and answers that nobody took would be taken for the next ones.
+// Reads the other ranks' answers, times * bytes[rank] bytes each, into `out` behind rank 0's part.
+// Comes before reading rank 0's part, which may fail: unread answers would pass for later ones.
 void RankedStore::collect(std::span<const uint64_t> bytes, uint64_t times,
                           std::span<std::byte> out) const {
   size_t at = bytes[0] * times, rank = 1;
@@ -73,7 +73,7 @@ void RankedStore::collect(std::span<const uint64_t> bytes, uint64_t times,
   if (!all) throw std::bad_alloc();
 }
 
-// What one rank cannot take, none has: whoever hears of it drops the step or closes the sequence.
+// Throws if any rank could not take its part: the caller drops the step or closes the sequence.
 void RankedStore::deal(const MessageWriter& order,
                        std::span<const std::span<const std::byte>> parts,
                        base::FunctionRef<void(std::span<const std::byte>)> own) {
@@ -126,7 +126,7 @@ void RankedStore::put_state(kv::SeqId seq, std::span<const std::byte> state) {
   });
 }
 
-// A rank of a pipeline may have all layers with windows, or none of them.
+// The largest of all ranks': in a pipeline one rank may have all the layers with windows.
 uint32_t RankedStore::first_row(kv::SeqId seq) const {
   uint32_t first = own_->facets().rows->first_row(seq);
   if (!windows_) return first;

@@ -1,7 +1,7 @@
 #pragma once
-// A store of rank 0: each rank has one for its own heads, which hears of every call and so holds
-// the same logical sequences, blocks and cached prompts (vLLM, section 4.6). Whatever a store may
-// refuse, all of them do or none.
+// Rank 0's store, which stands for the stores of all ranks. Each rank's store keeps its own heads
+// or layers and receives every call, so all hold the same logical sequences, blocks and cached
+// prompts (vLLM, section 4.6). A call that can fail succeeds on all ranks or on none.
 
 #include <set>
 
@@ -11,24 +11,24 @@
 
 namespace kvick::model {
 
-// What a rank's store can do of kv::RowMover and kv::Checkpoints.
+// What a rank's store supports of kv::RowMover and kv::Checkpoints.
 struct RankRows {
-  std::vector<kv::Shape> groups;  // whose rows it moves; none: it moves none
+  std::vector<kv::Shape> groups;  // groups whose rows it can move; empty: none
   bool checkpoints = false;
-  bool only_at_end = false;  // of them
+  bool only_at_end = false;  // kv::Checkpoints::only_at_end
   uint64_t state_bytes = 0;
 };
 
-// Rows that are moved are those of all ranks, one rank's behind another's; of a pipeline over
-// layers that are alike that is the layout of one process. Its usage is that of rank 0.
+// Moved rows are those of all ranks, in rank order; for a pipeline over equal layers that is the
+// layout of a single process. usage() is rank 0's.
 class RankedStore final : public kv::Store,
                           kv::RowMover,
                           kv::Holdings,
                           kv::Health,
                           kv::Checkpoints {
  public:
-  // The others have been told to make theirs, as `number`, and said what those can do. The ranks
-  // outlive it.
+  // The other ranks have been told to make theirs, as store `number`, and have answered with
+  // `others`. The ranks outlive it.
   RankedStore(Ranks& ranks, uint32_t number, std::unique_ptr<kv::Store> own,
               std::span<const RankRows> others);
   ~RankedStore() override;
@@ -70,21 +70,21 @@ class RankedStore final : public kv::Store,
   Ranks& ranks_;
   const uint32_t number_;
   std::unique_ptr<kv::Store> own_;
-  std::vector<kv::Shape> groups_;      // of all ranks' rows; none: they are not moved
+  std::vector<kv::Shape> groups_;      // of all ranks' rows; empty: rows are not moved
   std::vector<uint64_t> token_bytes_;  // of each rank's
-  bool windows_ = false;               // a rank gives rows back that no token to come sees
+  bool windows_ = false;               // some rank frees rows that left a window
   std::vector<uint64_t> state_bytes_;  // of each rank's
-  bool checkpoints_ = false;           // a rank keeps some
-  bool only_at_end_ = false;           // of one rank's
-  std::set<kv::SeqId> lost_;           // by another rank
+  bool checkpoints_ = false;           // some rank keeps some
+  bool only_at_end_ = false;           // on some rank
+  std::set<kv::SeqId> lost_;           // sequences lost on another rank
 };
 
 RankRows rank_rows_of(kv::Store& store);
-// The same in a message.
+// Write and read a RankRows in a message.
 void add_rank_rows(MessageWriter& message, kv::Store& store);
 RankRows take_rank_rows(MessageReader& message);
 
-// The words of a Shortage.
+// Write and read a Shortage in a message; null, nullopt: there is none.
 void add_shortage(MessageWriter& message, const kv::Shortage* shortage);
 std::optional<kv::Shortage> take_shortage(MessageReader& message);
 

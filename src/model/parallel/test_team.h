@@ -14,7 +14,7 @@
 
 namespace kvick::model {
 
-// Of four layers, whose heads and widths three ranks can divide.
+// Writes a model of four layers, with heads and widths that three ranks can divide.
 inline std::string model_path(Arch arch, kernels::DType type) {
   base::ThreadPool pool(1);
   tools::Spec spec = tiny_spec(arch, type);
@@ -26,7 +26,7 @@ inline std::string model_path(Arch arch, kernels::DType type) {
   return write_model(spec, pool, arch == Arch::kOpt);
 }
 
-// Of the largest logit: sums in another order.
+// Largest error, relative to the largest logit: ranks add up in another order.
 inline float error_of(std::span<const float> a, std::span<const float> b) {
   EXPECT_EQ(a.size(), b.size());
   float most = 0, error = 0;

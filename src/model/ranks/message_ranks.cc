@@ -15,11 +15,11 @@ constexpr size_t kSend = SIZE_MAX, kAny = SIZE_MAX - 1;
 // Parts of more floats are added up slice by slice where there are more than two ranks: each rank
 // sends 2 (R - 1) / R of its part, not R - 1 times all of it.
 constexpr size_t kWhole = 4096;
-// What is passed on goes in messages that MPI sends at once, without asking the receiver: that one
-// is computing, and the network is to carry them meanwhile. start_mpi sets the limit of TCP: 1 MiB.
-// Rank 0 waits for what the last rank has, the logits, and takes them piece by piece: one message
-// of 197 kB made a token of SmolLM2 take 1.2 to 1.4 times as long at 1 Gb/s. Prompts in such
-// pieces, each of which waits for its receiver, were read 0.8 times as fast.
+// kAtOnce: floats are passed on in messages small enough for MPI to send without asking the
+// receiver, which is still computing while the network carries them. start_mpi sets TCP's limit to
+// 1 MiB. kLogitsAtOnce: rank 0 waits for the last rank's logits and takes them in smaller pieces:
+// one message of 197 kB made a token of SmolLM2 take 1.2 to 1.4 times as long at 1 Gb/s. Prompts in
+// pieces that each wait for the receiver were read 0.8 times as fast.
 constexpr size_t kAtOnce = 1'000'000, kLogitsAtOnce = 60'000;
 
 int size_of(MPI_Comm comm) {

@@ -12,8 +12,8 @@ namespace kvick::model {
 
 class MessageRanks final : public Ranks {
  public:
-  // all: a communicator of its own. Parts and sums travel in that format; the sum is that of the
-  // rounded parts, and all ranks have the same bits still.
+  // all: a communicator that nothing else uses. Parts and sums are sent in `format`; the sum is
+  // that of the rounded parts, and all ranks still get the same bits.
   MessageRanks(MPI_Comm all, WaitingOptions waiting, WireFormat format);
 
   std::string_view rounding() const override {
@@ -41,7 +41,7 @@ class MessageRanks final : public Ranks {
   std::vector<size_t> finish();
   void exchange(const std::byte* own, std::byte* others);
   void exchange_slices(const std::byte* own, std::byte* others);
-  // From where a slice of count_ floats begins for rank r.
+  // Where rank r's slice of the count_ floats begins.
   size_t slice(unsigned r) const;
   void send(unsigned to, std::span<const std::byte> message);
   std::vector<std::byte> receive(unsigned from, int tag, bool idle);
@@ -56,7 +56,7 @@ class MessageRanks final : public Ranks {
   std::vector<std::byte> room_;  // what others send
   PassedBytes passed_;
   std::vector<MPI_Request> requests_;
-  std::vector<std::pair<unsigned, size_t>> expected_;  // of requests_: from whom, how many bytes
+  std::vector<std::pair<unsigned, size_t>> expected_;  // per request: rank, bytes (or kSend, kAny)
 };
 
 }  // namespace kvick::model

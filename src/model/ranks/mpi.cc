@@ -26,12 +26,12 @@ unsigned ranks_started() {
 #ifdef KVICK_MPI
 namespace {
 
-// What each rank says of itself.
+// Where each rank runs.
 struct Place {
   char host[64] = {};
   pid_t pid = 0;
-  int cpus = 0;   // that it may use
-  int first = 0;  // of them
+  int cpus = 0;   // number of processors that it may use
+  int first = 0;  // the first of them
 };
 
 Place own_place() {

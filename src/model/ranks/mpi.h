@@ -22,17 +22,17 @@ struct MpiOptions {
   std::function<void(const std::string& why)> on_lost;  // WaitingOptions::on_lost
 };
 
-// What MPI says of this process and the others. Calls MPI_Init; once. Ranks on one machine share
-// memory, others send messages. warnings: sentences about how the ranks were started, such as two
-// of them on one core. Errors: kvick was built without MPI; MPI cannot start.
+// The result of start_mpi(), which calls MPI_Init and may be called once. Ranks on one machine
+// share memory, others send messages. warnings: sentences about how the ranks were started, for
+// example two ranks on one core. Errors: kvick was built without MPI; MPI cannot start.
 struct MpiStart {
   std::unique_ptr<Ranks> ranks;
   std::vector<std::string> warnings;  // on rank 0
-  unsigned same_processors = 1;       // ranks that may use the same ones, this one included
+  unsigned same_processors = 1;       // ranks allowed on this rank's processors, itself included
 };
 base::Result<MpiStart> start_mpi(const MpiOptions& options);
 
-// Once all ranks have been told that there is nothing more to do; waits for them.
+// Call once all ranks have been told to end; waits for them.
 void end_mpi();
 // Ends the other ranks too, within a second or so, whatever they do.
 [[noreturn]] void abort_mpi(int status);

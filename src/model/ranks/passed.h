@@ -20,7 +20,7 @@ class PassedBytes {
       std::memcpy(sent_.data() + sizeof head, passed.floats.data(), passed.floats.size_bytes());
     return sent_;
   }
-  // How many there are in all, as the first ones say.
+  // Bytes of the whole message, which its first bytes say.
   static uint64_t count_of(std::span<const std::byte> bytes) { return head_of(bytes).bytes; }
   // The inverse of bytes_of; the floats are valid until the next call.
   Ranks::Passed take(std::vector<std::byte> bytes) {

@@ -11,11 +11,11 @@ namespace kvick::model {
 namespace {
 
 constexpr size_t kPage = 4096;
-// Floats of a rank's part in the region, twice: while others still read those of one exchange, the
-// next one's are written.
+// Floats of a rank's part in the region. There are two parts per rank: while others still read one
+// exchange's part, the next one's is written.
 constexpr size_t kFloats = Ranks::kMostGathered;
-// Up to so many each rank adds up all, which takes one meeting; more are divided among them, which
-// takes two.
+// Up to this many floats each rank adds up all of them, which takes one meeting; more are divided
+// among the ranks, which takes two.
 constexpr size_t kAddedByAll = 8192;
 
 constexpr size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -132,7 +132,7 @@ void SharedRanks::gather(std::span<const float> own, Take take) {
   for (unsigned r = 1; r < size(); ++r) take(r, {floats(r), cell(r).given[exchanges_ % 2]});
 }
 
-// read(pieces): whether so many of this rank's pieces have been read by all who should.
+// read(pieces): whether all receivers have read the first `pieces` pieces of this rank.
 void SharedRanks::send(Channel& own, std::span<const std::byte> message,
                        base::FunctionRef<bool(uint64_t pieces)> read) {
   KVICK_CHECK(!message.empty(), "an empty message of rank {}", rank());

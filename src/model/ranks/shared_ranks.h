@@ -13,7 +13,7 @@ namespace kvick::model {
 
 class SharedRanks final : public Ranks {
  public:
-  // Bytes of a region for so many ranks; most of it is touched by large steps only.
+  // Bytes of the region that `ranks` ranks share; most of it is touched by large steps only.
   static size_t region_bytes(unsigned ranks);
   // region: region_bytes(size), aligned to a page, all zeros before the first rank is made; it
   // outlives all of them.
@@ -42,12 +42,12 @@ class SharedRanks final : public Ranks {
     std::byte piece[kPiece];
   };
   struct alignas(64) Cell {              // of one rank
-    std::atomic<uint64_t> arrived{0};    // at so many meetings
+    std::atomic<uint64_t> arrived{0};    // number of meetings reached
     std::atomic<uint64_t> gave_up[2]{};  // the last odd and even meeting that it gave up at
     std::atomic<uint64_t> heard{0};      // pieces of rank 0's channel that it has read
     std::atomic<uint64_t> taken{0};      // pieces of its own channel that rank 0 has read
-    std::atomic<uint64_t> passed{0};  // pieces of its channel to the next rank that this has read
-    uint64_t given[2] = {0, 0};       // floats of a gather, of this exchange and the one before
+    std::atomic<uint64_t> passed{0};  // pieces of the previous rank's channel that it has received
+    uint64_t given[2] = {0, 0};       // floats of a gather, in this exchange and the one before
   };
 
   Cell& cell(unsigned rank) const;
@@ -66,7 +66,7 @@ class SharedRanks final : public Ranks {
   Waiting waiting_;
   uint64_t meetings_ = 0, exchanges_ = 0;
   size_t count_ = 0;          // of part()
-  std::vector<float> large_;  // of a part that has no room in the region
+  std::vector<float> large_;  // a part that is too large for the region
   std::vector<float> total_;
   PassedBytes passed_;
 };

@@ -10,7 +10,7 @@
 namespace kvick::model {
 
 struct WaitingOptions {
-  double seconds = 30;  // for a rank that computes; then it counts as lost
+  double seconds = 30;  // time limit for a rank that computes; then it counts as lost
   // Why another rank is known to be gone, or empty; asked about a hundred times a second.
   std::function<std::string()> gone;
   // Called before RankLost is thrown, with what it says.
@@ -22,7 +22,7 @@ class Waiting {
   explicit Waiting(WaitingOptions options) : options_(std::move(options)) {}
   // Returns once `ready` is true. Throws RankLost if a rank is gone, or after the time.
   void until(base::FunctionRef<bool()> ready) const { wait(ready, options_.seconds); }
-  // The same without a limit of time: nobody has to say anything.
+  // The same without a time limit, for waits in which the other ranks may stay silent.
   void idle_until(base::FunctionRef<bool()> ready) const { wait(ready, 0); }
 
  private:

@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kGroupBytes = sizeof(uint16_t) + kWireGroup;
 constexpr float kMostInt8 = 127;
-// A group whose largest magnitude is below this travels as zeros: its scale would have an infinite
-// inverse.
+// A group whose largest magnitude is below this is sent as zeros: the inverse of its scale would be
+// infinite.
 constexpr float kZero = 1e-35F;
 
 float f32_of(uint16_t bf16) { return std::bit_cast<float>(uint32_t{bf16} << 16); }

@@ -16,13 +16,13 @@ enum class WireFormat : uint8_t {
 inline constexpr size_t kWireGroup = 32;
 
 std::string_view wire_name(WireFormat format);
-// Of so many floats.
+// Bytes that `count` floats take in this format.
 size_t wire_bytes(WireFormat format, size_t count);
-// to: wire_bytes. An integer of a group is the float over the group's scale, which is its largest
-// magnitude over 127, rounded up to bfloat16: an error of at most half of that. Infinite ones and
-// those that are not numbers make their whole group not a number; groups below 1e-35 are zeros.
+// to: wire_bytes(format, from.size()) bytes. kInt8 divides by the group's scale, its largest
+// magnitude / 127 rounded up to bfloat16: an error of at most half the scale. An infinity or NaN
+// makes the whole group NaN; groups below 1e-35 become zeros.
 void to_wire(WireFormat format, std::span<const float> from, std::byte* to);
-// The inverse, and the same added to what is there.
+// from_wire: the inverse. add_from_wire: the same, added to the floats in `to`.
 void from_wire(WireFormat format, const std::byte* from, std::span<float> to);
 void add_from_wire(WireFormat format, const std::byte* from, std::span<float> to);
 

@@ -1,7 +1,7 @@
 #pragma once
-// Convolution over time, of each channel by itself: y[t] = bias + sum over k of
-// taps[k] * x[t - (kernel - 1) + k]. The last kernel - 1 inputs are the first floats of the layer's
-// state, [kernel - 1][channels], oldest first.
+// Depthwise convolution over time, each channel separately: y[t] = bias + sum over k of taps[k] *
+// x[t - (kernel - 1) + k]. The last kernel - 1 inputs are the first floats of the layer's state,
+// [kernel - 1][channels], oldest first.
 
 #include "model/states/layer_states.h"
 
@@ -9,13 +9,13 @@ namespace kvick::model {
 
 class CausalConv {
  public:
-  enum class Activation : uint8_t { kNone, kSilu };  // of what comes out
+  enum class Activation : uint8_t { kNone, kSilu };  // applied to the output
 
   // `name`.weight, [channels][kernel], and `name`.bias if the file has it; sizes are those of the
   // layer's StateConfig.
   static base::Result<CausalConv> read(const BlockReader& reader, std::string_view name);
 
-  // x of token t at x + t * stride, [channels]: y takes its place.
+  // In place: the [channels] inputs of token t are at x + t * stride.
   void run(const Pass& pass, const LayerStates& states, float* x, size_t stride,
            Activation activation) const;
 

@@ -8,8 +8,8 @@ namespace kvick::model {
 namespace {
 
 constexpr float kLengthEps = 1e-6F;            // under the root of the length of a key or query
-constexpr size_t kTaskPanels = 2;              // of a head's state, that a task has at least
-constexpr size_t kWorthwhileFloats = 1 << 14;  // of states and tokens, that a task goes over
+constexpr size_t kTaskPanels = 2;              // least panels of a head's state in one task
+constexpr size_t kWorthwhileFloats = 1 << 14;  // least floats of states and tokens in a task
 
 float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
 float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
@@ -51,7 +51,7 @@ class GatedDelta final : public Block {
   StateConfig state_;
   Norm norm_;
   Linear qkv_, z_, beta_, a_;  // or
-  Linear qkvz_, beta_a_;       // those of each group next to each other
+  Linear qkvz_, beta_a_;       // with each group's parts next to each other
   Linear out_;
   CausalConv conv_;
   std::vector<float> dt_bias_, rate_;     // [heads]; rate: negative, the decay is exp(dt * rate)

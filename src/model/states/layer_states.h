@@ -7,16 +7,16 @@
 
 namespace kvick::model {
 
-// A token with the layer's state before and after it; both are one where nobody asks for the state
-// between two tokens, which is then changed in place.
+// A token with the layer's state before and after it. Both are the same memory, changed in place,
+// if the state between two tokens is not needed.
 struct StateRow {
   uint32_t token = 0;  // of the batch
   const float* before = nullptr;
   float* after = nullptr;
 };
 
-// Of each slot its tokens in order: the token before one, or its parent in a draft tree, comes
-// earlier. A block fills `after` of every row, each float of it by one thread; then it calls
+// The tokens of each slot in order: a token's predecessor, or its parent in a draft tree, comes
+// earlier. A block fills `after` of every row, each float of it from one thread, then calls
 // done().
 class LayerStates {
  public:
@@ -34,7 +34,7 @@ class LayerStates {
   kv::Step& step_;
   uint32_t layer_;
   std::vector<StateRow> rows_;
-  std::vector<size_t> first_ = {0};  // row of each slot, and behind the last
+  std::vector<size_t> first_ = {0};  // first row of each slot, and the end
 };
 
 }  // namespace kvick::model

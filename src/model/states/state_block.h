@@ -5,14 +5,14 @@
 
 namespace kvick::model {
 
-// The one of StateConfig::kind. Its norm is attn_norm, as attention's is.
+// Reads the block for StateConfig::kind. Its norm is attn_norm, as with attention.
 base::Result<std::unique_ptr<Block>> read_state_block(const BlockReader& reader);
 
 // y = out(c * conv(b * x)), where b, c and x are thirds of one linear layer (LFM2 report 2025,
 // section 2).
 base::Result<std::unique_ptr<Block>> read_short_conv(const BlockReader& reader);
-// State spaces of a decay for each head and token (Dao and Gu 2024, Mamba-2), of which each token
-// is computed after the one before: docs/adr/0054-layers-that-keep-a-state.md.
+// State spaces with one decay per head and token (Dao and Gu 2024, Mamba-2), computed one token
+// after the other: docs/adr/0054-layers-that-keep-a-state.md.
 base::Result<std::unique_ptr<Block>> read_mamba2(const BlockReader& reader);
 // Two blocks that read the same residual stream, to which the sum of both is added (Falcon-H1
 // report 2025: attention and Mamba-2).

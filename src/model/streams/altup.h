@@ -1,7 +1,7 @@
 #pragma once
-// Several residual streams, of which one goes through each layer and the others follow by what they
-// learnt of it (AltUp, Baykal et al. 2023), as Gemma 3n has it. The first stream is Pass::hidden;
-// Pass::streams has the others and, while a layer runs, what was predicted of the first one.
+// Several residual streams (AltUp, Baykal et al. 2023), as Gemma 3n has them: one goes through each
+// layer, and the others are predicted and corrected from it. The first stream is Pass::hidden;
+// Pass::streams has the others and, while a layer runs, the prediction of the first one.
 
 #include "model/blocks/self_attention.h"
 
@@ -14,10 +14,10 @@ base::Result<std::unique_ptr<Block>> read_streams(WeightReader& weights, const C
 // Behind the last layer: the mean of all, projected back.
 base::Result<std::unique_ptr<Block>> read_merge(WeightReader& weights, const Config& config);
 
-// A layer's first block: a guess of all streams, of which the layer computes the first.
+// A layer's first block: predicts all streams; the layer then computes the first one.
 base::Result<std::unique_ptr<Block>> read_predict(const BlockReader& reader);
-// Its last one: what was wrong in the guess of the first corrects all, and what the layer makes of
-// its inputs (layer_inputs.h) goes to the others.
+// A layer's last block: the prediction error of the first stream corrects all, and the output of
+// the layer's own input (layer_inputs.h) is added to the others.
 base::Result<std::unique_ptr<Block>> read_correct(const BlockReader& reader);
 
 // Attention, and beside it two narrow matrices that read the same input (LAuReL, Menghani et al.

@@ -1,7 +1,7 @@
 #pragma once
-// What a layer gets of a token beside the residual stream: the token's row of a table that only
-// this layer has, and a projection of its embedding (Gemma 3n, 2025). The tables are as large as
-// the rest of the model, and a token reads one row of each.
+// A layer's own input besides the residual stream: the token's row of a table that only this layer
+// has, and a projection of the token's embedding (Gemma 3n, 2025). The tables are as large as the
+// rest of the model, and a token reads one row of each.
 
 #include "model/blocks/block.h"
 
@@ -11,12 +11,12 @@ namespace kvick::model {
 // Config::layer_inputs.
 base::Result<std::unique_ptr<Block>> read_layer_inputs(WeightReader& weights, const Config& config);
 
-// How a layer reads what it got.
+// How a layer uses its own input.
 class LayerInput {
  public:
   static base::Result<LayerInput> read(const BlockReader& reader);
-  // back(gelu(gate(x)) * inputs), [tokens][dim], of which the norm is to be added; x:
-  // [tokens][dim], prepare(token) is called before that row of it is read.
+  // back(gelu(gate(x)) * inputs), [tokens][dim]; the caller adds its norm(). x: [tokens][dim];
+  // prepare(token) is called before that row of x is read.
   const float* run(const Pass& pass, const float* x, Workspace::TokenBody prepare) const;
   const Norm& norm() const { return norm_; }
 

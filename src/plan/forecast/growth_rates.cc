@@ -9,9 +9,9 @@ namespace {
 
 constexpr uint32_t kGrowths = 8;
 constexpr uint64_t kMostBytes = uint64_t{128} << 20;
-// Each point is measured so many times, and the fastest counts.
+// Measurements per point; the fastest counts.
 constexpr int kRounds = 3;
-// A rate that is read off a line can be no better than that: noise must not make it endless.
+// Lower bound for a fitted line's slope: noise must not make a rate infinite.
 constexpr double kLeastSecondsPerByte = 1e-13;
 
 struct Points {

@@ -26,10 +26,10 @@ struct ModelSize {
   std::vector<io::Tensor> tensors;
 };
 
-// Bytes of so many weights as the kernels keep them, in matrices of many inputs.
+// Bytes of these weights as the kernels pack them, for matrices with many inputs.
 uint64_t packed_bytes(const TypedWeights& weights);
 uint64_t packed_bytes(const ModelSize& size);
-// Of its experts alone.
+// Packed bytes of its experts only.
 uint64_t packed_expert_bytes(const ModelSize& size);
 
 // Errors: whatever is wrong with the metadata, as model::read_config says it.

@@ -12,7 +12,7 @@ namespace {
 constexpr int kSteps = 12;
 // Each without and with the output layer, behind one of both that is not timed; at two depths.
 constexpr uint32_t kStepTokens = 2 * 2 * (kSteps + 1);
-// More sequences take so many times as long.
+// Most sequences that are measured together; the time of more is scaled up.
 constexpr uint32_t kMostSequences = 64;
 
 double per_step(std::vector<double> seconds) {
@@ -45,7 +45,7 @@ void Predictor::choose_size() {
   const uint64_t layer_bytes = weights / config.layer_count();
   const uint64_t row_bytes = std::max<uint64_t>(
       1, static_cast<uint64_t>(seen(config, 1)) / config.layer_count() * sequences());
-  // Rows first: a quarter of the bytes if one layer wants so many.
+  // Rows first: up to a quarter of the bytes for the rows of one layer.
   const uint64_t most_rows = std::max<uint64_t>(2, setting_.most_bytes / 4 / row_bytes);
   depth_ = static_cast<uint32_t>(std::clamp<uint64_t>(std::max(2U, setting_.tokens), 2, most_rows));
   layers_ = static_cast<uint32_t>(std::clamp<uint64_t>(
@@ -145,7 +145,7 @@ TokenSeconds Predictor::token(uint32_t tokens, const kv::Spec& spec) const {
   seconds.layers = std::clamp(decode_.at_zero, 0.0, all);
   seconds.attention = all - seconds.layers;
   seconds.output = output_s_;
-  constexpr uint32_t kSpan = 64;  // growth in steps is evened out over so many tokens
+  constexpr uint32_t kSpan = 64;  // copies by growth are averaged over this many tokens
   seconds.copies =
       setting_.batch * copied(spec, tokens, tokens + kSpan) / kSpan / setting_.rates.copy_bytes_s;
   return seconds;

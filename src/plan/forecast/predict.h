@@ -42,7 +42,7 @@ class Predictor {
     uint32_t batch = 1;            // sequences that decode together
     uint32_t tokens = 0;           // the longest that will be asked for; at least 1
     uint32_t prefill_chunk = 512;  // 0: no prompt will be asked for
-    // Of the sample's weights and rows: as many layers and tokens as fit.
+    // Limit for the sample's weights and rows; decides how many layers and tokens it has.
     uint64_t most_bytes = uint64_t{1} << 30;
     // If the model is a rank's share of one (rank_share.h).
     model::Ranks* ranks = nullptr;
@@ -51,10 +51,10 @@ class Predictor {
   static base::Result<Predictor> measure(const Setting& setting, model::Workspace workspace,
                                          base::Clock clock = base::steady_seconds);
 
-  // Of the next token of every sequence, each of which holds `tokens`.
+  // Seconds of the next token of all sequences together, each holding `tokens` tokens.
   TokenSeconds token(uint32_t tokens) const { return token(tokens, setting_.spec); }
   TokenSeconds token(uint32_t tokens, const kv::Spec& spec) const;
-  // Of a prompt of one sequence.
+  // Seconds of a prompt of `tokens` tokens in one sequence.
   double prefill_s(uint32_t tokens) const;
 
  private:
@@ -62,9 +62,9 @@ class Predictor {
   void choose_size();
   base::Status<kv::Shortage> measure_tokens(Sample& sample);
   base::Status<kv::Shortage> measure_prompt(Sample& sample);
-  // Of a sample's seconds, how many times those of its weights all layers' take.
+  // Ratio of the time for the weights of all layers to that for the sample's weights.
   double all_weights(const Sample& sample) const;
-  // model::seen_bytes, of rows of the setup's types.
+  // model::seen_bytes for rows of the setup's types.
   double seen(const model::Config& config, uint32_t tokens) const;
   std::vector<uint32_t> depths() const;
   uint32_t sequences() const;  // that are measured together

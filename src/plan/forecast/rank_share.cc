@@ -105,7 +105,7 @@ base::Result<ModelSize> size_of_share(const ModelSize& whole, unsigned ranks) {
             model::share_of(whole.config, ffn_shapes_of(whole), 0, ranks));
   ModelSize own = whole;
   own.config = model::config_of(whole.config, share);
-  // All ranks have about as many.
+  // Weights are divided about evenly over the ranks.
   for (std::vector<TypedWeights>* const part : {&own.layers, &own.experts, &own.output})
     for (TypedWeights& weights : *part) weights.weights /= ranks;
   return own;
@@ -115,7 +115,7 @@ double network_s(const model::Config& config, unsigned ranks, const Network& net
                  uint32_t tokens, uint32_t wanted) {
   const double sums =
       2.0 * config.layer_count() * sum_s(ranks, network, uint64_t{tokens} * config.dim);
-  // What the others know of the logits.
+  // The share of the logits that rank 0 receives from the others.
   const double others = static_cast<double>(ranks - 1) / ranks;
   const double logits =
       wanted == 0

@@ -27,12 +27,12 @@ std::unique_ptr<model::Ranks> lone_rank(unsigned ranks);
 // What rank 0 has of a model. Errors: as model::share_of says them.
 base::Result<ModelSize> size_of_share(const ModelSize& whole, unsigned ranks);
 
-// Seconds of one step, beside what the share's Predictor says, of so many tokens of which `wanted`
-// have logits: two sums a layer, the messages of rank 0 to the others, and logits.
+// Seconds that the network adds to a step of `tokens` tokens, `wanted` of them with logits: two
+// sums per layer, the messages of rank 0 to the others, and the logits.
 double network_s(const model::Config& config, unsigned ranks, const Network& network,
                  uint32_t tokens, uint32_t wanted);
 
-// Of all layers, the part that each rank has in a pipeline. Errors: as model::stage_of says them.
+// The share of all layers that each rank has in a pipeline. Errors: as model::stage_of.
 base::Result<std::vector<double>> stages_of(const ModelSize& whole, unsigned ranks);
 // Packed weights of the rank that has most.
 uint64_t stage_bytes(const ModelSize& whole, std::span<const double> stages);

@@ -18,8 +18,8 @@ struct SampleModel {
   std::unique_ptr<model::Model> model;
 };
 
-// About so many layers, ascending: of each kind its share, evenly chosen, so that each type of
-// weights has its share too, and one layer at least.
+// About `layers` layer numbers, ascending: of each kind of layer in proportion, evenly spaced so
+// that types of weights are in proportion too, and at least one per kind.
 std::vector<uint32_t> sample_layers(const model::Config& config, uint32_t layers);
 
 // The shape's model with these layers. ranks: then the config is that of their first one's share,
@@ -46,7 +46,7 @@ class Sample {
   const model::Model& model() const { return executor_.model(); }
   // Sequences that hold nothing yet, in place of those that there were.
   void open(uint32_t sequences);
-  // Gives each so many tokens, whose rows are random.
+  // Appends `tokens` tokens with random rows to each sequence.
   base::Status<kv::Shortage> fill(uint32_t tokens);
   uint32_t length() const { return store_->length(seqs_.front()); }  // tokens that each holds
   // `tokens` more for each; logits: of each one's last. A single token is kept, as in an answer:

@@ -10,8 +10,8 @@
 
 namespace kvick::plan {
 
-// Nine layers, of which the third, sixth and ninth see all tokens and the others eight; the last
-// three read the rows of those before them.
+// Nine layers: the third, sixth and ninth see all tokens, the others a window of eight; the last
+// three read the rows of earlier layers.
 inline ModelSize mixed_size() {
   ModelSize size = parse_shape(
                        "layers=9,heads=4,kv_heads=2,head_dim=32,dim=64,ffn=96,vocab=40,"

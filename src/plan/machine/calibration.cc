@@ -19,8 +19,8 @@ constexpr size_t kPiece = 256 << 10;
 // Of a larger buffer this part is timed at a time, and the parts follow each other: a pass over a
 // GiB takes 20 to 100 ms, in which busy cores always interrupt somebody.
 constexpr size_t kLeastWindow = 16 << 20, kWindowPerThread = 1 << 20;
-// Rounds of one timed region of arithmetic: 0.15 ms to 1.5 ms, of which some are undisturbed even
-// when others use the cores in turn.
+// Loop iterations of one timed arithmetic region: 0.15 ms to 1.5 ms, short enough that some regions
+// run undisturbed even when other processes share the cores.
 constexpr uint32_t kRounds = 1 << 16;
 
 // The highest rate of a body that returns how much it did.

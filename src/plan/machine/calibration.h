@@ -35,7 +35,7 @@ struct Moment {
 // Others that use more than this share of the processors spoil a measurement.
 inline constexpr double kBusyShare = 0.1;
 
-// How fast all threads together read a buffer of so many bytes over and over.
+// Speed at which all threads together read a buffer of `bytes` bytes over and over.
 struct ReadSpeed {
   uint64_t bytes = 0;
   double bytes_s = 0;
@@ -51,8 +51,8 @@ struct Calibration {
   double bf16_ops_s = 0;        // products of bfloat16 in pairs, likewise; 0: there are none
   double tile_ops_s = 0;        // products of bfloat16 on tiles, likewise; 0: there are none
 
-  // Bytes a second at which a working set can be read over and over: those of the largest buffer
-  // that is not larger than it, or of the smallest one.
+  // Bytes per second at which a working set can be read over and over: that of the largest measured
+  // buffer not larger than it, else of the smallest one.
   double read_bytes_s(uint64_t working_set_bytes) const;
   bool operator==(const Calibration&) const = default;
 };
@@ -66,8 +66,8 @@ struct CalibrateOptions {
                                  uint64_t{128} << 20, uint64_t{256} << 20, uint64_t{512} << 20,
                                  uint64_t{1} << 30};
   uint64_t most_bytes = UINT64_MAX;  // sizes above it are left out, but for the smallest
-  // Every size and every kind of operation is measured for so long in all, a part of it in each of
-  // so many rounds, and the fastest time counts: a moment in which the cores were busy with
+  // Every size and every kind of operation is measured for `seconds` in total, split evenly over
+  // `rounds` rounds, and the fastest time counts: a moment in which the cores were busy with
   // something else spoils some rounds, not the result.
   double seconds = 0.2;
   unsigned rounds = 8;

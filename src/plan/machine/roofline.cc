@@ -30,7 +30,7 @@ void add_products(const model::WeightPart& part, double tokens, model::Role role
   work.f32_ops += 2 * tokens * to_double(part.f32);
 }
 
-// Bytes of the experts that a forward of so many tokens reads, if each choice is as likely.
+// Expected bytes of the experts that a forward of `tokens` tokens reads, if all are equally likely.
 double expert_bytes(const model::Weights& weights, double tokens) {
   const model::ExpertsConfig experts = {.count = weights.expert_count,
                                         .used = weights.experts_used};

@@ -13,12 +13,12 @@ namespace kvick::plan {
 
 // What attention reads.
 struct CacheReads {
-  // Bytes of the rows that the last of so many tokens sees, as they are written: model::seen_bytes.
+  // Bytes of the rows that the last of `tokens` tokens sees, in written types: model::seen_bytes.
   std::function<uint64_t(uint32_t tokens)> seen_bytes;
   // Bytes read for one token by a sequence that holds `tokens`, that one included:
   // kv::Cost::read_bytes_per_token.
   std::function<uint64_t(uint32_t tokens)> bytes;
-  // Whether that is every row that is seen, some of them in other types than seen_bytes is of.
+  // Whether `bytes` is for all seen rows, some of them in other types than seen_bytes assumes.
   bool all_rows = false;
 };
 
@@ -35,7 +35,7 @@ struct Work {
 };
 
 // `parallel` sequences that hold `depth` tokens each decode `tokens` more each, together. Per step,
-// of which step i leaves t = depth + i tokens in each sequence:
+// where step i leaves t = depth + i tokens in each sequence:
 //   bytes = layers + output + parallel * (looked-up rows + cache.bytes(t))
 //   ops   = parallel * (2 * weights of layers and output + attention(t))
 // Of experts, bytes are those of the ones that the sequences are expected to choose
@@ -50,7 +50,7 @@ struct DecodeLoad {
 Work decode_work(const model::Config& config, const model::Weights& weights,
                  const CacheReads& cache, const DecodeLoad& load);
 
-// A sequence that holds `depth` tokens takes `tokens` more in forwards of at most `chunk`, of which
+// A sequence that holds `depth` tokens takes `tokens` more in forwards of at most `chunk` tokens;
 // the last one computes one token's logits. Per forward of n tokens that leaves t in the sequence:
 //   bytes = layers + n * looked-up rows + cache.bytes(t)      (rows are shared by the n tokens)
 //   ops   = n * 2 * weights of layers + attention(...) of each of its tokens
@@ -77,10 +77,10 @@ struct Bound {
 // With bf16_ops or tile_ops, the calibration must be of a machine that has them (KVICK_CHECK).
 Bound bound_of(const Work& work, const Calibration& calibration);
 
-// A run did the work in so many seconds. Where that is less than its bound, limits were measured
-// too low: they are raised to what the run did, so that bound_of() is no more than its seconds. Of
-// memory that is the read speed of its working set; of arithmetic all kinds that it used, by one
-// factor, since nothing says which of them was too low. True: something was raised.
+// Corrects limits by a run that did the work in `seconds`. If that is less than its bound, limits
+// were measured too low: they are raised until bound_of() is at most `seconds`. For memory this is
+// the read speed of its working set; for arithmetic it is all kinds that the run used, by one
+// factor, since it is unknown which was too low. True: something was raised.
 bool raise_limits(const Work& work, double seconds, Calibration& calibration);
 
 }  // namespace kvick::plan

@@ -42,7 +42,7 @@ class AnswerFormat {
   virtual ~AnswerFormat() = default;
   // The field of the request that the prompt is made of.
   virtual std::string_view prompt_field() const = 0;
-  // The answer to a request of which nothing has been answered yet.
+  // The error response to a request, before anything of its answer was sent.
   virtual HttpResponse error(const ApiError& error) const { return error_response(error); }
 
   // A whole answer is `before`, its choices with commas between them, and `behind`.

@@ -31,7 +31,7 @@ std::string call_pattern(const Calls& syntax) {
   return call + syntax.close + syntax.all_close;
 }
 
-// Text, or a list of parts of which one more is text.
+// Adds text to content: to the string itself, or as one more part of a list.
 void add_text(Json& content, const std::string& text, bool behind) {
   if (content.is_array()) {
     const Json part = {{"type", "text"}, {"text", text}};

@@ -15,7 +15,7 @@ Tools two_tools() {
   return tools;
 }
 
-// "content|name(arguments)|..." of a text that comes in pieces of so many bytes.
+// "content|name(arguments)|..." of a text that comes in pieces of piece_bytes bytes.
 std::string found_in(std::string_view text, size_t piece_bytes, const Tools& tools = two_tools(),
                      bool whole = true) {
   ToolCallParser parser(tools);

@@ -15,7 +15,7 @@ struct Tools {
   Json list;  // as the chat template gets them; null: none
   // Of the same form: may be called, but the model is told of them within the conversation.
   Json deferred = Json::array();
-  std::vector<std::string> names;  // of those that may be called
+  std::vector<std::string> names;  // functions that may be called
   Choice choice = Choice::kNone;
   bool parallel = true;  // more than one call in an answer
 

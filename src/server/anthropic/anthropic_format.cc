@@ -20,7 +20,7 @@ Json stop_json(const ChoiceText& text) {
           {"stop_sequence", reason == "stop_sequence" ? Json(text.stop) : Json()}};
 }
 
-// Anthropic's tokens of input are those that were not cached.
+// Anthropic's input_tokens counts only tokens that were not cached.
 Json usage_json(const TokenCounts& counts) {
   return {{"input_tokens", counts.prompt - counts.cached},
           {"cache_creation_input_tokens", 0},

@@ -16,7 +16,7 @@
 
 namespace kvick::server {
 
-// Of GET /get_load: the SGLang gateway sums the tokens of a list, vLLM's router reads one number.
+// GET /get_load: a list whose token counts the SGLang gateway sums, or one number (vLLM's router).
 enum class LoadForm { kSglang, kVllm };
 
 struct ApiOptions {

@@ -141,7 +141,7 @@ TEST_F(ApiTest, FindsTheCallsOfTools) {
 constexpr const char* kForced = R"("tool_choice":"required","tools":[{"type":"function",
     "function":{"name":"f"}}],"messages":[{"role":"user","content":"Hi"}],"max_tokens":3)";
 
-// A call that was required, and of which this came until max_tokens ended it.
+// Writes a required tool call that max_tokens cut off.
 void write_cut_call(const engine::Job& job) {
   job.on_piece({.text = R"({"name":"f","argum)"});
   job.on_piece({.text = R"(ents":{"x")", .finish = engine::Finish::kLength});

@@ -5,7 +5,7 @@
 
 namespace kvick::server {
 
-// A stream's text is sent as soon as it has so many bytes.
+// A stream's text is sent as soon as this many bytes have gathered.
 constexpr size_t kMostAtOnce = 64 << 10;
 
 ApiError Generation::error_of(const engine::Refusal& refusal) const {

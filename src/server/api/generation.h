@@ -32,8 +32,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
     std::shared_ptr<const Plan> plan;
     std::vector<engine::JobId> ids;
   };
-  // Of a job: what comes of it before all jobs are submitted is kept until then, because a later
-  // refusal answers instead.
+  // Output of a job. Output from before all jobs are submitted is held back, because the refusal of
+  // a later job would be the answer instead.
   struct JobPiece {
     size_t job = 0;
     engine::AnswerPiece piece;

@@ -30,7 +30,7 @@ class EmbeddingJobs : public std::enable_shared_from_this<EmbeddingJobs> {
       if (const auto jobs = self.lock()) jobs->leave();
     });
   }
-  // Until the service has as many as it may, or there is no text left.
+  // Submits jobs until the service has as many as allowed at once or no text is left.
   void submit() noexcept;
 
  private:

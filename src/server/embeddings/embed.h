@@ -13,7 +13,7 @@
 
 namespace kvick::server {
 
-// Most texts of one request, which is OpenAI's number; and most of its jobs that the service has at
+// Most texts of one request (OpenAI's limit), and most jobs of one request that the service has at
 // once, so that a batch leaves room in the queue for others.
 inline constexpr size_t kMostTexts = 2048;
 inline constexpr size_t kMostTextsAtOnce = 64;

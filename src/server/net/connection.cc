@@ -58,7 +58,7 @@ class ConnectionReply final : public Reply {
 };
 
 constexpr std::string_view kChoicePrefix = "x-kvick-";
-// Of the headers that it does not know, the SGLang gateway hands on those that begin so.
+// The SGLang gateway forwards unknown headers only if they begin with this.
 constexpr std::string_view kHandedOnPrefix = "x-request-id-";
 
 Headers choices_of(const http::fields& fields) {

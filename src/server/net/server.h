@@ -21,12 +21,12 @@ struct ServerOptions {
   size_t most_head_bytes = 16 << 10;
   size_t most_body_bytes = 8 << 20;
   size_t most_bodies_bytes = 64 << 20;  // of all requests at once that are not yet submitted
-  // Of a stream, that its client has not taken yet; beyond it the client is dropped.
+  // Bytes of a stream that its client has not read yet; beyond it the client is dropped.
   size_t most_unread_bytes = 1 << 20;
   std::chrono::milliseconds head_time{10'000};   // from a request's first byte to its head's last
   std::chrono::milliseconds body_time{60'000};   // from there to its body's last
   std::chrono::milliseconds idle_time{75'000};   // between requests
-  std::chrono::milliseconds write_time{30'000};  // that a client takes no byte of what is to write
+  std::chrono::milliseconds write_time{30'000};  // without a byte read by the client
   // Silence of a stream after which a comment goes out: proxies cut connections that carry nothing,
   // and a long prompt takes longer than they wait. 0: none.
   std::chrono::milliseconds heartbeat_time{15'000};

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The body of a completion of so many words, with further fields.
+// The body of a completion request for `n` words, with further fields.
 std::string words(int n, std::string_view fields = "") {
   return fmt::format(R"({{"prompt":"x","max_tokens":{}{}}})", n, fields);
 }

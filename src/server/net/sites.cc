@@ -49,7 +49,7 @@ bool same_host(std::string_view origin, std::string_view host) {
   return origin == host;
 }
 
-// Of a header's value that is to be sent back.
+// Whether a header's value is safe to send back: only header or method names.
 bool is_list_of_names(std::string_view text) {
   return !text.empty() && text.size() <= 1024 && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||

@@ -26,8 +26,8 @@ class Sites {
   // unless there are hosts.
   explicit Sites(SiteOptions options = {}, std::string_view bound = "", bool loopback = false);
 
-  // Of a request's headers, empty where they are missing, as programs that are no browsers leave
-  // Origin out. Error: 403.
+  // Checks a request's Host and Origin headers, empty if missing (programs other than browsers send
+  // no Origin). Error: 403.
   ApiStatus check(std::string_view host, std::string_view origin) const;
   // Lines of an answer's head that let a page of that origin read it; empty: there are none.
   std::string answer_lines(std::string_view origin) const;

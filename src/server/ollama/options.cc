@@ -82,7 +82,7 @@ ApiStatus read_ollama_options(Fields& request, uint32_t context, GenerationReque
   KVICK_TRY_VOID(read_sampling(options, generation.sampling));
   KVICK_TRY_VOID(read_penalties(options, generation.sampling));
   KVICK_TRY_VOID(read_stop(options, generation));
-  // -1 and -2 are Ollama's for as many as fit, and so is 0.
+  // -1 and -2 mean "until the context is full" in Ollama, and so does 0 here.
   KVICK_TRY(const int64_t most, options.get_int("num_predict", -1, {-2, UINT32_MAX}));
   generation.max_tokens = static_cast<uint32_t>(std::max<int64_t>(most, 0));
   KVICK_TRY(const int64_t seed, options.get_int("seed", -1, {INT64_MIN, INT64_MAX}));

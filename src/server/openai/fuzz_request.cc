@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as the body of a request, the first of which says of which kind. What is
-// taken keeps its own limits.
+// libFuzzer: any bytes as the body of a request; the first byte chooses its kind. Requests that are
+// accepted must keep the limits.
 #include <cstdint>
 #include <string_view>
 

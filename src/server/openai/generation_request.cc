@@ -61,7 +61,7 @@ ApiStatus read_stream(Fields& fields, GenerationRequest& request) {
   return options.check_rest();
 }
 
-// vLLM's names: use_beam_search with best_of beams, n of which are answered.
+// vLLM's names: use_beam_search with best_of beams; the best n are answered.
 ApiStatus read_choices(Fields& fields, GenerationRequest& request) {
   KVICK_TRY(const int64_t n, fields.get_int("n", 1, {1, kMostChoices}));
   KVICK_TRY(const int64_t best_of, fields.get_int("best_of", n, {1, kMostChoices}));
@@ -78,7 +78,7 @@ ApiStatus read_choices(Fields& fields, GenerationRequest& request) {
   return Done{};
 }
 
-// OpenAI's old and new names, and llama-server's. -1 is llama-server's for as many as fit.
+// OpenAI's old and new names, and llama-server's. -1 (llama-server): until the context is full.
 ApiStatus read_max_tokens(Fields& fields, uint32_t fallback, GenerationRequest& request) {
   std::string_view first;
   request.max_tokens = fallback;

@@ -47,7 +47,7 @@ struct GenerationRequest {
   engine::GivenSampling given;  // what of that is the request's own
   std::vector<std::string> bad_words;
   std::optional<uint64_t> seed;
-  std::optional<uint32_t> logprobs;  // report tokens, and so many of the likeliest
+  std::optional<uint32_t> logprobs;  // report tokens, each with this many of the likeliest
   bool ignore_end = false;
   std::optional<bool> stop_loops;  // none: as the server's operator wants it
   int32_t priority = 0;

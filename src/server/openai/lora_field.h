@@ -18,8 +18,8 @@ using LoraScales = std::vector<LoraScale>;
 // "lora": [{"id": 0, "scale": 0.5}]; none: the field is not there.
 ApiResult<std::optional<LoraScales>> read_lora(Fields& fields);
 
-// The one that such a field asks for. of_model: that the field "model" names. Errors: an id that
-// there is not, more than one adapter, both fields.
+// The adapter that such a field selects. of_model: the one that "model" names. Errors: an id that
+// does not exist, more than one adapter, both fields.
 ApiResult<engine::AdapterUse> choose_adapter(const std::optional<LoraScales>& lora,
                                              const engine::Adapters& adapters,
                                              engine::AdapterUse of_model);

@@ -15,8 +15,8 @@ struct ClientCountLimits {
   uint32_t per_key = 0, per_address = 0;  // 0: any number
 };
 
-// Whose requests count together: the address, or of IPv6 the network of 64 bits, of which one
-// client has all addresses. What is no address is itself.
+// Key under which a client's requests count: its IPv4 address, or its IPv6 /64 network, whose
+// addresses usually belong to one client. Text that is no address is returned as it is.
 std::string client_network(std::string_view address);
 
 class ClientCounts {
@@ -28,7 +28,7 @@ class ClientCounts {
 
   explicit ClientCounts(ClientCountLimits limits);
 
-  // Status 429 with Retry-After: the client has as many requests as it may have.
+  // Error: status 429 with Retry-After if the client has reached its limit of requests at once.
   ApiStatus check(const Client& client) const;
   // The same, or the reply, which counts until nobody holds it any more. That may be on any thread,
   // and after this has gone.

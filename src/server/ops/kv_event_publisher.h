@@ -17,7 +17,7 @@ struct KvEventOptions {
   std::string endpoint;  // "tcp://*:5557"
   std::string replay;    // the ROUTER's; empty: there is none
   std::string topic;
-  size_t most_kept = 10'000;  // batches that may be asked for again, as many as vLLM keeps
+  size_t most_kept = 10'000;  // batches kept for replay; vLLM keeps as many
 };
 
 // One thread, which waits for events and for those who ask.

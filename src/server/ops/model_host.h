@@ -1,6 +1,6 @@
 #pragma once
-// The models of one server. A model is loaded when the first request names it; as many stay in
-// memory as one limit allows, and the idle ones that were used longest ago make room.
+// The models of one server. A model is loaded when the first request names it. All loaded models
+// share one byte limit; to make room, idle ones are unloaded, least recently used first.
 
 #include <atomic>
 #include <condition_variable>
@@ -44,8 +44,8 @@ struct ModelSource {
 struct HostOptions {
   uint64_t max_bytes = UINT64_MAX;  // of all models together
   size_t most_waiting = 256;        // requests for models that are being loaded
-  // That a load waits for requests to end whose models have its room: an answer is with its client
-  // a moment before its model is idle.
+  // The longest that a load waits for requests to end whose models occupy its room: a client has
+  // its answer a moment before the model is idle.
   double room_seconds = 2;
   // Told, in one sentence, what was loaded and unloaded, and what could not be loaded.
   std::function<void(const std::string&)> report = {};

@@ -12,7 +12,7 @@ class BodyBudget {
  public:
   explicit BodyBudget(size_t most_bytes) : most_bytes_(most_bytes) {}
   size_t most_bytes() const { return most_bytes_; }
-  // False: there is no room for so many more.
+  // Takes `bytes` of the budget; false: there is no room for them.
   bool take(size_t bytes) {
     size_t held = held_bytes_;
     do {

@@ -7,9 +7,9 @@
 
 namespace kvick::server {
 
-// Of a part of a tool's result, by the names of three APIs; empty: the part is neither. The user's
-// own pictures are refused. A tool's are not: an agent sends its results again with every request,
-// and could ask nothing more once it has opened a picture.
+// The replacement for a part of a tool's result, by its type in three APIs; empty: the part is
+// neither. The user's own pictures are refused. A tool's are not: an agent sends its results again
+// with every request, so once it had opened a picture all its requests would fail.
 inline std::string left_out(std::string_view type) {
   const bool image = type == "image" || type == "image_url" || type == "input_image";
   const bool file = type == "document" || type == "file" || type == "input_file";

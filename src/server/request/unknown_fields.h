@@ -26,7 +26,7 @@ class UnknownFields {
   // path: as errors call it, "messages[2].content[0].cache_control". Of paths that differ only in
   // such numbers the first is kept.
   void add(std::string_view path);
-  // Of letters, digits and "_-.[]" only: other bytes have become '?'.
+  // Names of letters, digits and "_-.[]" only: other bytes have become '?'.
   const std::vector<std::string>& names() const { return names_; }
   // None if no field is unknown.
   Headers headers() const;
@@ -42,7 +42,7 @@ class UnknownFieldLog {
  public:
   static constexpr size_t kMostNames = 256;
 
-  // Tells those that it has not told yet; once there are kMostNames, that no further ones are told.
+  // Reports names that were not reported yet; after kMostNames, reports that no more will be.
   // On any thread.
   void add(const UnknownFields& unknown, const std::function<void(const std::string&)>& report);
 

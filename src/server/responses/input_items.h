@@ -19,7 +19,7 @@ ApiResult<Json> read_input(Fields& request, const FindItem& find);
 
 // The same as messages of OpenAI's chats: what stands between two outputs or messages of others is
 // one message of the assistant, with its thoughts, text and calls. The instructions and the system
-// messages that the conversation begins with are one message, as many templates take only one.
+// messages that the conversation begins with are one message, since many templates take only one.
 // items: as read_input() gives them, or output of this server.
 Json chat_messages(const std::string& instructions, const Json& items);
 

@@ -14,7 +14,7 @@ struct SpanCounts {
 class SpanSink {
  public:
   virtual ~SpanSink() = default;
-  // On any thread, none of which it holds up.
+  // Called on any thread; must not block it.
   virtual void add(RequestFacts facts) noexcept = 0;
   virtual SpanCounts counts() const = 0;
 };

@@ -10,18 +10,18 @@
 
 namespace kvick::text {
 
-// Limits beside those of GrammarBuilder.
+// Limits in addition to those of GrammarBuilder.
 inline constexpr size_t kMostRegexBytes = 32 << 10;
 inline constexpr size_t kMostFormChoices = 4096;
 
-// All below: speakable as GrammarBuilder::finish() takes it. Errors: one sentence that says what is
-// wrong with the text and where, what is too large, or that no text fits.
+// For all functions below, speakable is as in GrammarBuilder::finish(). Errors: one sentence that
+// says what is wrong with the text and where, what is too large, or that no text fits.
 
-// Texts that the rule `root` takes. Rules within each other go Grammar::kMostDepth deep.
+// The texts that the rule `root` accepts. Rules may nest Grammar::kMostDepth deep.
 base::Result<Grammar> gbnf_grammar(std::string_view text, const ByteSet& speakable);
 
-// Texts that are wholly what the expression says, in the syntax of Python's re with re.ASCII;
-// without look-around, back-references, flags, and word boundaries.
+// The texts that the whole expression matches, in the syntax of Python's re with re.ASCII, without
+// look-around, back-references, flags and word boundaries.
 base::Result<Grammar> regex_grammar(std::string_view regex, const ByteSet& speakable);
 
 // One of these texts, none of them empty.

@@ -1,7 +1,7 @@
 #pragma once
-// A grammar as a deterministic automaton, whose states are made when they are first met (as lazy
-// regular-expression engines do). A state is the set of all readings of the text so far: where in
-// the grammar, and which calls to return to.
+// A grammar as a deterministic automaton whose states are built when they are first reached (as in
+// lazy regular-expression engines). A state is the set of all readings of the text so far; a
+// reading is a position in the grammar and the stack of calls to return to.
 
 #include <cstdint>
 #include <memory>
@@ -17,8 +17,8 @@ class ByteAutomaton {
  public:
   using Node = int32_t;
   static constexpr Node kDead = -1;
-  // Readings followed at once. A text with more of them, whose number may double with every level
-  // of an ambiguous schema, goes on with this many: what they take is still an instance.
+  // Most readings followed at once. If a text has more (their number may double with every level of
+  // an ambiguous schema), the others are dropped: what the rest accepts is still an instance.
   static constexpr uint32_t kMostReadings = 1024;
 
   explicit ByteAutomaton(std::shared_ptr<const Grammar> grammar);
@@ -29,12 +29,12 @@ class ByteAutomaton {
     return known != kUnknown ? known : find_step(node, byte);
   }
   bool complete(Node node) const { return nodes_[static_cast<size_t>(node)].complete; }
-  // That are followed there: what a step from it costs.
+  // Number of readings at a node, which is the cost of a step from it.
   size_t readings(Node node) const { return nodes_[static_cast<size_t>(node)].readings->size(); }
-  // A string goes on here: so many whole characters that need no escape are all right.
+  // Inside a string: this many further characters that need no escape are accepted.
   uint32_t room(Node node) const { return nodes_[static_cast<size_t>(node)].room; }
 
-  // It holds so much that one should go on in a new one; adopt() takes a state over.
+  // So large that a new automaton should take over; its adopt() copies a state from this.
   bool full() const { return next_.size() + held_ > kMostHeld; }
   Node adopt(const ByteAutomaton& other, Node node);
 
@@ -69,7 +69,7 @@ class ByteAutomaton {
   bool see(Reading reading);  // false if it was seen already
   void forget_seen();
   void follow_calls(const Grammar::State& state, Stack stack);
-  // The node of what was reached, and of what that reaches without a byte.
+  // The node of the readings in reached_ and all that they reach without a byte.
   Node close();
 
   std::shared_ptr<const Grammar> grammar_;

@@ -1,7 +1,7 @@
 #pragma once
 // A grammar over bytes: networks of states, one per rule, that call each other (recursive
-// transition networks, Woods 1970). What schemas, grammars in GBNF, regular expressions and choices
-// are compiled to; text/grammar/byte_automaton.h reads answers with it.
+// transition networks, Woods 1970). Schemas, GBNF grammars, regular expressions and choices are
+// compiled to it; text/grammar/byte_automaton.h reads answers with it.
 
 #include <array>
 #include <bitset>
@@ -18,8 +18,8 @@ using RuleId = uint32_t;
 using ByteSet = std::bitset<256>;
 
 struct Grammar {
-  // Levels of calls: beyond them a call is as good as not there, so that an answer's nesting is
-  // bounded, whatever the schema.
+  // Most levels of calls. Deeper calls are ignored, so that an answer's nesting is bounded for any
+  // schema.
   static constexpr uint32_t kMostDepth = 64;
   static constexpr uint8_t kDead = 255;  // a height: the end is out of reach
 
@@ -35,9 +35,9 @@ struct Grammar {
     std::vector<Bytes> bytes;
     std::vector<StateId> skips;  // to be taken without a byte
     std::vector<Call> calls;
-    uint8_t height = kDead;  // levels of calls that the shortest way to the rule's end needs
+    uint8_t height = kDead;  // levels of calls on the shortest way to the rule's end
     bool end = false;        // of its rule; nothing leads out of it
-    uint32_t room = 0;       // in a string: so many more characters of any kind are all right
+    uint32_t room = 0;       // in a string: further characters of any kind that are accepted
   };
   struct Rule {
     StateId start, end;
@@ -48,11 +48,11 @@ struct Grammar {
   std::array<uint8_t, 256> class_of = {};
   std::vector<uint8_t> classes;  // a byte of each
 
-  // A call whose return is the rule's end needs no level of its own.
+  // A tail call: it returns to the end of its rule, so it needs no level of its own.
   bool is_tail(const Call& call) const { return states[call.then].end; }
 };
 
-// What is wrong with a grammar, in the words of what it was made of.
+// Error messages about a grammar, in the terms of the format that it was made from.
 struct GrammarWords {
   std::string_view nothing;       // no text fits
   std::string_view itself;        // a rule begins with itself
@@ -65,7 +65,7 @@ inline constexpr GrammarWords kSchemaWords = {
 
 class GrammarBuilder {
  public:
-  // States and what leads out of them, in all: some megabytes.
+  // Most states and transitions together: some megabytes.
   static constexpr size_t kMostParts = 200'000;
 
   RuleId rule();
@@ -81,12 +81,12 @@ class GrammarBuilder {
   void literal(StateId from, std::string_view text, StateId to);
   void mark_room(StateId state, uint32_t room) { grammar_.states[state].room = room; }
 
-  // More than kMostParts: who builds in a loop stops, finish() says so.
+  // More than kMostParts: loops that build should stop; finish() returns the error.
   bool full() const { return parts_ > kMostParts; }
 
-  // The grammar without what leads nowhere. speakable: bytes that an answer can be spelled with one
-  // by one; others are left out, so that there is always a way on. Errors: too large; a rule that
-  // begins with itself; more alternatives in one place than are followed; no text fits.
+  // The grammar without dead ends. speakable: bytes that are tokens by themselves; others are
+  // removed, so that there is always a token to go on with. Errors: too large; a rule that begins
+  // with itself; more alternatives in one place than are followed; no text fits.
   base::Result<Grammar> finish(const ByteSet& speakable,
                                const GrammarWords& words = kSchemaWords) &&;
 

@@ -1,6 +1,6 @@
 #pragma once
-// Sets of Unicode code points, and the bytes of which a grammar makes a character of such a set:
-// its UTF-8, or how a JSON string writes it.
+// Sets of Unicode code points, and the grammar of the bytes that spell a character of a set: in
+// UTF-8, or as a JSON string writes it.
 
 #include <cstdint>
 #include <map>
@@ -44,7 +44,7 @@ class TextChars {
 
  private:
   GrammarBuilder& grammar_;
-  std::map<CharSet, RuleId> not_ascii_;  // of each set, what is not ASCII
+  std::map<CharSet, RuleId> not_ascii_;  // per set, its non-ASCII part
 };
 
 // Characters of JSON strings as parts of a grammar.
@@ -64,7 +64,7 @@ class StringChars {
 
   GrammarBuilder& grammar_;
   std::optional<RuleId> any_;            // all that is not plain ASCII
-  std::map<CharSet, RuleId> not_plain_;  // of each set, what is not plain ASCII
+  std::map<CharSet, RuleId> not_plain_;  // per set, what is not plain ASCII
 };
 
 }  // namespace kvick::text

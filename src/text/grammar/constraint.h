@@ -1,5 +1,5 @@
 #pragma once
-// Which tokens may come next, of an answer that must have a form: JSON, a schema's instances.
+// Which tokens may come next in an answer that must have a given form, such as JSON of a schema.
 
 #include <cstdint>
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace kvick::text {
 
-// One answer's state. Copies go their own ways, as the choices of one request do.
+// One answer's state. Copies are independent, one per choice of a request.
 class Constraint {
  public:
   virtual ~Constraint() = default;
@@ -16,7 +16,7 @@ class Constraint {
   // of the tokenizer it was made for. Tokens that end the generation may come only if the answer
   // is complete. At least one token is always left.
   virtual void mask(std::span<float> logits) = 0;
-  // Takes a token that mask() had left.
+  // Advances by a token that mask() allowed.
   virtual void accept(int32_t token) = 0;
   // The answer so far is a whole one.
   virtual bool complete() const = 0;

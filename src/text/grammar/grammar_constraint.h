@@ -13,9 +13,9 @@ namespace kvick::text {
 // share what they find out of the grammar. grammar: finished with the tokens' speakable(). tokens:
 // of the tokenizer that the logits are of.
 //
-// Tokens are taken by their bytes, so a text is allowed however it is cut into tokens, and
-// characters may be cut. A control token is never allowed. Bytes that are no token by themselves
-// cannot be in an answer, so that there is always a token to go on with.
+// Tokens are matched by their bytes, so a text is allowed in any tokenization, and tokens may split
+// characters. Control tokens are never allowed. Bytes that are no token by themselves cannot be in
+// an answer, so that there is always a token to go on with.
 //
 // most_work: readings of the text that a walk over the tokens may follow, summed over its bytes. A
 // grammar that has many of them at once, such as [\s\S]*[a-m][\s\S]{400}, gets masks without some

@@ -23,12 +23,12 @@ class StringGrammar {
  public:
   explicit StringGrammar(GrammarBuilder& grammar) : grammar_(grammar), chars_(grammar) {}
 
-  // Any characters, so many.
+  // A string of any characters, of that length.
   void add(const Length& length, StateId from, StateId to);
   // Error: too many states.
   base::Status<> add_matching(const CharNfa& pattern, const Length& length, StateId from,
                               StateId to);
-  // Any but these, without escapes (as keys beside those that are declared).
+  // Any string but these, without escapes (for keys that are not declared).
   void add_others(const std::vector<std::string>& names, StateId from, StateId to);
 
  private:
@@ -36,8 +36,8 @@ class StringGrammar {
   StringChars chars_;
 };
 
-// The pattern of what `format` names, or nothing if it is none of: date, time, date-time, uuid,
-// email, hostname, ipv4.
+// The regular expression of a `format`: date, time, date-time, uuid, email, hostname or ipv4.
+// nullopt: another format.
 std::optional<std::string> pattern_of_format(std::string_view format);
 
 }  // namespace kvick::text

@@ -51,7 +51,7 @@ class TokenTrie {
   // Tokens of at most kMostPlain whole characters of speakable bytes that a JSON string holds as
   // they are.
   const TokenBits& plain() const { return plain_; }
-  // All tokens with bytes but those that end a generation; and of these, all but the plain ones.
+  // all(): tokens with bytes that do not end a generation. not_plain(): those outside plain().
   const ByteTrie& all() const { return all_; }
   const ByteTrie& not_plain() const { return not_plain_; }
 

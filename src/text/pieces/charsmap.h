@@ -14,7 +14,7 @@ namespace kvick::text {
 
 class Charsmap {
  public:
-  // Of none, which replaces nothing.
+  // An empty map, which replaces nothing.
   Charsmap() = default;
   // bytes: the array's size in 4 bytes, the array, then texts that each end with a zero. Error: one
   // that is not of this form.

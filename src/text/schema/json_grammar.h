@@ -1,8 +1,8 @@
 #pragma once
 // The texts that are instances of a JSON Schema, as a grammar.
 //
-// Generation wants one way to write an instance more than all of them, so the grammar is narrower
-// than the schema where that leaves instances of every shape:
+// Generation needs one way to write an instance, not all of them, so the grammar is narrower than
+// the schema where that still allows instances of every shape:
 // * Properties come in the order in which they are declared, others behind them. An object with
 //   `properties` has others only where `additionalProperties` says so. Without `type`, keywords
 //   that are about one type stand for it.
@@ -26,8 +26,8 @@ struct JsonLayout {
   bool leading_space = true;  // one may come first (SentencePiece's first tokens begin with one)
 };
 
-// Errors: one sentence, with the schema's place and the keyword: what is not supported, malformed
-// or too large, or what nothing can be an instance of.
+// Errors: one sentence with the place in the schema and the keyword: what is not supported,
+// malformed or too large, or that no JSON can be an instance.
 base::Result<Grammar> json_grammar(const Json& schema, const JsonLayout& layout,
                                    const ByteSet& speakable);
 

@@ -35,9 +35,9 @@ class SchemaCompiler {
   struct Count {
     uint32_t least = 0;
     std::optional<uint32_t> most;
-    // Counting ends here: what comes behind it is like what is there.
+    // The last count that is told apart: from there on more of the same changes nothing.
     uint32_t last() const { return most.value_or(least); }
-    // The next count, or none where there may be no more.
+    // The next count; nullopt: no more are allowed.
     std::optional<uint32_t> next(uint32_t count) const {
       if (count < last()) return count + 1;
       return most ? std::nullopt : std::optional(count);

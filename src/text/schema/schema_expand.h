@@ -15,8 +15,8 @@ using Json = nlohmann::ordered_json;  // properties keep the order in which they
 
 class SchemaExpander {
  public:
-  // Bytes and values of all schemas that are made on the way, in all; an allOf of anyOfs
-  // multiplies.
+  // Most bytes and values of all intermediate schemas together; an allOf of anyOfs multiplies
+  // them.
   static constexpr size_t kMostWork = 32 << 20;
   static constexpr size_t kMostAlternatives = 64;
   static constexpr uint32_t kMostNesting = 64;
@@ -27,14 +27,14 @@ class SchemaExpander {
 
   // The place of a part, for error messages.
   static std::string below(const std::string& path, const std::string& name);
-  // Without what says nothing of instances: title, description, $defs, ...
+  // A copy without annotations that do not constrain instances: title, description, $defs, ...
   static Json without_notes(const Json& schema);
   base::Result<const Json*> resolve(const Json& reference, const std::string& path) const;
 
-  // Schemas of which an instance fits at least one: `true`, or an object without allOf, anyOf,
-  // oneOf, $ref, const (which is an enum), nullable, and other older forms. None: no instance.
+  // Alternatives that together equal the schema: each is `true` or an object without allOf, anyOf,
+  // oneOf, $ref, const (becomes enum), nullable and older forms. Empty: nothing is an instance.
   // Errors: a keyword that is not supported or malformed, a reference to nowhere or to itself, too
-  // many.
+  // many alternatives.
   base::Result<std::vector<Json>> alternatives(const Json& schema, const std::string& path);
 
   // Counts work; error: too much.

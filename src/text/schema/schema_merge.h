@@ -11,9 +11,9 @@ namespace kvick::text {
 // items. Errors: keywords that are not supported, or have values of a wrong type.
 base::Result<Json> normalised(Json schema, const std::string& path);
 
-// The schema of what is an instance of both, two normalised schemas; nothing if they contradict
-// each other. What both say of a property or item becomes an allOf. Errors: two patterns, formats
-// or multiples.
+// The intersection of two normalised schemas; nullopt if they contradict each other. A property or
+// item that both constrain becomes an allOf. Errors: both have a pattern, a format or a
+// multipleOf.
 base::Result<std::optional<Json>> merged(const Json& a, const Json& b, const std::string& path);
 
 }  // namespace kvick::text

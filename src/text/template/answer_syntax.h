@@ -1,7 +1,7 @@
 #pragma once
-// How a model writes what is not plain text in its answers: what it thinks before, and calls of
-// tools. Learnt by rendering its chat template with and without such messages, so that no table of
-// models is needed.
+// How a model writes reasoning and tool calls in its answers. Found by rendering its chat
+// template with and without messages that have them, so that no table of models is
+// needed.
 
 #include <string>
 #include <string_view>
@@ -12,8 +12,8 @@
 namespace kvick::text {
 
 struct AnswerSyntax {
-  // Marks around what the model thinks before it answers. Models whose template says nothing of it
-  // may still have learnt the usual ones.
+  // Marks around the reasoning before an answer. The default is for models whose template has none:
+  // they may still have learnt the usual ones.
   std::string think_open = "<think>", think_close = "</think>";
   // Messages of an answer begin with a header that names their channel (OpenAI's harmony format):
   // <|channel|>analysis<|message|>...<|end|>.

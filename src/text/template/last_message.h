@@ -1,5 +1,5 @@
 #pragma once
-// A conversation whose last message goes on, instead of a new one after it.
+// Continues the last message of a conversation instead of starting a new one.
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// Renders a chat template over messages of words that no template writes by itself: what stands
-// around them is the template's.
+// Renders a chat template over messages with made-up words, so that everything around these words
+// must come from the template.
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,11 +24,11 @@ class Probe {
   Probe(const ChatTemplate& chat_template, const RenderOptions& options)
       : template_(chat_template), options_(options) {}
 
-  // Of a question and what follows; none if the template refuses. prompt: for an answer.
+  // Renders a question and `following`; nullopt: the template refuses. prompt: for an answer.
   std::optional<std::string> render(const Json& following, bool tools, bool prompt) const {
     return render_behind("", following, tools, prompt);
   }
-  // The same behind a message of the system.
+  // The same after a system message.
   std::optional<std::string> render_behind(std::string_view system, const Json& following,
                                            bool tools, bool prompt) const;
   std::optional<std::string> render_answer(const Json& answer, bool tools) const {

@@ -18,14 +18,14 @@ struct FillInText {
   std::vector<FillInFile> files;  // further ones of the project
 };
 
-// Sets those that are not set and whose names in the published families are pieces.
+// Sets tokens that are not set yet, if a name that published families use for them is a piece.
 void find_fill_in(const PieceMap& pieces, FillInTokens& tokens);
 
 // Whether the model knows the three tokens that it takes.
 bool can_fill_in(const Vocabulary& vocabulary);
 
-// The prompt that a model, which can fill in, goes on from with what stands between: prefix,
-// before, suffix, after, middle. The files come first, in the form of Qwen2.5-Coder (Hui et al.
+// The prompt after which a fill-in model writes the text between `before` and `after`: prefix,
+// before, suffix, after, middle. Other files come first, in the form of Qwen2.5-Coder (Hui et al.
 // 2024, arXiv:2409.12186) if the model has tokens for it, else as text. Names of control tokens in
 // the texts are plain text.
 std::vector<Token> fill_in_prompt(const Tokenizer& tokenizer, const FillInText& text);

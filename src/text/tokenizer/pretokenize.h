@@ -14,7 +14,7 @@
 
 namespace kvick::text {
 
-// The scanners.
+// Hand-written scanners, each for one regular expression.
 enum class Scanner : uint8_t {
   kNone,
   kGpt2,
@@ -33,7 +33,7 @@ enum class Scanner : uint8_t {
 // stretches; an empty match cuts.
 struct Split {
   std::string_view regex;
-  Scanner scanner = Scanner::kNone;  // that does the same
+  Scanner scanner = Scanner::kNone;  // gives the same cuts
 };
 
 struct PreTokenizer {
@@ -43,8 +43,8 @@ struct PreTokenizer {
   bool adds_bos = false;      // where the file does not say
 };
 
-// Null if there is none of this name. The names and what they stand for are llama.cpp's, but those
-// that are no byte-level BPE; "gpt2" is one more.
+// Null: unknown name. Names and meanings are llama.cpp's, without those that are no byte-level BPE
+// and with "gpt2" added.
 const PreTokenizer* find_pre_tokenizer(std::string_view name);
 std::span<const PreTokenizer> pre_tokenizers();
 // All names, for an error message.

@@ -1,7 +1,7 @@
 #pragma once
-// SentencePiece's BPE, as Llama-2 has it: characters as symbols, the pair that makes the piece with
-// the best score is merged first, U+2581 stands for the space, and what is no piece falls back to
-// bytes. Gemma 4 has the same but for the order of merges, which a list says.
+// SentencePiece's BPE as in Llama-2: characters are symbols, the pair that makes the piece with the
+// best score is merged first, U+2581 stands for the space, and characters that are no piece become
+// bytes. Gemma 4 has the same but takes the order of merges from a list.
 
 #include "text/pieces/piece_map.h"
 #include "text/tokenizer/tokenizer.h"

@@ -18,8 +18,8 @@ enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnu
 
 // Tokens between which a model fills in the middle of a text (fill_in.h).
 struct FillInTokens {
-  std::optional<Token> prefix, suffix, middle;  // before what stands before, behind, and the answer
-  std::optional<Token> repository, file;        // before the names of these
+  std::optional<Token> prefix, suffix, middle;  // before the text before, after, between
+  std::optional<Token> repository, file;        // before a repository's or file's name
 };
 
 // Everything a tokenizer is made from, whichever file it came from (GGUF's tokenizer.ggml.*, or
@@ -47,8 +47,8 @@ struct Vocabulary {
   // are one space, and none at the ends.
   std::string charsmap;
   bool merge_spaces = true;
-  // Of pairs of texts (pair.h): what stands between them beside eos; and the prompt of a reranker
-  // that is a chat model, with {query} and {document}, or empty.
+  // For pairs of texts (pair.h): the separator between them besides eos; and the prompt, with
+  // {query} and {document}, of a reranker that is a chat model, or empty.
   std::optional<Token> separator;
   bool add_separator = false;
   std::string pair_template;
@@ -73,13 +73,13 @@ class Tokenizer {
   // The bytes of one token, which must be one of the vocabulary; control, unknown and unused tokens
   // give their name if `special`, else nothing.
   std::string piece(Token token, bool special) const;
-  // The bytes of all. Where encode() puts a space in front of the text, the first token's leading
-  // space is left out.
+  // The bytes of all tokens. If encode() puts a space in front of the text, the first token's
+  // leading space is left out.
   std::string decode(const std::vector<Token>& tokens, bool special = false) const;
   const Vocabulary& vocabulary() const { return vocabulary_; }
   // True for tokens that end a generation: eos, eot and the families' other end-of-turn tokens.
   bool ends_generation(Token token) const;
-  // These, ascending.
+  // All tokens that end a generation, ascending.
   const std::vector<Token>& ends() const { return ends_; }
   // True for tokens such as <|im_start|> that structure a prompt and stand for no text.
   bool is_control(Token token) const {
@@ -102,8 +102,8 @@ class Tokenizer {
   std::vector<Token> ends_;  // sorted
 };
 
-// Bytes of a growing generation, given out only in whole UTF-8 characters: all that push() and
-// finish() give is what decode() gives for the same tokens, with what is not UTF-8 replaced by
+// Decodes a growing generation in whole UTF-8 characters. All that push() and finish() return is
+// together what decode() returns for the same tokens, with bytes that are not UTF-8 replaced by
 // U+FFFD.
 class StreamDecoder {
  public:
@@ -117,7 +117,7 @@ class StreamDecoder {
  private:
   const Tokenizer& tokenizer_;
   std::string pending_;
-  bool first_;  // a leading space is still to be left out
+  bool first_;  // the next token is the first: drop its leading space
   bool special_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// SentencePiece's Unigram model (Kudo 2018), as T5 and XLM-RoBERTa have it: of all ways to make a
-// text of pieces the one with the best sum of scores.
+// SentencePiece's Unigram model (Kudo 2018), as in T5 and XLM-RoBERTa: the segmentation of a text
+// into pieces that has the best sum of scores.
 
 #include "text/tokenizer/tokenizer.h"
 

@@ -8,7 +8,7 @@
 
 namespace kvick::text {
 
-// What stands at the start of some bytes.
+// The character, or invalid bytes, at the start of some bytes.
 struct Utf8 {
   uint32_t code = 0;  // the code point, if valid
   uint8_t bytes =

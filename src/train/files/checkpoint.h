@@ -20,7 +20,7 @@ struct LogPoint {
 // There is no generator in it: every step draws from numbers made of the seed and its own number.
 struct Checkpoint {
   Settings settings;
-  uint64_t data_tokens = 0;  // of the training text; 0: made up
+  uint64_t data_tokens = 0;  // tokens of the training text; 0: made-up data
   uint64_t step = 0;         // steps done
   double seconds = 0;        // spent on them
   double sum_loss = 0;       // since the last point of the log, over
@@ -37,7 +37,7 @@ struct Checkpoint {
 
 // `best` may be empty if it is `values`.
 void write_checkpoint(const std::string& path, const Checkpoint& checkpoint);
-// Throws Mistake for what is none.
+// Throws Mistake if it is no checkpoint.
 Checkpoint read_checkpoint(const std::string& path);
 
 }  // namespace kvick::train

@@ -22,7 +22,7 @@ struct TokenData {
 
 // Tokens take two bytes each where the vocabulary allows.
 void write_tokens(const std::string& path, const TokenData& data);
-// Throws Mistake for what is no such file.
+// Throws Mistake if it is not a file of this kind.
 TokenData read_tokens(const std::string& path);
 
 }  // namespace kvick::train

@@ -18,7 +18,7 @@ class Asking {
   base::Status<> ask(std::span<const std::vector<Token>> prompts) {
     engine::SchedulerOptions batch;
     batch.max_sequences = options_.parallel;
-    batch.step_seconds = 1e9;  // nobody waits for a prompt's first token
+    batch.step_seconds = 1e9;  // no one waits for first tokens: long steps are fine
     KVICK_TRY(const std::unique_ptr<engine::Scheduler> scheduler,
               engine::Scheduler::make(engine_, batch));
     reports_.resize(prompts.size());

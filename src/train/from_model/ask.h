@@ -15,13 +15,13 @@ struct AskOptions {
   engine::Sampling sampling{.temperature = 0};  // prompt i draws with seed + i
   uint32_t tokens = 128;                        // of an answer, at most
   uint32_t parallel = 16;                       // prompts that are answered at once
-  uint32_t top = 16;                            // likely tokens that are kept in each place
+  uint32_t top = 16;                            // most likely tokens that are kept per position
   std::function<void(uint64_t prompts_done)> progress;
 };
 
-// The sequences come in the order of their prompts, whatever ended first, with the token that ends
-// an answer; one that is empty is left out. Errors: no prompts, a prompt that leaves no room for an
-// answer, a bad sampling value.
+// The sequences are in the order of their prompts and include the token that ends an answer; empty
+// answers are left out. Errors: no prompts, a prompt that leaves no room for an answer, a bad
+// sampling value.
 base::Result<AnswerData> ask(engine::Engine& engine,
                              std::span<const std::vector<engine::Token>> prompts,
                              const AskOptions& options);

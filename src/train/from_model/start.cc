@@ -75,7 +75,7 @@ void append(const io::Tensor& tensor, std::vector<float>& to) {
   tensor.read_floats(to.data() + before);
 }
 
-// The file's name of a tensor whose layer has moved.
+// The name in the file of a tensor whose layer number has changed.
 std::string name_in_file(const std::string& name, std::span<const uint32_t> layers) {
   if (layers.empty() || !name.starts_with("blk.")) return name;
   const size_t dot = name.find('.', 4);

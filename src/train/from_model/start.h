@@ -18,11 +18,11 @@ namespace kvick::train {
 // complete() refuses.
 base::Result<Checkpoint> start_of(const io::ModelFile& file, std::span<const uint32_t> layers);
 
-// Adds MAPLE's predictor to one of all layers, for `kvick train maple`. Its rows come with queries'
-// and keys' rows of one size, not in the units of int8. Error: another form than `heads`.
+// Adds MAPLE's predictor to a checkpoint of all layers, for `kvick train maple`. Scales its query
+// and key rows to equal size instead of int8 units. Error: another form than `heads`.
 base::Status<> add_predictor(const kv::Predictor& predictor, Checkpoint& start);
-// The inverse, of the best weights; the shape but for what a checkpoint knows is 0. Error: there is
-// none.
+// The predictor in the best weights; fields of its shape that a checkpoint does not know are 0.
+// Error: there is none.
 base::Result<kv::Predictor> predictor_of(const Checkpoint& trained);
 
 }  // namespace kvick::train

@@ -39,7 +39,7 @@ void put_ids(const text::Vocabulary& v, io::GgufMetadata& out) {
     if (*id) out.put(key, static_cast<uint32_t>(**id));
 }
 
-// Where to cut a text of which the last share is held out: behind a line's end.
+// Where the held-out last share of a text begins: after a line end.
 size_t cut_of(const std::string& text, double held_out) {
   const auto wanted = static_cast<size_t>((1 - held_out) * static_cast<double>(text.size()));
   const size_t line = text.rfind('\n', wanted);

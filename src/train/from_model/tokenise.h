@@ -15,8 +15,8 @@ text::Vocabulary byte_vocabulary();
 // tokenizer.ggml.* as a model file says them.
 Vocabulary written(const text::Vocabulary& vocabulary);
 
-// The texts one after the other, each with the token that ends a text behind it where there is one.
-// The last `held_out` of each, from the beginning of a line on, is kept apart from the others.
+// The texts one after the other, each followed by the end-of-text token if there is one. The last
+// share `held_out` (0 to 1) of each text, from the beginning of a line on, is held out.
 TokenData tokenise(const text::Tokenizer& tokenizer, std::span<const std::string> texts,
                    double held_out);
 

@@ -14,8 +14,8 @@ struct Compute {
   RowBudget rows = {};                       // of models with a predictor
 };
 
-// tokens: [B, T]. Returns [B, T, dim] behind the last norm, of compute.type. error: of a model with
-// a predictor, becomes the mean over its layers of what their predicted scores miss (Selected);
+// tokens: [B, T]. Returns [B, T, dim] after the last norm, of compute.type. error: for a model with
+// a predictor, set to the mean over layers of the error of predicted scores (Selected::error);
 // null: not wanted.
 Tensor hidden_of(const Parameters& weights, const ModelSettings& model, const Tensor& tokens,
                  const Compute& compute, Tensor* error = nullptr);

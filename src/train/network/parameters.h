@@ -1,6 +1,6 @@
 #pragma once
-// A model's weights as one flat tensor, of which each named one is a part: the optimiser, gradient
-// clipping and checkpoints are operations on one tensor.
+// A model's weights as one flat tensor; the named tensors are views of parts of it. The optimiser,
+// gradient clipping and checkpoints are then operations on one tensor.
 
 #include <unordered_map>
 
@@ -16,7 +16,7 @@ class Parameters {
 
   const Tensor& at(const std::string& name) const { return parts_.at(name); }
   const Tensor& values() const { return values_; }  // [elements_of(model)]
-  // Of what is trained, [trained_part(settings).count]; backward() adds into gradients.
+  // The trained part of each, [trained_part(settings).count]; backward() adds into gradients.
   const Tensor& trained() const { return trained_; }  // that part of values()
   const Tensor& gradients() const { return gradients_; }
   const Tensor& decays() const { return decays_; }  // 1 where weight decay applies, else 0

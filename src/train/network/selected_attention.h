@@ -1,6 +1,6 @@
 #pragma once
-// Attention over the rows that a predictor chooses (MAPLE, algorithm 1), and how far the scores
-// that it chooses by are from the true ones (equation 2): what equation 3 is made of.
+// Attention over the rows that a predictor chooses (MAPLE, algorithm 1), and the error of its
+// predicted scores (equation 2): the parts of the loss in equation 3.
 
 #include "train/network/tensors.h"
 
@@ -9,10 +9,10 @@ namespace kvick::train {
 // Which rows a token reads beside its own: kv::Selection::of, over the tokens before it.
 struct RowBudget {
   double share = 0.25;  // of the tokens before it
-  uint64_t least = 0;   // rows that the share is never less than
+  uint64_t least = 0;   // least rows, even if the share is smaller
   uint64_t sinks = 4, recent = 32;
 
-  // Of `past` rows: those of [first, last) that are chosen; all others are read.
+  // Of `past` rows, `take` of [first, last) are chosen; the rows outside are always read.
   struct Choosing {
     uint64_t first = 0, last = 0, take = 0;
   };

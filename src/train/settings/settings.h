@@ -13,13 +13,13 @@ namespace kvick::train {
 // MV shrinks by a gate of each token first; delta: what the memory answers at ww is moved towards
 // wv.
 inline const char* const kUpdates[] = {"plain", "step", "gated", "delta"};
-// Whose inputs a token's write query is computed from: its own, or also that of the token before
-// it, by a matrix of its own, so that a value may be found by what came before it.
+// What a token's write query is computed from: its own input, or also the previous token's through
+// a second matrix, so that a value can be found by the token before it.
 inline const char* const kAddresses[] = {"own", "both"};
 
-// What attention makes of what a head reads from the memory: nothing, or brought to one size
-// (docs/adr/0008-a-memory-of-slots.md), so that neither the number of slots nor how long the memory
-// lasts says how much of it the block adds.
+// What attention does to a head's output from the memory: nothing, or normalise it
+// (docs/adr/0008-a-memory-of-slots.md), so that the size of the block's output depends neither on
+// the number of slots nor on how long the memory lasts.
 inline const char* const kReads[] = {"plain", "normed"};
 
 struct ModelSettings {
@@ -34,8 +34,8 @@ struct ModelSettings {
   uint64_t context = 0;  // the longest sequence that a model file allows; 0: ctx
   uint64_t rank =
       0;  // values of a low-rank key of MAPLE's predictor, per KV head; 0: there is none
-  // Of a gated memory before training: in how many tokens the first and the last KV head forget all
-  // but a share 1/e of it; those between have lengths in geometric steps.
+  // For a gated memory before training: the number of tokens after which the first and last KV head
+  // have kept 1/e of a value; the heads between are spaced geometrically.
   double shortest = 100, longest = 100;
   double rope_base = 10000, norm_eps = 1e-5;
 
@@ -50,7 +50,7 @@ struct RunSettings {
   uint64_t pairs = 16;        // of mqar: keys to remember; of copy: tokens to copy
   uint64_t symbols = 256;     // vocabulary of mqar and copy
   uint64_t batch = 16, steps = 1000, warmup = 50, seed = 1;
-  double minutes = 0;  // not 0: train so long, on a schedule of time in place of steps
+  double minutes = 0;  // above 0: train this many minutes, with a schedule by time, not by steps
   double lr = 1e-3, least_lr = 0.1;  // least_lr: share of lr at the end of the cosine
   uint64_t negatives = 0;  // of answers: tokens drawn for a step's loss; 0: the whole vocabulary
   // With a predictor, the rows that attention reads (train/network/selected_attention.h) and the
@@ -68,13 +68,13 @@ struct Settings {
 
 // Options over `before`; `vocab` and `arch` are not options.
 Settings read_settings(Options& options, Settings before);
-// Fills in what is 0 and throws Mistake for what cannot be, in the engine or at all.
+// Fills in settings that are 0. Throws Mistake for those that are invalid or that the engine lacks.
 void complete(Settings& settings);
 
 // "name=value\n" for each, and back.
 std::string to_text(const Settings& settings);
 Settings settings_from_text(const std::string& text);
-// The names of those that differ, but for what a resumed run may change: steps and minutes.
+// The names of settings that differ, except steps and minutes, which a resumed run may change.
 std::string differing(const Settings& a, const Settings& b);
 
 }  // namespace kvick::train

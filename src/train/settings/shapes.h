@@ -27,10 +27,10 @@ bool is_predictor(const TensorShape& tensor);
 
 // In the order in which checkpoints and files hold them. The output matrix is the embedding.
 std::vector<TensorShape> tensors_of(const ModelSettings& model);
-uint64_t elements_of(const ModelSettings& model);  // of all of them
+uint64_t elements_of(const ModelSettings& model);  // in all tensors
 
-// What --train says is trained, elements from the first tensor's first on: all, or the blocks,
-// which stand together between the embedding and the last norm.
+// The elements that --train selects, counted from the first tensor's first: all, or only the
+// blocks, which are contiguous between the embedding and the last norm.
 struct TrainedPart {
   uint64_t first = 0, count = 0;
 };

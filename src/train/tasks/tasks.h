@@ -17,18 +17,18 @@ inline constexpr int64_t kNotAsked = -100;  // a target that counts for nothing
 struct Batch {
   uint64_t rows = 0, tokens = 0;
   std::vector<int64_t> inputs, targets;
-  // Of answers, [rows][tokens][top]: what the other model held likely to come next, the targets
-  // among it, and the probabilities; 0 where nothing is asked.
+  // For answers, [rows][tokens][top]: the other model's most likely next tokens, which include the
+  // targets, and their probabilities; 0 where nothing is asked.
   uint64_t top = 0;
   std::vector<int64_t> likeliest;
   std::vector<float> chances;
 };
 
-// What a run reads: neither where its data is made up. For one of them.
+// The data that a run reads: text, answers, or neither if its data is made up.
 struct Data {
   const TokenData* text = nullptr;
   const AnswerData* answers = nullptr;
-  // Of the one that there is; 0 and null of none.
+  // These describe the one that is set; 0 and null if neither is.
   uint64_t tokens() const;  // that training reads
   uint64_t vocab() const;
   const Vocabulary* vocabulary() const;

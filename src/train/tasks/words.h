@@ -1,6 +1,6 @@
 #pragma once
-// Which tokens a draft model is to guess: its output layer costs more than its layers, and few
-// tokens are most of what is said.
+// Chooses the tokens that a draft model can predict: its output layer costs more than its layers,
+// and few tokens make up most of all text.
 
 #include "train/files/answers_file.h"
 
@@ -8,11 +8,11 @@ namespace kvick::train {
 
 inline constexpr size_t kWords = 4096;
 
-// The tokens that the model says most often in these answers, by its probabilities, at most kWords
-// of those that are there at all; the most frequent first.
+// The tokens that are most frequent in these answers by the model's probabilities, most frequent
+// first: at most kWords, and only tokens that occur.
 std::vector<int32_t> words_of(const AnswerData& data);
 
-// Puts them behind a vocabulary, so that they get into the model's file: as kvick.draft.words.
+// Appends them to a vocabulary as kvick.draft.words, so that they are stored in the model's file.
 void add_words(Vocabulary& vocabulary, const AnswerData& data);
 
 }  // namespace kvick::train

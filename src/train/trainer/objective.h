@@ -1,5 +1,5 @@
 #pragma once
-// What a step makes small.
+// The loss that a training step minimises.
 
 #include "train/network/network.h"
 #include "train/tasks/tasks.h"
@@ -12,8 +12,8 @@ struct OnDevice {
 };
 OnDevice to_device(const Batch& batch, const torch::Device& device);
 
-// The mean cross-entropy over the targets that are asked for: of the token that comes, or for
-// answers of the other model's distribution over its likeliest tokens, taken to sum to 1.
+// The mean cross-entropy over the targets that are asked for: against the next token or, for
+// answers, against the other model's distribution over its likeliest tokens, normalised to sum 1.
 Tensor loss_of(const Tensor& logits, const OnDevice& data);
 
 // The same for a batch of answers from hidden [rows, tokens, dim] and the output matrix [vocab,

@@ -60,7 +60,7 @@ class Run {
   void log(bool measures) {
     LogPoint point{
         .step = trainer_.step(), .loss = kNone, .held_out = kNone, .accuracy = kNone, .seconds = 0};
-    // The last step may be a point already, of which only held-out data is missing.
+    // The last step may already be a point of the log that lacks only the held-out loss.
     if (!log_.empty() && log_.back().step == point.step) {
       point.loss = log_.back().loss;
       log_.pop_back();
@@ -131,7 +131,7 @@ void check_start(const Checkpoint& start, Settings settings, const Data& data) {
   settings.model.context = start.settings.model.context;
   const std::string other = differing(start.settings, settings);
   if (!other.empty()) refuse("--start says what the model is, and these differ: ", other);
-  // Behind that of a draft model are its words.
+  // A draft model's vocabulary is followed by its words (add_words).
   if (data.vocabulary() != nullptr && !start.vocabulary.bytes.starts_with(data.vocabulary()->bytes))
     refuse("the data has another vocabulary than the model of --start");
 }

@@ -12,7 +12,7 @@ struct RunOptions {
   double every_seconds = 180;           // between checkpoints
   uint64_t log_steps = 50;              // steps between points of the log
   uint64_t held_out_steps = 250;        // and between measurements of held-out data,
-  uint64_t held_out_targets = 1 << 16;  // of so many tokens
+  uint64_t held_out_targets = 1 << 16;  // held-out tokens to measure on
   bool resume = false;
   const Checkpoint* start =
       nullptr;  // where a new run begins (train/from_model/start.h); null: at random

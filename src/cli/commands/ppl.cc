@@ -132,7 +132,8 @@ void add_ppl(const Command& app, const Common& common) {
       "tokens of one window (default: 1024), or the context of an endless cache in a longer "
       "--window");
   command.add_option("--window", flags->window,
-                     "tokens of one window (default: --ctx); --kv sliding takes more than --ctx");
+                     "tokens of one window (default: --ctx); more than --ctx with --kv sliding and "
+                     "--kv-select streaming:budget=ROWS");
   command.add_option("--prompt", flags->prompt,
                      "tokens of each window that are read as a prompt, from all rows, and do not "
                      "count (default: 0)");

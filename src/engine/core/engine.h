@@ -84,10 +84,8 @@ class Engine {
   // Whether make_store would take them, without measuring or reading anything. Any thread.
   base::Status<> check_kv(const KvOptions& options) const;
   base::Status<> check_writes() const;  // error: the model is an encoder, which writes no text
-  // kv::Store::most_tokens of such a store.
-  uint32_t most_tokens(const KvOptions& options) const;
-  // Whether sequences go on past the context of such a cache, by the strategy or the policy.
-  bool endless(const KvOptions& options) const;
+  uint32_t most_tokens(const KvOptions& options) const;  // kv::Store::most_tokens of such a store
+  bool endless(const KvOptions& options) const;  // whether that is more than the cache's context
   kv::StoreInfo store_info(const KvOptions& options) const;
   kv::StoreInfo whole_store_info(const KvOptions& options) const;  // of all ranks together
   // What such a store costs, by its strategy's formulas.

@@ -43,28 +43,31 @@ void Scheduler::flush() noexcept {
 
 void Scheduler::give_to_others() {
   if (options_.memory == nullptr) return;
-  const MemoryAsk ask = options_.memory->take_ask(options_.member);
-  if (ask.bytes == 0) return;
+  const MemoryAsked asked = options_.memory->take_ask(options_.member);
+  if (asked.bytes == 0) return;
   const auto held = [&] {
     return stores_.usage().allocated_bytes + speculation_.draft_usage().allocated_bytes;
   };
   const uint64_t had = held();
-  const auto lacks = [&] { return ask.bytes - std::min(ask.bytes, had - std::min(had, held())); };
-  const auto shrink = [&] {
-    if (lacks() > 0) speculation_.shrink(lacks());
-    if (lacks() > 0) stores_.shrink(lacks());
-    return lacks() > 0;
+  const auto lacks = [&](uint64_t wanted) {
+    return wanted - std::min(wanted, had - std::min(had, held()));
   };
-  if (!shrink() || !ask.rank) return;
-  if (speculation_.give_up() >= ask.bytes) return;
+  const auto shrink = [&](uint64_t wanted) {
+    if (lacks(wanted) > 0) speculation_.shrink(lacks(wanted));
+    if (lacks(wanted) > 0) stores_.shrink(lacks(wanted));
+  };
+  shrink(asked.bytes);
+  if (!asked.job || lacks(asked.job->bytes) == 0) return;
+  if (speculation_.give_up() >= asked.job->bytes) return;
   std::vector<RunningJob*> behind;
   do {
     behind.clear();
     for (const auto& running : running_)
-      if (ask.rank->ahead_of(running->rank())) behind.push_back(running.get());
+      if (asked.job->rank->ahead_of(running->rank())) behind.push_back(running.get());
     if (behind.empty()) return;
     preempt(victim(behind));
-  } while (shrink());
+    shrink(asked.job->bytes);
+  } while (lacks(asked.job->bytes) > 0);
 }
 
 void Scheduler::tell_others() {

@@ -30,14 +30,16 @@ void MemoryShare::ask(size_t member, const MemoryAsk& ask) {
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < members_.size(); ++i) {
     if (i == member) continue;
-    MemoryAsk& asked = members_[i].asked;
+    MemoryAsked& asked = members_[i].asked;
     asked.bytes = std::max(asked.bytes, ask.bytes);
-    if (ask.rank && (!asked.rank || ask.rank->ahead_of(*asked.rank))) asked.rank = ask.rank;
+    // Bytes go with their rank: else a job could be preempted for one that ranks behind it, which
+    // asks again once it is the first.
+    if (ask.rank && (!asked.job || !asked.job->rank->ahead_of(*ask.rank))) asked.job = ask;
     if (members_[i].wake) members_[i].wake();
   }
 }
 
-MemoryAsk MemoryShare::take_ask(size_t member) {
+MemoryAsked MemoryShare::take_ask(size_t member) {
   const std::lock_guard lock(mutex_);
   return std::exchange(members_[member].asked, {});
 }

@@ -31,6 +31,12 @@ struct MemoryAsk {
   std::optional<Rank> rank;  // of that job; none: cached rows only
 };
 
+// What others asked of a member.
+struct MemoryAsked {
+  uint64_t bytes = 0;            // the largest ask, from cached rows
+  std::optional<MemoryAsk> job;  // the ask of the highest-ranked job, which may preempt others
+};
+
 // What a scheduler has and wants.
 struct MemoryHeld {
   bool runs = false;  // whether a job runs, with rows now or soon
@@ -53,7 +59,7 @@ class MemoryShare {
   // Asks all others.
   void ask(size_t member, const MemoryAsk& ask);
   // What others have asked of it since the last call.
-  MemoryAsk take_ask(size_t member);
+  MemoryAsked take_ask(size_t member);
   // Over all other members: whether any runs a job, their cached bytes, and the bytes wanted by
   // those of their jobs that rank ahead of `rank`.
   struct Others {
@@ -68,7 +74,7 @@ class MemoryShare {
  private:
   struct Member {
     MemoryHeld held;
-    MemoryAsk asked;
+    MemoryAsked asked;
     std::function<void()> wake;
   };
 

@@ -22,15 +22,35 @@ TEST(MemoryShare, HandsAnAskToEachOfTheOthersOnce) {
   share.ask(2, {.bytes = 7, .rank = Rank{.order = 1, .job = 3}});
   share.ask(0, {.bytes = 6, .rank = Rank{.order = 1, .job = 2}});
   EXPECT_EQ(woken, 3);
-  const MemoryAsk ask = share.take_ask(1);
-  EXPECT_EQ(ask.bytes, 7U);
-  ASSERT_TRUE(ask.rank.has_value());
-  EXPECT_EQ(ask.rank->job, 2U) << "the earlier of equal order";
+  const MemoryAsked asked = share.take_ask(1);
+  EXPECT_EQ(asked.bytes, 7U);
+  ASSERT_TRUE(asked.job.has_value());
+  EXPECT_EQ(asked.job->rank->job, 2U) << "the earlier of equal order";
+  EXPECT_EQ(asked.job->bytes, 6U) << "jobs are preempted for what that job wants";
   EXPECT_EQ(share.take_ask(1).bytes, 0U);
   EXPECT_EQ(share.take_ask(0).bytes, 7U);
   share.on_ask(1, nullptr);
   share.ask(0, {.bytes = 1, .rank = {}});
   EXPECT_EQ(woken, 3);
+}
+
+TEST(MemoryShare, PreemptsNothingForTheBytesOfAnAskForCachedRows) {
+  MemoryShare share(200, 3);
+  const Rank first = {.order = 2, .job = 1}, second = {.order = 1, .job = 2};
+  share.ask(2, {.bytes = 100, .rank = {}});
+  EXPECT_FALSE(share.take_ask(1).job.has_value());
+  share.ask(2, {.bytes = 100, .rank = {}});
+  share.ask(0, {.bytes = 1, .rank = first});
+  share.ask(2, {.bytes = 50, .rank = second});
+  MemoryAsked asked = share.take_ask(1);
+  EXPECT_EQ(asked.bytes, 100U);
+  EXPECT_EQ(asked.job->bytes, 1U);
+  share.ask(2, {.bytes = 50, .rank = second});
+  share.ask(0, {.bytes = 1, .rank = first});
+  share.ask(0, {.bytes = 3, .rank = first});
+  asked = share.take_ask(1);
+  EXPECT_EQ(asked.job->rank->job, first.job);
+  EXPECT_EQ(asked.job->bytes, 3U) << "the last ask of the same job";
 }
 
 TEST(MemoryShare, SaysWhatOthersHaveAndKeepForThoseAhead) {

@@ -2,6 +2,7 @@
 // Which rows a policy that forgets keeps, and how many: from its options and the number of tokens.
 
 #include "kv/strategy/selection.h"
+#include "kv/strategy/strategy.h"
 #include "kv/values/shape.h"
 
 namespace kvick::kv {
@@ -56,5 +57,8 @@ constexpr Option half_recent_option() {
           .fallback = "half"};
 }
 base::Status<> read_recent(const Spec& spec, const Option& option, ForgetRule& rule);
+
+// Traits::endless and most_kept of stores that forget by the rule.
+Traits endless_traits(const ForgetRule& rule);
 
 }  // namespace kvick::kv

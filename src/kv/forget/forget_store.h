@@ -19,9 +19,6 @@ struct ForgetSequence : Sequence {
   RowPool rows;
 };
 
-// Traits::endless and most_kept of its stores.
-Traits endless_traits(const ForgetRule& rule);
-
 class ForgetStore final : public CheckedStore {
  public:
   ForgetStore(const Setup& setup, const ForgetRule& rule)

@@ -150,6 +150,11 @@ base::Status<> Mixture::read_experts(const BlockReader& reader) {
 base::Status<> Mixture::read_shared(const BlockReader& reader) {
   using enum WeightReader::Bias;
   if (numbers_.shared_ffn == 0) return base::Done{};
+  const bool weighed = reader.has("ffn_gate_inp_shexp.weight");
+  if (traits_.activation == Activation::kOai || traits_.activation == Activation::kGelu ||
+      (weighed && !gated()))
+    return base::fail("{}: layer {} has a shared expert of a form that kvick does not run",
+                      reader.weights.path(), reader.layer);
   if (traits_.parallel) return read_parallel(reader);
   const uint32_t dim = reader.config.dim;
   const Slice width = reader.of_shared_width();
@@ -158,7 +163,7 @@ base::Status<> Mixture::read_shared(const BlockReader& reader) {
   }
   KVICK_TRY(shared_.up, reader.linear("ffn_up_shexp", width, dim, kOptional));
   KVICK_TRY(shared_.down, reader.linear_back("ffn_down_shexp", width, kOptional));
-  if (reader.has("ffn_gate_inp_shexp.weight")) {
+  if (weighed) {
     KVICK_TRY(shared_.share, reader.weights.row(reader.name("ffn_gate_inp_shexp"), dim));
   }
   return base::Done{};

@@ -268,6 +268,21 @@ TEST(Family, SaysThatAFileHasNoLayerThatDrafts) {
                 "by a smaller model");
 }
 
+TEST(Family, RefusesASharedExpertThatItWouldComputeWrongly) {
+  Toy toy(experts_spec());
+  for (const auto activation : {MixtureTraits::Activation::kOai, MixtureTraits::Activation::kGelu,
+                                MixtureTraits::Activation::kReluSquared}) {
+    Family family = kToy;
+    family.mixture.activation = activation;
+    const auto loaded =
+        Model::load(io::ModelFile::open(toy.path).value(),
+                    {.kernels = &toy.kernels, .pool = &toy.pool, .families = {&family, 1}});
+    ASSERT_FALSE(loaded.ok());
+    EXPECT_NE(loaded.error().message.find("a shared expert of a form"), std::string::npos)
+        << loaded.error().message;
+  }
+}
+
 TEST(Family, SaysWhatEachLayerKeeps) {
   using Keeps = kv::LayerSpec::Keeps;
   const Toy toy(mixed_spec());

@@ -82,12 +82,13 @@ std::shared_ptr<const TokenBits> Shared::mask(Found& found, Node node) {
   return result;
 }
 
-// Tokens of at most that many bytes. False: there are more than may be looked at, and those that
-// were found are right. Work is counted whether or not a step is known already, so that a mask
-// depends on nothing but the text; single bytes are always looked at.
+// Sets the bits of allowed tokens of at most `longest` bytes. False: the limit of work was reached
+// before all were examined; the bits that are set are right. Work is counted whether or not a step
+// is known already, so that a mask depends on nothing but the text; single bytes are always looked
+// at.
 bool Shared::walk(const ByteTrie& trie, ByteAutomaton& automaton, Node from, uint32_t longest,
                   TokenBits& bits) const {
-  std::vector<Node> behind(trie.longest + 1);  // so many bytes
+  std::vector<Node> behind(trie.longest + 1);  // behind[i]: after i bytes of a token
   behind[0] = from;
   // In a large vocabulary under an ambiguous schema, one walk can meet more states than are to be
   // held at once; it goes on in an automaton of its own then.

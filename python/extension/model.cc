@@ -175,7 +175,7 @@ std::vector<std::vector<float>> Model::embed(const std::vector<std::string>& tex
   const engine::Pooling kind = engine::pooling_of(config, pooling_named(pooling));
   if (kind == engine::Pooling::kRank && engine_->model().scores_pairs())
     throw Error(
-        fmt::format("{} scores pairs of texts and embeds none: ask rerank(), or give "
+        fmt::format("{} scores pairs of texts and gives no embeddings: use rerank(), or give "
                     "pooling=\"last\", \"mean\" or \"cls\"",
                     config.name));
   if (form.dimensions > config.dim)

@@ -326,7 +326,7 @@ class Embeddings(KvickTest):
         for index, score in ranked:
             self.assertAlmostEqual(model.rerank("one two", [self.TEXTS[index]])[0][1], score, places=6)
         self.assertNotEqual(dict(model.rerank("seven", self.TEXTS)), dict(ranked))
-        self.assertRaisesRegex(kvick.Error, "ask rerank", model.embed, "one")
+        self.assertRaisesRegex(kvick.Error, "use rerank", model.embed, "one")
 
     def test_an_encoder_writes_nothing(self):
         model = kvick.Model(self.paths["encoder"], threads=2)

@@ -12,8 +12,8 @@ namespace kvick::base {
 // stack.
 inline std::system_error no_thread(const std::error_code& why, const char* whose) {
   return std::system_error(
-      why, std::string("the system starts no more threads, one is needed for ") + whose +
-               " (ulimit -u, pids.max and memory limit them)");
+      why, std::string("the system refuses another thread, which is needed for ") + whose +
+               " (raise ulimit -u or pids.max, or free memory)");
 }
 
 // A started thread. Throws no_thread().

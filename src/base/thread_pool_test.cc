@@ -147,7 +147,7 @@ TEST(ThreadPool, SaysThatAThreadCannotBeStarted) {
     said = error.what();
   }
   ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
-  EXPECT_NE(said.find("the system starts no more threads, one is needed for computing"),
+  EXPECT_NE(said.find("the system refuses another thread, which is needed for computing"),
             std::string::npos)
       << said;
 }

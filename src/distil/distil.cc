@@ -121,10 +121,14 @@ Result<std::vector<float>> frequencies(const model::Rope& rope, const kv::Predic
   if (position == Position::kNone || (position == Position::kDefault && !can))
     return std::vector<float>();
   if (!shape.from_input())
-    return fail("rotary position is for predictions from a layer's input: heads have it already");
-  if (own.empty()) return fail("the model has no rotary position that predictions could take");
+    return fail(
+        "rotary position is for predictions from a layer's input, not for the form heads, whose "
+        "keys have it already: leave it out");
+  if (own.empty()) return fail("the model has no rotary position: take position none");
   if (shape.rank % 2 != 0)
-    return fail("rotary position turns pairs of values, and a rank of {} is odd", shape.rank);
+    return fail(
+        "rotary position rotates pairs of values, and a rank of {} is odd: give an even one",
+        shape.rank);
   const size_t pairs = shape.rank / 2;
   std::vector<float> picked;
   for (size_t i = 0; i < pairs; ++i)
@@ -167,8 +171,8 @@ base::Status<> check_windows(const engine::Engine& engine, size_t tokens, uint32
     return fail("a model with a memory of slots reads no rows that could be predicted");
   if (engine::layers_differ(engine.model().config()))
     return fail(
-        "predictions are learnt for layers that are alike, and this model's differ: take "
-        "--kv-select quest, which learns nothing");
+        "predictions need layers that are all alike, and this model's differ: take --kv-select "
+        "quest, which needs no training");
   if (window < 2 || window > engine.model().config().context)
     return fail("windows of {} tokens, but they must be of 2 to the model's context of {}", window,
                 engine.model().config().context);

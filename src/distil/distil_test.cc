@@ -209,11 +209,13 @@ TEST(Distil, RefusesWhatCannotBeLearntFrom) {
   bad = good;
   bad.position = Position::kRotary;
   EXPECT_EQ(refusal(400, bad),
-            "rotary position is for predictions from a layer's input: heads have it already");
+            "rotary position is for predictions from a layer's input, not for the form heads, "
+            "whose keys have it already: leave it out");
   bad = quick(kv::PredictorForm::kTrained);
   bad.position = Position::kRotary;
   bad.rank = 3;
-  EXPECT_EQ(refusal(400, bad), "rotary position turns pairs of values, and a rank of 3 is odd");
+  EXPECT_EQ(refusal(400, bad),
+            "rotary position rotates pairs of values, and a rank of 3 is odd: give an even one");
   bad = good;
   bad.epochs = 0;
   EXPECT_NE(refusal(400, bad).find("at least one epoch"), std::string::npos);

@@ -41,8 +41,10 @@ class Run {
       const model::LayerConfig& heads = this->heads();
       const std::vector<uint64_t> wanted = {shape().dim, uint64_t{heads.heads} * heads.v_dim};
       if (tensor == nullptr || tensor->shape != wanted)
-        return fail("{}: {} is missing, or not {} x {}: kvzap asks what values are multiplied with",
-                    weights.path(), name, wanted[0], wanted[1]);
+        return fail(
+            "{}: {} is missing, or not {} x {}: kvzap needs the matrix that values are multiplied "
+            "with",
+            weights.path(), name, wanted[0], wanted[1]);
       std::vector<float> rows(tensor->elements());
       tensor->read_floats(rows.data());
       squares_.push_back(output_squares(rows, heads, engine_.kernels()));
@@ -231,8 +233,10 @@ Result<Scores> train_scores(engine::Engine& engine, const io::ModelFile& weights
   if (options.most != 0) text = text.first(std::min<size_t>(text.size(), options.most));
   KVICK_TRY_VOID(check_windows(engine, text.size(), options.window));
   if (options.window / 4 <= options.ahead)
-    return fail("windows of {} tokens tell little of attention {} tokens later: give more than {}",
-                options.window, options.ahead, 4 * options.ahead);
+    return fail(
+        "windows of {} tokens are too short to measure attention {} tokens later: give more than "
+        "{} tokens",
+        options.window, options.ahead, 4 * options.ahead);
   const model::Config& config = engine.model().config();
   const model::LayerConfig& layer = config.layers.front();
   kv::Predictor start;

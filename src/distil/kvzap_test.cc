@@ -134,7 +134,8 @@ TEST(TrainScores, SayWhatIsWrong) {
                 .message.find("blk.0.attn_output.weight is missing, or not"),
             std::string::npos);
   EXPECT_EQ(refusal(500, {.window = 64, .ahead = 16}),
-            "windows of 64 tokens tell little of attention 16 tokens later: give more than 64");
+            "windows of 64 tokens are too short to measure attention 16 tokens later: give more "
+            "than 64 tokens");
   EXPECT_NE(refusal(500, {.window = 129, .ahead = 8}).find("context of 128"), std::string::npos);
 }
 

@@ -176,7 +176,8 @@ Result<kv::Predictor> start_of(const engine::Engine& engine, const PcaOptions& o
     return fail("{} components, but keys have {} values: it must be fewer", start.shape.rank,
                 layer.k_dim);
   if (!options.rotated && config.rope_of(0).frequency.empty())
-    return fail("the model has no rotary position that keys could be taken before");
+    return fail(
+        "the model has no rotary position, so that plain keys are the cached ones: take rotated");
   return start;
 }
 

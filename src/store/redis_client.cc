@@ -84,7 +84,7 @@ Status<> RedisClient::must_be_ok(std::initializer_list<std::string_view> command
   KVICK_TRY_VOID(send(command, until));
   KVICK_TRY(const Reply reply, receive(kMostShortReply, until));
   if (reply.type == Reply::Type::kText) return Done{};
-  return base::fail("{} is answered: {}", *command.begin(), one_line(reply.text));
+  return base::fail("the answer to {} is: {}", *command.begin(), one_line(reply.text));
 }
 
 // The large part, rows, is not copied.

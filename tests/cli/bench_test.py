@@ -181,7 +181,7 @@ class Calibration(BenchTest):
         # Others may run now, but hardly on more than half of all cores for the whole of it; then this test says nothing.
         limits = json.loads(path.read_text())
         if limits["measured_at"] != slow["measured_at"]:
-            self.assertIn("while others used 100 % of the cores", done.stderr)
+            self.assertIn("while other programs used 100 % of the cores", done.stderr)
             self.assertGreater(limits["f32_ops_s"], 10 * slow["f32_ops_s"])
         self.assertRegex(done.stdout, r"\n  measured 20\d\d-\d\d-\d\d \d\d:\d\d")
 

@@ -227,7 +227,7 @@ class ChatTest(CommandTest):
         self.assertFalse((self.top / "state").exists())
 
     def test_mistakes(self):
-        for arguments, says in ((("chat", "--json", self.model), "kvick run answers one prompt"),
+        for arguments, says in ((("chat", "--json", self.model), "use kvick run with a prompt"),
                                 (("chat", self.model, "-m", self.model), "MODEL and --model cannot be given together"),
                                 (("chat", "llama-none"), "there is no file or model 'llama-none'")):
             done = subprocess.run([KVICK, *arguments], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)

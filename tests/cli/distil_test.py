@@ -64,7 +64,7 @@ class DistilTest(CommandTest):
         self.refused("-f", self.text, "-o", self.file, "--window", "200", says="needs two windows of 200: give a longer")
         self.refused("-f", self.text, "-o", self.file, "--window", "4096", says="context of 256")
         self.refused("-f", self.text, "-o", self.file, *QUICK, "--rank", "99", says="a rank of 99, but keys have 16")
-        self.refused("-f", self.text, "-o", self.file, *QUICK, "--position", "rotary", says="heads have it already")
+        self.refused("-f", self.text, "-o", self.file, *QUICK, "--position", "rotary", says="not for the form heads, whose keys have it already")
         self.refused("-f", self.text, "-o", self.top / "no" / "x.kvp", *QUICK, says="x.kvp")
         bct = str(pathlib.Path(self.models.name) / "bct.gguf")
         make_model(bct, *SMALL, "--arch", "bct", "--slots", "48", "--head-dim", "32", "--type", "Q8_0")

@@ -50,7 +50,7 @@ class KvzapTest(CommandTest):
         some = plan("--kv-select", "kvzap:budget=24")
         self.assertLess(some["kv_bytes"], plan()["kv_bytes"])
         said = self.kvick("--ctx", 64, "--kv-select", "kvzap:budget=24").stdout
-        self.assertIn("no speed is predicted: a few layers are measured, and kvzap's file is for all of a model's", said)
+        self.assertIn("no speed is predicted: only a few layers are measured, but a file of kvzap covers all layers of a model", said)
 
     def test_what_is_wrong_is_one_line(self):
         self.train()
@@ -60,11 +60,11 @@ class KvzapTest(CommandTest):
         refused(f"maple:file={self.file}", "maple: the file is kvzap's")
         refused(f"loki:file={self.file}", "loki: the file is a predictor for kvzap")
         refused(f"kvzap:file={self.file},shared=all", "shared='all' is none of model, layer, head")
-        refused(f"kvzap:file={self.file},budget=12", "16 rows at a time and 4 sinks are more than a budget of 12")
+        refused(f"kvzap:file={self.file},budget=12", "drop=16 and sinks=4 together are more than a budget of 12 rows")
         self.refused("-f", self.text, "--ctx", 64, "--kv-select", f"kvzap:file={self.file}", "--kv-tier", "ram:fast=12KiB,size=16MiB",
                      says="leave --kv-tier out")
         self.COMMAND = "train kvzap"
-        self.refused("-f", self.text, "-o", self.file, "--window", "64", says="windows of 64 tokens tell little")
+        self.refused("-f", self.text, "-o", self.file, "--window", "64", says="windows of 64 tokens are too short")
 
 
 if __name__ == "__main__":

@@ -105,12 +105,12 @@ class Mixed(CommandTest):
         for command in ("run", "plan"):
             self.COMMAND = command
             prompt = ("-p", "a") if command == "run" else ()
-            self.refused(*prompt, "--kv-select", "maple:file=x.kvp", says="maple goes by what was learnt of layers that are alike")
-            self.refused(*prompt, "--kv-select", "loki:file=x.kvp", says="loki goes by what was learnt of layers that are alike")
-            self.refused(*prompt, "--kv-type", "static8:x.kvr", says="STATIC8 has one range for each KV head of layers that")
+            self.refused(*prompt, "--kv-select", "maple:file=x.kvp", says="maple needs layers that are all alike")
+            self.refused(*prompt, "--kv-select", "loki:file=x.kvp", says="loki needs layers that are all alike")
+            self.refused(*prompt, "--kv-type", "static8:x.kvr", says="STATIC8 needs layers that are all alike")
         for task in ("distil", "pca", "ranges"):
             self.COMMAND = f"train {task}"
-            self.refused("-f", self.text, "-o", self.top / "x", "--window", 32, says="layers that are alike, and this model's")
+            self.refused("-f", self.text, "-o", self.top / "x", "--window", 32, says="layers that are all alike, and this model's")
 
     def test_the_file_is_shown(self):
         import subprocess

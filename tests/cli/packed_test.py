@@ -82,7 +82,7 @@ class PackedTest(CommandTest):
         self.assertEqual(tokens, plain)
         self.assertRegex(said[0], r"^kvick: packed weights are not kept: they take 0\.0 GB, and .* may hold 0\.0 GB$")
         self.assertEqual(list((self.top / "other").glob("*")), [])
-        self.refused("--packed", "", "hello", says="--packed is auto, off or a folder")
+        self.refused("--packed", "", "hello", says="--packed is empty: give auto, off or a folder")
         self.refused("--packed", "on", "hello", says=r"--packed on is not known: auto or off \(for a folder of that name, \./on\)$")
 
     def test_small_models_are_not_kept_by_default(self):

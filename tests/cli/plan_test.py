@@ -88,7 +88,7 @@ class Plan(CommandTest):
         self.assertFalse(half["fits"])
         self.assertEqual(half["largest_context"], 128)
         self.assertEqual(half["largest_batch"], 0)
-        self.assertIn("128 tokens a sequence fit", " ".join(half["advice"]))
+        self.assertIn("there is room for 128 tokens per sequence", " ".join(half["advice"]))
 
     def test_experts_may_take_less_than_all_of_them(self):
         moe = f"{self.top}/moe.gguf"

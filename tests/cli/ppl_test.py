@@ -64,7 +64,7 @@ class PplTest(CommandTest):
         refused("--kv-select", "quest:budget=0", says="quest: budget='0' is not a whole number")
         refused("--kv-select", "quest:budget=20,least=4", says="quest: least= is for a budget that is a share")
         refused("--kv-select", "quest", "--kv", "sliding", says="sliding does not keep rows that quest could choose from")
-        refused("--kv-select", "h2o", "--kv", "paged", says="leave the strategy out, or say virtual")
+        refused("--kv-select", "h2o", "--kv", "paged", says="leave --kv out, or give virtual")
         groups = str(pathlib.Path(self.models.name) / "groups.gguf")
         make_model(groups, *SMALL, "--head-dim", "32", "--type", "Q8_0")
         self.refused("-f", self.text, "--ctx", 64, "--kv-select", "quest", "--kv-type", "mixed",

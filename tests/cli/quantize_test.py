@@ -94,7 +94,7 @@ class QuantizeTest(CommandTest):
         refused = lambda *arguments, says: self.refused_line("quantize", *arguments, says=says)
         refused(self.wide, says="-o is missing")
         refused(self.wide, "-o", self.out, "--type", "Q4_K_X", says="no such type of file; kvick writes F32")
-        refused(self.wide, "-o", self.wide, says="is the file to be read and the one to be written")
+        refused(self.wide, "-o", self.wide, says="input and output are the same file; give another file with -o")
         refused(self.wide, "-o", self.top, says="is a folder; name a file")
         refused(self.wide, "-o", self.out, "--tensor-type", "blk.0", says="must be NAME=TYPE")
         refused(self.wide, "-o", self.out, "--tensor-type", "a=NVFP4", says="with a type that kvick writes")

@@ -139,7 +139,7 @@ class Ranks(CommandTest):
                 (2, (), "mpirun has started 2 processes: add --ranks"),
                 (5, ("--ranks",), "5 ranks were started, but layer 0 has 4 KV heads, and each rank needs one: start at most 4"),
                 (4, ("--ranks", "--pipeline"), "4 ranks were started, but llama has 3 layers: start at most 3"),
-                (2, ("--ranks", "--pipeline", "--rank-activations", "bf16"), "rounds sums, of which --pipeline has none"),
+                (2, ("--ranks", "--pipeline", "--rank-activations", "bf16"), "rounds the sums of ranks, and --pipeline has no such sums"),
                 (2, ("--ranks", "--kv-type", "static8:none.kvr"), "none.kvr"),
                 (2, ("--ranks", "--kv-select", "maple:file=none.kvp"), "none.kvp")):
             done = self.run_ranks(ranks, "run", "-p", "x", *arguments, status=2)
@@ -156,7 +156,7 @@ class Ranks(CommandTest):
         network = json.loads(done.stdout)
         self.assertGreater(network["bits_s"], 0)
         self.assertGreater(network["latency_s"], 0)
-        self.assertIn("one process has no network", run(1).stderr)
+        self.assertIn("kvick network needs at least two processes", run(1).stderr)
 
     def serve(self, ranks, *arguments):
         server = RankServer(ranks, self.top, self.env, self.model, "--ranks", *arguments)

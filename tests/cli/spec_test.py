@@ -76,13 +76,13 @@ class BenchSpecTest(CommandTest):
         self.refused("--spec", "lokup", *self.CASE, says="no way to speculate")
         self.refused("--spec", "auto", "-f", "/nowhere.txt", *self.CASE, says="cannot read /nowhere.txt")
         self.refused("--spec", "auto", "-p", "4,8", says="one number each")
-        self.refused("--spec", "auto", "-p", 0, says="-p is at least 1")
+        self.refused("--spec", "auto", "-p", 0, says="-p must be at least 1")
         self.refused("--spec", "auto", "-d", 9, says="leave -d out")
         self.refused("--spec", "auto", "-p", 250, "-n", 30, says="do not fit a context of 256")
-        self.refused("-f", "x.txt", says="-f is for --spec")
+        self.refused("-f", "x.txt", says="-f gives the text for --spec or --lora")
         empty = self.top / "empty.txt"
         empty.write_text("")
-        self.refused("--spec", "auto", "-f", empty, *self.CASE, says="has no text")
+        self.refused("--spec", "auto", "-f", empty, *self.CASE, says="is empty; give a file with text")
 
 
 class BenchLoraTest(CommandTest):

@@ -83,7 +83,7 @@ class Endless(StaticTest):
         windows = ("-f", self.text, "--ctx", 32, "--window", 300)
         result = ppl.json_of(*windows, "--kv", "sliding")
         self.assertEqual((result["kv_bytes"], result["kv_read_bytes_per_token"]), (62 * 256, 32 * 256))
-        ppl.refused(*windows, says="--window 300 is longer than --ctx 32, where the sequences of virtual end")
+        ppl.refused(*windows, says="--window 300 is longer than --ctx 32, the longest sequence of virtual: raise --ctx")
 
     def test_streaming_goes_past_the_context_with_a_budget_in_rows(self):
         policy = ("--kv-select", "streaming:budget=24")

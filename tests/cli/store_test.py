@@ -147,7 +147,7 @@ class Replicas(StoreTest):
         self.refused("--kv-store-ca", self.top / "x", says="need --kv-store")
         self.refused("--kv-store", "redis://store", "--kv-store-ca", self.top / "x", says="rediss://")
         self.refused("--kv-store", "rediss://store", "--kv-store-ca", self.top / "none.pem", says="none.pem cannot be read")
-        self.refused("--kv-store", "redis://store", "--kv-store-password-file", self.top / "none", says="has no first line")
+        self.refused("--kv-store", "redis://store", "--kv-store-password-file", self.top / "none", says="none must be the password, but it is empty or cannot be read")
 
     def test_a_store_that_is_down_at_start_is_used_when_it_comes(self):
         redis = self.redis()
@@ -306,7 +306,7 @@ class Handover(StoreTest):
     def test_wrong_parameters_are_refused(self):
         server = self.serve()
         for params, says in ((7, "kv_transfer_params"), ({"do_remote_decode": 1}, "do_remote_decode"),
-                             ({"do_remote_decode": True, "do_remote_prefill": True}, "one half"),
+                             ({"do_remote_decode": True, "do_remote_prefill": True}, "set only one of them"),
                              ({"do_remote_prefill": True, "kvick_arithmetic": "A b"}, "kvick_arithmetic"),
                              ({"do_remote_prefill": True, "kvick_arithmetic": "a" * 65}, "kvick_arithmetic")):
             status, answer = server.post("/v1/completions", prompt="x", max_tokens=1, kv_transfer_params=params)

@@ -67,7 +67,7 @@ class TierTest(CommandTest):
         refused("--kv-tier", "ram:fats=1", says="has no option 'fats'; did you mean fast")
         refused("--kv-tier", "ram", "--kv", "paged", says="paged keeps all rows in memory: with --kv-tier leave --kv out")
         refused("--kv-tier", "ram", "--kv-select", "sparq", says="sparq looks at keys of all rows to choose")
-        refused("--kv-tier", "ram", "--kv-select", "h2o", says="h2o keeps the rows that are left in memory of its own")
+        refused("--kv-tier", "ram", "--kv-select", "h2o", says="h2o keeps the remaining rows in memory of its own")
         refused("--kv", "tiered", says="name one, as in --kv-tier")
         refused("--kv-tier", "ram", "--kv-type", "q8", says="of 16 elements a head cannot be kept as Q8")
 

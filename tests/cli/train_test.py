@@ -107,7 +107,7 @@ class TrainTest(unittest.TestCase):
         other = self.top / "qwen.gguf"
         subprocess.run([os.environ["MAKE_MODEL"], "-o", other, "--arch", "qwen3", "--layers", "1", "--dim", "64", "--ffn", "96",
                         "--heads", "2", "--vocab", "512"], check=True, timeout=120)
-        self.refused("start", "-m", other, "-o", start, says="of the architecture qwen3; kvick-train begins with")
+        self.refused("start", "-m", other, "-o", start, says="its architecture is qwen3; kvick-train starts from")
 
     @needs_trainer
     def test_a_draft_learns_from_a_model_and_guesses_for_it(self):
@@ -117,7 +117,7 @@ class TrainTest(unittest.TestCase):
         self.run_program("train", "answers", "-m", model, "-f", prompts, "-o", answers, "-n", "12")
         draft = ("train", "draft", "--data", answers, "-o", folder)
         self.refused(*draft[1:], says="^kvick train: --start FILE is missing")
-        self.refused(*draft[1:], "--start", start, "--layers", "3", says="--start says what the model is, .* --layers$")
+        self.refused(*draft[1:], "--start", start, "--layers", "3", says="--start decides the shape of the model, .* --layers$")
         done = self.run_program(*draft, "--start", start, "--batch", "2", "--steps", "3", "--warmup", "1", "--json")
         self.assertEqual(json.loads(done.stdout)["steps"], 3)
         run = ("run", "-m", model, "--raw", "-p", "def f", "-n", "24", "--temp", "0", "--json")

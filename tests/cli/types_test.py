@@ -41,7 +41,7 @@ class Types(CommandTest):
             named = ppl.json_of(*asked, "--kv-type", smallest)
             self.assertEqual(chosen["perplexity"], named["perplexity"])
         said = self.as_command("plan").kvick("--kv-type", "auto:kl=100").stdout
-        self.assertIn(f"--kv-type auto is {by_size[0]['type']}: ", said)
+        self.assertIn(f"--kv-type auto chose {by_size[0]['type']}: ", said)
 
     def test_of_the_list_only_types_that_the_model_can_have(self):
         narrow = str(self.top / "narrow.gguf")
@@ -68,7 +68,7 @@ class Types(CommandTest):
         self.assertEqual(names(), {"f16", "q8", "q4"})
         # Nothing is measured first: the whole table would take minutes of a real model.
         self.refused("-f", self.text, "--window", 32, "--kv-type", "q3",
-                     says="own.kvt has types of another measurement, which would be lost: .*-o names another file")
+                     says="own.kvt has types of another measurement, which would be lost: .*give another file with -o")
         other = self.top / "other.txt"
         other.write_text(TEXT)
         self.refused("-f", other, *MEASURE, "--kv-type", "q3", says="would be lost: 126 tokens of text.txt in windows of 64")

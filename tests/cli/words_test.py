@@ -127,7 +127,7 @@ class WordsTest(CommandTest):
         self.assertGreater(len(answer["tokens"]), 900)
         self.assertEqual(answer["finish_reason"], "length")
         self.assertIn("ended by length: the context is full", self.run_kvick(*run).stderr)
-        self.assertIn("ended by length, which -n 5 allows", self.run_kvick(*run, "-n", "5").stderr)
+        self.assertIn("ended by length: the limit of -n 5 is reached", self.run_kvick(*run, "-n", "5").stderr)
         endless = json.loads(self.run_kvick(*run, "--json", "-n", "0").stdout)
         self.assertEqual(endless["tokens"], answer["tokens"])
 

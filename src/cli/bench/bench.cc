@@ -62,9 +62,10 @@ base::Result<BenchAnswers> answers_of(const BenchFlags& flags, const engine::Swe
   if (!one(sweep.prompts) || !one(sweep.decodes) || !one(sweep.parallels))
     return base::fail("with {}, -p, -n and -b take one number each", name);
   if (sweep.prompts[0] == 0 || sweep.decodes[0] < 2)
-    return base::fail("with {}, -p is at least 1 and -n at least 2: answers need a text", name);
+    return base::fail("with {}, -p must be at least 1 and -n at least 2", name);
   if (sweep.depths != std::vector<uint32_t>{0})
-    return base::fail("with {} the prompt is the depth: leave -d out and set -p", name);
+    return base::fail("with {}, the depth is the length of the prompt: leave -d out and set -p",
+                      name);
   return BenchAnswers{.spec = flags.spec,
                       .lora = flags.lora,
                       .file = flags.file,
@@ -83,7 +84,7 @@ base::Result<int> bench(const BenchFlags& flags, const Common& common) {
     return bench_answers(what, flags.engine, common);
   }
   if (!flags.file.empty())
-    return base::fail("-f is for --spec and --lora: otherwise a text changes nothing");
+    return base::fail("-f gives the text for --spec or --lora: add one of them, or leave -f out");
   const std::vector<engine::Case> cases = engine::cases_of(sweep);
   if (cases.size() > kMostCases)
     return base::fail("-p, -n, -d and -b ask for {} measurements; at most {} are made at once",

@@ -34,7 +34,7 @@ Result<std::string> read_text(const std::string& path) {
 // shorter than a prompt, such as the bundled one, is a single prompt.
 Result<Prompts> prompts_of(const engine::Engine& engine, const BenchAnswers& what) {
   KVICK_TRY(const std::string text, read_text(what.file));
-  if (text.empty()) return fail("{} has no text to go on from", what.file);
+  if (text.empty()) return fail("{} is empty; give a file with text", what.file);
   const std::vector<engine::Token> tokens = engine.tokenizer().encode(text, true, false);
   Prompts prompts;
   const size_t size = std::min<size_t>(what.prompt, tokens.size());

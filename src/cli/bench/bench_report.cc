@@ -107,7 +107,8 @@ std::string machine_text(const plan::Calibration& machine) {
 std::string others_text(const BenchReport& report) {
   if (report.others.value_or(0) <= plan::kBusyShare) return "";
   return fmt::format(
-      "others used {:.0f} % of the cores meanwhile: run it again when the machine is idle\n",
+      "other programs used {:.0f} % of the cores during the measurement: run it again when the "
+      "machine is idle\n",
       100 * *report.others);
 }
 

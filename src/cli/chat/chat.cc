@@ -147,7 +147,8 @@ class Chat {
 
   Status<> save(const std::string& file) {
     if (file.empty()) return base::fail("/save needs a file");
-    if (options_.raw) return base::fail("text without a chat template has no messages to save");
+    if (options_.raw)
+      return base::fail("there are no messages to save: the chat runs without a chat template");
     KVICK_TRY_VOID(write_conversation(file, options_.model, messages_));
     say(fmt::format("{} messages are in {}", messages_.size(), file));
     return Done{};
@@ -155,7 +156,8 @@ class Chat {
 
   Status<> load(const std::string& file) {
     if (file.empty()) return base::fail("/load needs a file");
-    if (options_.raw) return base::fail("text without a chat template has no messages to load");
+    if (options_.raw)
+      return base::fail("messages cannot be loaded: the chat runs without a chat template");
     KVICK_TRY(auto messages, read_conversation(file));
     std::vector<engine::Token> history;  // which the next answer computes, and /kv counts before
     if (!messages.empty()) {

@@ -40,7 +40,7 @@ base::Result<ordered_json> read_conversation(const std::filesystem::path& path) 
   const ordered_json all = ordered_json::parse(text, nullptr, false);
   const auto messages = all.is_object() ? all.find("messages") : all.end();
   if (!all.is_object() || messages == all.end() || !messages->is_array())
-    return base::fail("{} is no conversation that /save wrote: it has no list of messages",
+    return base::fail("{} is not a conversation saved by /save: it has no list of messages",
                       path.string());
   for (size_t i = 0; i < messages->size(); ++i)
     if (!is_message((*messages)[i]))

@@ -30,7 +30,7 @@ TEST_F(Conversation, IsReadAsItWasWritten) {
 
 TEST_F(Conversation, OtherFilesAreRefused) {
   for (const char* text : {"", "hello", "[]", "{}", "{\"messages\": 1}"})
-    EXPECT_NE(refusal(text).find("is no conversation"), std::string::npos) << text;
+    EXPECT_NE(refusal(text).find("is not a conversation"), std::string::npos) << text;
   for (const char* message : {"1", "{}", R"({"role": "user"})", R"({"role": "user", "content": 3})",
                               R"({"role": "judge", "content": "x"})"})
     EXPECT_NE(refusal("{\"messages\": [" + std::string(message) + "]}").find("message 0 needs"),

@@ -10,7 +10,8 @@ namespace kvick::cli {
 namespace {
 
 base::Result<int> chat_with(const AnswerFlags& flags, const Common& common) {
-  if (common.json) return base::fail("--json has no form for a chat: kvick run answers one prompt");
+  if (common.json)
+    return base::fail("kvick chat has no --json output: use kvick run with a prompt");
   KVICK_TRY(Answering answering, open_answering(flags, common));
   return start_chat(answering, flags, common);
 }

@@ -103,8 +103,8 @@ Result<int> embed(const EmbedFlags& flags, const Common& common) {
   if (engine::pooling_of(model.config(), flags.pooling) == engine::Pooling::kRank &&
       model.scores_pairs())
     return base::fail(
-        "{} scores pairs of texts and embeds none: serve it and ask /v1/rerank, or say --pooling "
-        "last, mean or cls",
+        "{} scores pairs of texts and gives no embeddings: serve it and use /v1/rerank, or give "
+        "--pooling last, mean or cls",
         model.config().name);
   const uint32_t width = model.config().dim;
   if (flags.dimensions > width)

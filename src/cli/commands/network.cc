@@ -61,7 +61,8 @@ base::Result<int> measure(EngineFlags flags, const Common& common) {
   KVICK_TRY(RankStart start, start_ranks(flags, common));
   model::Ranks& ranks = *start.ranks;
   if (ranks.size() < 2)
-    return base::fail("one process has no network: mpirun -np 2 -H one:1,two:1 kvick network");
+    return base::fail(
+        "kvick network needs at least two processes: mpirun -np 2 -H one:1,two:1 kvick network");
   Meter meter(ranks);
   // The latency is measured and not what is left of a short sum: that was nothing at all where
   // other programs made the long ones slow.

@@ -185,8 +185,9 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   if (predictor.ok())
     report.prefill_s = predictor->prefill_s(report.tokens);
   else if (learnt)
-    report.unpredicted = fmt::format(
-        "a few layers are measured, and {}'s file is for all of a model's", policy->name);
+    report.unpredicted =
+        fmt::format("only a few layers are measured, but a file of {} covers all layers of a model",
+                    policy->name);
   else
     report.unpredicted = predictor.error().message;
   KVICK_TRY_VOID(plan_ways(setup, predictor.ok() ? &*predictor : nullptr, bmm, report));

@@ -98,8 +98,8 @@ std::vector<std::string> advice_of(const PlanReport& report) {
   const PlannedWay& asked = report.ways.front();
   if (asked.cost.slow_read_bytes_per_token > 0)
     advice.push_back(fmt::format(
-        "a step reads {} from the slower tier, which the prediction does not wait for: at 1 GB/s "
-        "no more than {:.1f} tokens/s",
+        "a step reads {} from the slower tier, which the prediction leaves out: at 1 GB/s at most "
+        "{:.1f} tokens/s",
         giga(asked.cost.slow_read_bytes_per_token),
         report.batch * 1e9 / static_cast<double>(asked.cost.slow_read_bytes_per_token)));
   const uint64_t all = report.weight_bytes() + asked.cost.fast_bytes;
@@ -108,11 +108,11 @@ std::vector<std::string> advice_of(const PlanReport& report) {
         "{} of the weights are experts: --expert-memory keeps those in memory that are used most",
         giga(plan::packed_expert_bytes(report.model))));
   if (!report.fits())
-    advice.push_back(fmt::format(
-        "weights and cache take {}, more than the {} there are: {} tokens a sequence fit, or {} "
-        "sequences of {} tokens",
-        giga(all), giga(report.memory_bytes), report.largest_context, report.largest_batch,
-        report.tokens));
+    advice.push_back(
+        fmt::format("weights and cache take {}, but only {} are available: there is room for {} "
+                    "tokens per sequence, or for {} sequences of {} tokens",
+                    giga(all), giga(report.memory_bytes), report.largest_context,
+                    report.largest_batch, report.tokens));
   if (!report.unpredicted.empty()) advice.push_back("no speed is predicted: " + report.unpredicted);
   const double all_s = asked.token.all(), share = all_s > 0 ? asked.token.attention / all_s : 0;
   const bool wide =
@@ -130,10 +130,10 @@ std::vector<std::string> advice_of(const PlanReport& report) {
       break;
     }
   if (report.others.value_or(0) > plan::kBusyShare)
-    advice.push_back(fmt::format(
-        "others used {:.0f} % of the cores while this was measured: run it again when the machine "
-        "is idle",
-        100 * *report.others));
+    advice.push_back(
+        fmt::format("other programs used {:.0f} % of the cores during the measurement: run it "
+                    "again when the machine is idle",
+                    100 * *report.others));
   if (asked.cost.copied_bytes > 0)
     advice.push_back(
         fmt::format("{} copies {} on the way to {} tokens; virtual and paged copy nothing",
@@ -217,8 +217,8 @@ std::string plan_text(const PlanReport& report) {
                     giga(way.cost.read_bytes_per_token), giga(way.cost.copied_bytes),
                     report.unpredicted.empty() ? fmt::format("{:.1f}", way.decode_tok_s) : "-");
   text += seconds_text(report);
-  text += fmt::format("bmc: T = {} growths of r = {} rows take least here", report.growths,
-                      (report.tokens + report.growths - 1) / report.growths);
+  text += fmt::format("bmc: T = {} growths of r = {} rows are fastest on this machine",
+                      report.growths, (report.tokens + report.growths - 1) / report.growths);
   if (report.spec_rows > 1)
     text +=
         fmt::format(", with {} rows and {} tokens a step", report.spec_rows, report.spec_tokens);

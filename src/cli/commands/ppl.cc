@@ -73,8 +73,10 @@ base::Result<uint32_t> window_of(const PplFlags& flags, const engine::KvOptions&
   const kv::Strategy& strategy = named != nullptr ? *named : kv::strategies().front();
   const kv::Traits traits = kv::traits_of(strategy, {}, kv.spec, kv.select);
   if (traits.endless && traits.most_kept <= context) return flags.window;
-  return base::fail("--window {} is longer than --ctx {}, where the sequences of {} end",
-                    flags.window, context, strategy.name);
+  return base::fail(
+      "--window {} is longer than --ctx {}, the longest sequence of {}: raise --ctx or shorten "
+      "--window",
+      flags.window, context, strategy.name);
 }
 
 base::Result<int> ppl(const PplFlags& flags, const Common& common) {

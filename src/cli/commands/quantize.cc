@@ -174,7 +174,8 @@ base::Status<> check_paths(const QuantizeFlags& flags, const std::filesystem::pa
     return base::fail("-o is missing: the file to write; --dry-run shows what it would hold");
   std::error_code none;
   if (std::filesystem::equivalent(from, flags.output, none))
-    return base::fail("{}: is the file to be read and the one to be written", flags.output);
+    return base::fail("{}: input and output are the same file; give another file with -o",
+                      flags.output);
   if (std::filesystem::is_directory(flags.output, none))
     return base::fail("{}: is a folder; name a file, such as {}", flags.output,
                       (std::filesystem::path(flags.output) / "model.gguf").string());

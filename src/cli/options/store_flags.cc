@@ -12,13 +12,18 @@ base::Result<store::StoreAddress> address_of(const StoreFlags& flags) {
   if (!address.ok()) return base::fail("--kv-store: {}", address.error().message);
   address->ca_file = flags.ca_file;
   if (!flags.ca_file.empty() && !address->tls)
-    return base::fail("--kv-store-ca is for TLS: the URL of --kv-store begins with rediss:// then");
+    return base::fail(
+        "--kv-store-ca is for TLS: give --kv-store a URL that begins with rediss://, or leave "
+        "--kv-store-ca out");
   if (!flags.ca_file.empty() && !std::ifstream(flags.ca_file).good())
     return base::fail("--kv-store-ca: {} cannot be read", flags.ca_file);
   if (flags.password_file.empty()) return *std::move(address);
   std::ifstream file(flags.password_file);
   if (!std::getline(file, address->password) || address->password.empty())
-    return base::fail("--kv-store-password-file: {} has no first line", flags.password_file);
+    return base::fail(
+        "--kv-store-password-file: the first line of {} must be the password, but it is empty or "
+        "cannot be read",
+        flags.password_file);
   return *std::move(address);
 }
 

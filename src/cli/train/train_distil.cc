@@ -60,9 +60,8 @@ void print_result(const DistilFlags& flags, const distil::Distilled& made, const
   for (size_t i = 0; i < made.layers.size(); ++i) row(std::to_string(i), made.layers[i]);
   row("all", mean);
   fmt::print(
-      "{}: {} values for each of {} KV heads, learnt from {} tokens, judged by {} others at {:g} "
-      "of "
-      "the rows\nuse: --kv-select maple:file={}\n",
+      "{}: {} values for each of {} KV heads, learnt from {} tokens and tested on {} others with "
+      "{:g} of the rows\nuse: --kv-select maple:file={}\n",
       flags.output, shape.rank, shape.kv_heads, made.tokens, made.held_out,
       flags.options.evaluate.budget, flags.output);
 }

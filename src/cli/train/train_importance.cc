@@ -39,8 +39,8 @@ void print_result(const ImportanceFlags& flags, const quantize::Importance& impo
              tokens);
   if (unseen > 0)
     fmt::print(
-        "no token went through {} matrices of experts, whose columns count alike; a longer "
-        "text reaches more\n",
+        "{} matrices of experts saw no token, so all their columns count the same; a longer text "
+        "reaches more of them\n",
         unseen);
   fmt::print("use: kvick quantize MODEL -o FILE --importance {}\n", flags.output);
 }

@@ -61,10 +61,10 @@ void print_result(const KvzapFlags& flags, const distil::Scores& made, const Com
   for (size_t i = 0; i < made.layers.size(); ++i) row(std::to_string(i), made.layers[i]);
   row("all", mean);
   fmt::print(
-      "explained: share of the variance of how much attention rows get (log); recall: share of the "
-      "most attended quarter that is kept; use: share of that quarter's attention that the kept "
-      "rows get\n"
-      "{}: trained on {} tokens, judged by {} others\nuse: --kv-select kvzap:file={}\n",
+      "explained: share of the variance of the log of a row's attention that is predicted; recall: "
+      "share of the most attended quarter of the rows that is kept; use: attention to the kept "
+      "rows, as a share of the attention to that quarter\n{}: trained on {} tokens, tested on {} "
+      "others\nuse: --kv-select kvzap:file={}\n",
       flags.output, made.tokens, made.held_out, flags.output);
 }
 

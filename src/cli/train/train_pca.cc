@@ -62,8 +62,8 @@ void print_result(const PcaFlags& flags, const distil::Components& found, const 
     row(std::to_string(i), made.layers[i], found.explained[i]);
   row("all", mean, explained);
   fmt::print(
-      "{}: {} components of the keys of each of {} KV heads, found on {} tokens, judged by {} "
-      "others at {:g} of the rows\nuse: --kv-select loki:file={}\n",
+      "{}: {} components of the keys of each of {} KV heads, found on {} tokens and tested on {} "
+      "others with {:g} of the rows\nuse: --kv-select loki:file={}\n",
       flags.output, made.predictor.shape.rank, made.predictor.shape.kv_heads, made.tokens,
       made.held_out, flags.options.evaluate.budget, flags.output);
 }

@@ -37,7 +37,7 @@ base::Result<std::shared_ptr<const kv::Predictor>> read_predictor(const std::str
 base::Result<int> write_start(const StartFlags& flags, const Common& common) {
   std::vector<uint32_t> layers;
   if (!flags.layers.empty() && !flags.predictor.empty())
-    return base::fail("--predictor is of all layers; leave --layers out");
+    return base::fail("--predictor covers all layers of the model: leave --layers out");
   if (!flags.layers.empty()) {
     KVICK_TRY(layers, parse_numbers("--layers", flags.layers, {.low = 0, .high = 1023}));
   }

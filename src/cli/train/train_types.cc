@@ -81,8 +81,8 @@ base::Status<> keep_before(engine::TypesFile& file, const engine::TypesFile& bef
   const base::Status<> kept = engine::keep_others(file, before);
   if (kept.ok() || !named) return base::Done{};
   return base::fail(
-      "{} has types of another measurement, which would be lost: {}; -o names another file, and "
-      "without --kv-type all are measured",
+      "{} has types of another measurement, which would be lost: {}; give another file with -o, or "
+      "leave --kv-type out to measure all types again",
       path, kept.error().message);
 }
 

@@ -28,22 +28,29 @@ base::Status<> check(const AnswerForm& form, uint32_t vocab) {
     if (token < 0 || static_cast<uint32_t>(token) >= vocab)
       return base::fail("there is no stop token {}; the vocabulary ends at {}", token, vocab - 1);
   if (form.least > form.most)
-    return base::fail("at least {} tokens and at most {} exclude each other", form.least,
-                      form.most);
+    return base::fail(
+        "at least {} tokens are asked for, but at most {} are allowed: lower the one or raise the "
+        "other",
+        form.least, form.most);
   if (form.constraint == nullptr) return base::Done{};
   if (form.ignore_end)
     return base::fail(
-        "an answer that is held to a form ends where it is whole; do not ignore the end");
+        "a constrained answer (schema, grammar, choice or tool call) ends where it is complete; do "
+        "not ignore the end");
   if (form.least > 0)
     return base::fail(
-        "an answer that is held to a form ends where it is whole; do not ask for a least length");
+        "a constrained answer (schema, grammar, choice or tool call) ends where it is complete; do "
+        "not ask for a least length");
   if (!form.sampling.bad_words.empty())
-    return base::fail("bad words cannot go with an answer that is held to a form");
+    return base::fail(
+        "bad words cannot be combined with a constrained answer (schema, grammar, choice or tool "
+        "call); leave one of them out");
   // It could forbid all that the form leaves, or bring back what that has forbidden.
   for (const auto& [token, bias] : form.sampling.logit_bias)
     if (std::isinf(bias))
       return base::fail(
-          "a logit bias without bounds cannot go with an answer that is held to a form");
+          "an infinite logit bias cannot be combined with a constrained answer (schema, grammar, "
+          "choice or tool call); use a finite one");
   return base::Done{};
 }
 

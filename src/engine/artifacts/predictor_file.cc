@@ -162,12 +162,14 @@ bool finite(const std::vector<float>& list) {
 Result<std::vector<float>> frequency_in(const io::ModelFile& gguf,
                                         const kv::PredictorShape& shape) {
   if (!shape.from_input())
-    return fail("it turns predictions by positions, which are in the {} already",
-                form_name(shape.form));
+    return fail(
+        "it rotates predictions by position, but a predictor of the form {} has positions already",
+        form_name(shape.form));
   if (shape.rank % 2 != 0)
     return fail("it turns pairs of values by positions, and a rank of {} is odd", shape.rank);
   KVICK_TRY(std::vector<float> frequency, list_in(gguf, "frequency", shape.rank / 2));
-  if (!finite(frequency)) return fail("kvick.predictor.frequency has what are no finite numbers");
+  if (!finite(frequency))
+    return fail("kvick.predictor.frequency holds numbers that are not finite");
   return frequency;
 }
 
@@ -193,7 +195,7 @@ Result<std::vector<std::string_view>> tensors_in(const io::ModelFile& gguf,
 Result<PredictorFile> file_of(const io::ModelFile& gguf) {
   KVICK_TRY(const std::string type, gguf.get_string("general.type", ""));
   if (type != "predictor")
-    return fail("it is no predictor, which kvick train distil, pca and kvzap make");
+    return fail("it is not a predictor file; kvick train distil, pca and kvzap make one");
   KVICK_TRY(const uint64_t version, gguf.get_uint("kvick.predictor.version"));
   if (version != kVersion && version != kTurningVersion)
     return fail("it is of version {}, not {} or {}", version, kVersion, kTurningVersion);

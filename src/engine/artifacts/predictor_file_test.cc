@@ -135,12 +135,13 @@ TEST(PredictorFile, SaysWhatIsWrongWithFrequencies) {
   file.predictor.frequency.pop_back();
   EXPECT_EQ(refusal(file), "kvick.predictor.frequency is no list of 2 numbers");
   file.predictor.frequency.push_back(std::nanf(""));
-  EXPECT_EQ(refusal(file), "kvick.predictor.frequency has what are no finite numbers");
+  EXPECT_EQ(refusal(file), "kvick.predictor.frequency holds numbers that are not finite");
   file = random_file(kv::PredictorForm::kTrained, 3);
   file.predictor.frequency = {1};
   EXPECT_EQ(refusal(file), "it turns pairs of values by positions, and a rank of 3 is odd");
   EXPECT_EQ(refusal(random_file(kv::PredictorForm::kHeads, 3, 2)),
-            "it turns predictions by positions, which are in the heads already");
+            "it rotates predictions by position, but a predictor of the form heads has positions "
+            "already");
 }
 
 struct File {

@@ -41,8 +41,8 @@ base::Result<std::shared_ptr<const kv::Predictor>> part_of(
   if (part.kv_heads.all() && part.layers == shape.layers) return whole;
   if (!part.kv_heads.all() && shape.form == kv::PredictorForm::kRandom)
     return base::fail(
-        "its random projection is of all KV heads, of which a rank has some: train it (kvick train "
-        "maple), or use --pipeline");
+        "its random projection covers all KV heads, but a rank has only some of them: train the "
+        "predictor (kvick train maple), or use --pipeline");
   auto own = std::make_shared<kv::Predictor>();
   own->shape = shape;
   own->shape.layers = part.layers;

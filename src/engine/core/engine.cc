@@ -169,8 +169,8 @@ base::Status<> Engine::check(const KvOptions& resolved) const {
   using kernels::DType;
   if (!resolved.select.name.empty())
     return base::fail(
-        "attention by bmm reads whole buckets, of which {} chooses some rows: leave "
-        "one of them out",
+        "attention by bmm reads all rows of a bucket, but {} reads only some: leave one of the two "
+        "out",
         resolved.select.name);
   if (resolved.k_type != DType::kF32 || resolved.v_type != DType::kF32)
     return base::fail("attention by bmm multiplies rows of float32 only: add --kv-type f32");
@@ -278,9 +278,8 @@ base::Status<> Engine::check_kv(const KvOptions& options) const {
   KVICK_TRY_VOID(check(all));
   if (const kv::Policy* policy = kv::find_policy(all.select.name)) {
     if (kv::needs_file(*policy) && !all.select.options.contains("file"))
-      return base::fail(
-          "{0} needs what was learnt for it: start with --kv-select {0}:file=NAME.kvp",
-          policy->name);
+      return base::fail("{0} needs a predictor file: start with --kv-select {0}:file=NAME.kvp",
+                        policy->name);
   }
   kv::Setup setup = this->setup(all);
   // Whatever they are, r=auto is allowed; measuring them takes the threads that compute.

@@ -44,8 +44,8 @@ base::Result<StoreKind*> StoreSet::find(const KvOptions& options) {
                                      [](const StoreKind& kind) { return kind.jobs == 0; });
     if (unused == kinds_.end())
       return base::fail(
-          "{} kinds of cache are in use, which is as many as one service keeps; ask for one of "
-          "them, or again later",
+          "{} kinds of cache are in use, the most that one server keeps; use one of them, or try "
+          "again later",
           kMostStores);
     kinds_.erase(unused);
   }

@@ -140,7 +140,7 @@ double Answered::tokens_per_pass() const {
 base::Result<Answered> answer_prompts(Engine& engine, std::span<const std::vector<Token>> prompts,
                                       const AnswerOptions& options) {
   if (prompts.empty()) return fail("there are no prompts to answer");
-  if (options.parallel == 0) return fail("at least one prompt has to be answered at once");
+  if (options.parallel == 0) return fail("0 prompts at once: at least 1 is needed");
   return options.parallel == 1 ? one_by_one(engine, prompts, options)
                                : together(engine, prompts, options);
 }

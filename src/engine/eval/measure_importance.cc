@@ -56,7 +56,7 @@ base::Result<quantize::Importance> measure_importance(Engine& engine, std::span<
                                                       const ImportanceOptions& options) {
   if (options.most != 0) text = text.first(std::min<size_t>(text.size(), options.most));
   if (text.empty()) return fail("the text has no tokens: there is nothing to measure");
-  if (options.window == 0) return fail("windows of 0 tokens");
+  if (options.window == 0) return fail("a window of 0 tokens: at least 1 is needed");
   KvOptions kv;
   kv.max_tokens = std::min(options.window, engine.model().config().context);
   KVICK_TRY(const std::unique_ptr<kv::Store> store, engine.make_store(kv));

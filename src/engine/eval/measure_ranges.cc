@@ -79,12 +79,11 @@ class Pass {
 base::Result<Ranges> measure_ranges(Engine& engine, std::span<const Token> text,
                                     const RangesOptions& options) {
   if (options.most != 0) text = text.first(std::min<size_t>(text.size(), options.most));
-  if (text.empty()) return fail("the text has no tokens: there is nothing to see ranges in");
-  if (options.window == 0) return fail("windows of 0 tokens");
+  if (text.empty()) return fail("the text has no tokens: there is nothing to measure");
+  if (options.window == 0) return fail("a window of 0 tokens: at least 1 is needed");
   if (layers_differ(engine.model().config()))
     return fail(
-        "ranges are of the KV heads of layers that are alike, and this model's differ: "
-        "keep its rows as q8 or f16");
+        "static types need layers that are all alike, and this model's differ: use q8 or f16");
   if (!(options.margin >= 0 && options.margin <= 10))
     return fail("a margin of {}, but it must be from 0 to 10", options.margin);
   KvOptions kv;

@@ -61,8 +61,9 @@ constexpr DType kOldTypes[] = {DType::kQ8, DType::kQ4, DType::kQ3, DType::kQ2};
 Result<uint32_t> read_window(const kv::Spec& spec) {
   KVICK_TRY(const uint64_t window, kv::read_number(spec, kWindow, 0, kv::kMostAgingWindow));
   if (window % kv::kAgingRows != 0)
-    return fail("{}: window={} is not a multiple of {}: rows become old so many at a time",
-                spec.name, window, kv::kAgingRows);
+    return fail(
+        "{}: window={} is not a multiple of {}, the number of rows that become old together",
+        spec.name, window, kv::kAgingRows);
   return static_cast<uint32_t>(window);
 }
 
@@ -238,10 +239,9 @@ Result<kv::Spec> read_auto(kv::Spec spec) {
       holding += (holding.empty() ? "" : ", ") + std::string(policy.name);
   const kv::Policy* const policy = kv::find_policy(spec.name);
   if (policy == nullptr || kv::forgets(spec))
-    return fail("auto: policy={} is none that can be held to a loss; those are {}", spec.name,
-                holding);
+    return fail("auto: policy={} has no option loss; use one of {}", spec.name, holding);
   if (!spec.options.contains("loss"))
-    return fail("auto needs the attention that rows left out may have: auto:loss=0.02");
+    return fail("auto needs loss=, the share of the attention that may be missed: auto:loss=0.02");
   return spec;
 }
 

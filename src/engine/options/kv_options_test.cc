@@ -78,8 +78,9 @@ TEST(KvOptions, SayInOneSentenceWhatIsWrongWithAType) {
   EXPECT_EQ(refusal("kivi4:old=q4"), "the type kivi4 has no option 'old'; it has window, rotate");
   EXPECT_EQ(refusal("mixed:size=3"),
             "the type mixed has no option 'size'; it has window, old, rotate");
-  EXPECT_EQ(refusal("mixed:window=48"),
-            "mixed: window=48 is not a multiple of 32: rows become old so many at a time");
+  EXPECT_EQ(
+      refusal("mixed:window=48"),
+      "mixed: window=48 is not a multiple of 32, the number of rows that become old together");
   EXPECT_EQ(refusal("mixed:window=x"),
             "mixed: window='x' is not a whole number from 0 to 1048576 (newest rows that stay in "
             "f16)");
@@ -105,10 +106,9 @@ TEST(KvOptions, APolicyIsGivenOrNone) {
   EXPECT_EQ(kv_select_text(select("auto:loss=0.02,policy=sparq,budget=0.125").value()),
             "sparq:budget=0.125,loss=0.02");
   EXPECT_EQ(select("auto").error().message,
-            "auto needs the attention that rows left out may have: auto:loss=0.02");
+            "auto needs loss=, the share of the attention that may be missed: auto:loss=0.02");
   EXPECT_EQ(select("auto:loss=0.02,policy=h2o").error().message,
-            "auto: policy=h2o is none that can be held to a loss; those are quest, clusters, "
-            "sparq, loki, maple");
+            "auto: policy=h2o has no option loss; use one of quest, clusters, sparq, loki, maple");
   EXPECT_TRUE(select("none:budget=3").error().message.starts_with("unknown policy \"none\""));
 }
 

@@ -33,10 +33,8 @@ base::Status<> check_layers(const model::Config& config, const KvOptions& resolv
   if (!layers_differ(config)) return base::Done{};
   for (const kernels::DType type : {*resolved.k_type, *resolved.v_type})
     if (kernels::is_static(type))
-      return fail(
-          "{} has one range for each KV head of layers that are alike, and those of this model "
-          "differ: use q8 or f16",
-          kernels::dtype_info(type).name);
+      return fail("{} needs layers that are all alike, and this model's differ: use q8 or f16",
+                  kernels::dtype_info(type).name);
   if (resolved.aging && any_latent(config))
     return fail(
         "{} has types of old keys and old values, and this model keeps latent rows, which are "
@@ -47,8 +45,8 @@ base::Status<> check_layers(const model::Config& config, const KvOptions& resolv
   if (policy == nullptr) return base::Done{};
   if (kv::needs_file(*policy))
     return fail(
-        "{} goes by what was learnt of layers that are alike, and those of this model differ: use "
-        "quest, which takes keys as they are",
+        "{} needs layers that are all alike, and this model's differ: use quest, which needs no "
+        "training",
         policy->name);
   if (kv::forgets(resolved.select) && full_ropes_differ(config))
     return fail(

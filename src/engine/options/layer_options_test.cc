@@ -56,14 +56,12 @@ model::Config windowed() {
 TEST(LayerOptions, RefuseWhatIsLearntOfLayersThatAreAlike) {
   const model::Config config = windowed();
   for (const char* policy : {"maple", "loki"})
-    EXPECT_EQ(
-        error_of(config, "f16", policy),
-        fmt::format("{} goes by what was learnt of layers that are alike, and those of this model "
-                    "differ: use quest, which takes keys as they are",
-                    policy));
+    EXPECT_EQ(error_of(config, "f16", policy),
+              fmt::format("{} needs layers that are all alike, and this model's differ: use quest, "
+                          "which needs no training",
+                          policy));
   EXPECT_EQ(error_of(config, "static8:x.kvr", ""),
-            "STATIC8 has one range for each KV head of layers that are alike, and those of this "
-            "model differ: use q8 or f16");
+            "STATIC8 needs layers that are all alike, and this model's differ: use q8 or f16");
   EXPECT_EQ(error_of(config, "q8", "quest"), "");
   EXPECT_EQ(error_of(config, "f16", "streaming"), "") << "the two that see all have one rotation";
 }
@@ -100,18 +98,17 @@ TEST(LayerOptions, AreCheckedWhereStoresAreMadeAndRangesAreMeasured) {
   const auto engine = mixed_engine(kWindows);
   const auto store = engine->make_store(parse_kv_options("", "", "", "maple:file=x.kvp").value());
   ASSERT_FALSE(store.ok());
-  EXPECT_NE(store.error().message.find("layers that are alike"), std::string::npos);
+  EXPECT_NE(store.error().message.find("layers that are all alike"), std::string::npos);
   const auto refused = engine->check_kv(parse_kv_options("", "static8:x.kvr").value());
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().message.find("layers that are alike"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("layers that are all alike"), std::string::npos);
   const KvOptions quest = engine->resolved(parse_kv_options("", "", "", "quest").value());
   EXPECT_EQ(layer_notes(engine->model().config(), quest).size(), 1u);
   const std::vector<Token> text(60, 3);
   const auto ranges = measure_ranges(*engine, text, {.window = 30});
   ASSERT_FALSE(ranges.ok());
   EXPECT_EQ(ranges.error().message,
-            "ranges are of the KV heads of layers that are alike, and this model's differ: keep "
-            "its rows as q8 or f16");
+            "static types need layers that are all alike, and this model's differ: use q8 or f16");
 }
 
 }  // namespace

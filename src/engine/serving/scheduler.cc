@@ -54,7 +54,7 @@ std::optional<Refusal> refuses_pooling(const Job& job, const model::Model& model
         "last, mean or cls");
   if (job.choices != 1 || job.beams > 0 || job.handover)
     return invalid(
-        "a text's embedding is one vector: it has no choices, and goes to no other server");
+        "an embedding is one vector per text: leave n, beams and kv_transfer_params out");
   return std::nullopt;
 }
 
@@ -133,13 +133,19 @@ std::optional<Refusal> Scheduler::refuses(const Job& job) const {
     return invalid("n", fmt::format("from 1 to {} answers can be asked for, not {}", kMostChoices,
                                     std::max(job.choices, job.beams)));
   if (job.beams > 0 && job.beams < job.choices)
-    return invalid("n", fmt::format("{} beams cannot give {} answers", job.beams, job.choices));
+    return invalid(
+        "n", fmt::format("{} beams cannot give {} answers; ask for fewer answers or more beams",
+                         job.beams, job.choices));
   if (job.beams > 0 && (job.constraint != nullptr || job.logprobs))
-    return invalid("beams", "beam search has neither a form to keep to nor logprobs to report");
+    return invalid("beams",
+                   "beam search cannot be combined with a constrained answer (schema, grammar, "
+                   "choice or tool call) or with logprobs; leave them out");
   if (job.beams > 0 && (job.min_tokens > 0 || !job.stop_tokens.empty() || job.with_stop))
     return invalid("beams",
-                   "beam search has no least length and no stop tokens, and leaves stop texts out");
-  if (job.spec && job.beams > 0) return invalid("spec", "beam search cannot be drafted ahead");
+                   "beam search takes neither a least length nor stop tokens, and cannot include "
+                   "the stop text; leave them out");
+  if (job.spec && job.beams > 0)
+    return invalid("spec", "beam search cannot use draft tokens; leave spec out");
   if (job.spec)
     if (const auto good = speculation_.check(*job.spec); !good.ok())
       return invalid("spec", good.error().message);

@@ -175,7 +175,7 @@ TEST(SchedulerSelect, AJobMayChooseAsTheServiceDoesFromAFileThatTheServiceNames)
   const std::optional<Refusal> refusal = scheduler->refuses(job);
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->message,
-            "maple needs what was learnt for it: start with --kv-select maple:file=NAME.kvp");
+            "maple needs a predictor file: start with --kv-select maple:file=NAME.kvp");
 }
 
 }  // namespace

@@ -186,10 +186,12 @@ TEST(Session, HoldsTheAnswerToItsForm) {
   }
   r.sampling.logit_bias[5] = -INFINITY;
   EXPECT_EQ(f.session->generate(r).error().message,
-            "a logit bias without bounds cannot go with an answer that is held to a form");
+            "an infinite logit bias cannot be combined with a constrained answer (schema, grammar, "
+            "choice or tool call); use a finite one");
   r.ignore_end = true;
   EXPECT_EQ(f.session->generate(r).error().message,
-            "an answer that is held to a form ends where it is whole; do not ignore the end");
+            "a constrained answer (schema, grammar, choice or tool call) ends where it is "
+            "complete; do not ignore the end");
 }
 
 }  // namespace

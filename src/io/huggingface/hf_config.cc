@@ -39,7 +39,7 @@ base::Result<HfHeads> map_sizes(Mapper& map) {
 
 base::Result<uint64_t> even_head_dim(const Mapper& map, const HfHeads& sizes) {
   if (sizes.embedding % sizes.heads != 0)
-    return base::fail("{} is {}, no multiple of the {} of 'num_attention_heads'",
+    return base::fail("{} is {}, but must be a multiple of 'num_attention_heads', which is {}",
                       map.config().label("hidden_size"), sizes.embedding, sizes.heads);
   return sizes.embedding / sizes.heads;
 }
@@ -47,7 +47,7 @@ base::Result<uint64_t> even_head_dim(const Mapper& map, const HfHeads& sizes) {
 base::Status<> map_heads(Mapper& map, HfHeads& sizes) {
   KVICK_TRY(const uint64_t kv_heads, map.size("num_key_value_heads", sizes.heads));
   if (sizes.heads % kv_heads != 0)
-    return base::fail("{} is {}, of which the {} of 'num_attention_heads' are no multiple",
+    return base::fail("{} is {}, but must divide 'num_attention_heads', which is {}",
                       map.config().label("num_key_value_heads"), kv_heads, sizes.heads);
   map.set("attention.head_count_kv", kv_heads);
   if (map.config().find("qk_rope_head_dim")) {

@@ -42,16 +42,18 @@ base::Status<> read_layer(const Mapper& map, const std::vector<bool>& full, Head
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
     if (error != std::errc() || end != name.data() + name.size() || layer >= full.size() ||
         !full[layer])
-      return base::fail("{} is of no layer without a window; kvick knows only those to differ",
-                        layers.label(name));
+      return base::fail(
+          "{} must be a layer without a window; kvick reads own sizes of such layers only",
+          layers.label(name));
     KVICK_TRY(const JsonObject own, JsonObject::from(numbers, layers.label(name)));
     const uint64_t dim = heads.full_dim, kv = heads.full_kv;
     KVICK_TRY(heads.full_dim, own.get_uint("head_dim", heads.full_dim));
     KVICK_TRY(heads.full_kv, own.get_uint("num_key_value_heads", heads.full_kv));
     const bool differs = dim != heads.full_dim || kv != heads.full_kv;
     if (std::exchange(seen, true) && differs)
-      return base::fail("{} differs from the layers without a window before it",
-                        layers.label(name));
+      return base::fail(
+          "{} differs from the other layers without a window; kvick needs them to be alike",
+          layers.label(name));
   }
   return base::Done{};
 }

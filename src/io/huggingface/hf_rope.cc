@@ -125,7 +125,7 @@ base::Status<> map_window_rope(Mapper& map, const HfHeads& sizes, const JsonObje
   KVICK_TRY_VOID(read_rope_numbers(rope, numbers));
   KVICK_TRY(const std::string type, rope.get_string("rope_type", std::string("default")));
   if (type != "default")
-    return base::fail("{} is {}; kvick scales the rotation of no layer with a window",
+    return base::fail("{} is {}; kvick does not scale the rotation of layers with a window",
                       rope.label("rope_type"), in_quotes(type));
   set_rope(map, sizes, numbers, "_swa");
   return base::Done{};

@@ -182,11 +182,13 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
       {with(llama_config(), {{"hidden_size", null}}), "'hidden_size' is missing"},
       {with(llama_config(), {{"hidden_size", "8"}}), "'hidden_size' must be a whole number"},
       {with(llama_config(), {{"hidden_size", -8}}), "'hidden_size' must be a whole number"},
-      {with(llama_config(), {{"hidden_size", 9}}), "'hidden_size' is 9, no multiple of the 4"},
+      {with(llama_config(), {{"hidden_size", 9}}),
+       "'hidden_size' is 9, but must be a multiple of 'num_attention_heads', which is 4"},
       {with(llama_config(), {{"vocab_size", 0}}), "'vocab_size' is 0; 1 to 2147483648"},
       {with(llama_config(), {{"vocab_size", 7}}), "must have the 7 rows of vocab_size"},
       {with(llama_config(), {{"num_hidden_layers", 100001}}), "at most 100000"},
-      {with(llama_config(), {{"num_key_value_heads", 3}}), "'num_key_value_heads' is 3, of which"},
+      {with(llama_config(), {{"num_key_value_heads", 3}}),
+       "'num_key_value_heads' is 3, but must divide"},
       {with(llama_config(), {{"hidden_act", "gelu"}}), "'hidden_act' is 'gelu'; kvick supports"},
       {with(llama_config(), {{"rms_norm_eps", 0}}), "'rms_norm_eps' is 0, which must be above 0"},
       {with(llama_config(), {{"rope_theta", -1}}), "'rope_theta' is -1"},
@@ -204,7 +206,7 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
        "'high_freq_factor' is 4, which must be above 'low_freq_factor', 4"},
       {with(llama_config(),
             {{"rope_parameters", {{"sliding_attention", {{"rope_type", "linear"}}}}}}),
-       "'rope_type' is 'linear'; kvick scales the rotation of no layer with a window"},
+       "'rope_type' is 'linear'; kvick does not scale the rotation of layers with a window"},
       {with(llama_config(), {{"rope_scaling", 3}}), "'rope_scaling': must be a JSON object"},
       {with(llama_config(), {{"sliding_window", 8}, {"layer_types", {"full_attention"}}}),
        "'layer_types' names 1 layers, but there are 2"},
@@ -266,7 +268,7 @@ TEST(HuggingFace, Gemma4sLayersDifferAndItsTextPartMayBeInside) {
   newer["per_layer_config"]["1"] = {{"head_dim", 16}};
   EXPECT_EQ(*open_with(newer)->get_uint("gemma4.attention.key_length"), 16u);
   newer["per_layer_config"]["0"] = {{"head_dim", 4}};
-  EXPECT_NE(open_with(newer).error().message.find("is of no layer without a window"),
+  EXPECT_NE(open_with(newer).error().message.find("must be a layer without a window"),
             std::string::npos);
 
   const TestFolder folder;

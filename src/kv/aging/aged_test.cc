@@ -175,10 +175,9 @@ std::string refusal(const std::string& spec, const Shape& shape) {
 
 TEST(AgedStore, SaysWhatItCannotKeep) {
   Shape shape = kShape;
-  EXPECT_EQ(
-      refusal("paged:prefix=on", shape),
-      "paged: prefix=on: rows that change their type with age, or that a policy keeps more of, "
-      "serve one sequence only");
+  EXPECT_EQ(refusal("paged:prefix=on", shape),
+            "paged: prefix=on does not work here: rows of types that change with age, or of "
+            "policies that keep data beside them, serve one sequence only; leave it out");
   EXPECT_EQ(refusal("paged:prefix=off", shape), "");
   shape.aging->window = 33;
   EXPECT_EQ(refusal("bmc", shape),

@@ -14,8 +14,8 @@ base::Status<> check_layout(const Setup& setup, const Layout& layout) {
   const Strategy& standard = strategies().front();
   if (layout.strategy.name == standard.name && layout.spec.options.empty()) return base::Done{};
   return base::fail(
-      "{} keeps the rows that are left in memory of its own, so that {} would have nothing to "
-      "keep: leave the strategy out, or say {}",
+      "{} keeps the remaining rows in memory of its own, so that {} would keep nothing: leave --kv "
+      "out, or give {}",
       setup.select.spec.name, spec_text(layout.spec), standard.name);
 }
 

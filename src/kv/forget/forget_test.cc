@@ -344,9 +344,9 @@ TEST(Kvzap, SaysWhatItNeeds) {
     return make_store({"virtual", {}}, setup).error().message;
   };
   EXPECT_EQ(refusal("kvzap:file=x", PredictorForm::kHeads),
-            "kvzap: the file is no predictor of kvzap's: kvick train kvzap makes one");
+            "kvzap: the file is a predictor for another policy: kvick train kvzap makes kvzap's");
   EXPECT_EQ(refusal("kvzap:budget=10,drop=16", PredictorForm::kScores),
-            "kvzap: 16 rows at a time and 4 sinks are more than a budget of 10: give drop= less");
+            "kvzap: drop=16 and sinks=4 together are more than a budget of 10 rows: lower drop");
   EXPECT_EQ(refusal("maple:file=x", PredictorForm::kScores),
             "maple: the file is kvzap's: kvick train distil makes maple's");
   EXPECT_EQ(refusal("loki:file=x", PredictorForm::kScores),

@@ -40,9 +40,8 @@ base::Result<ForgetRule> rule_of(const Setup& setup) {
   const uint64_t least = drop + rule.selection.sinks;
   if (rule.selection.share == 0 && rule.selection.rows < least)
     return base::fail(
-        "kvzap: {} rows at a time and {} sinks are more than a budget of {}: give "
-        "drop= less",
-        drop, rule.selection.sinks, rule.selection.rows);
+        "kvzap: drop={} and sinks={} together are more than a budget of {} rows: lower drop", drop,
+        rule.selection.sinks, rule.selection.rows);
   return rule;
 }
 
@@ -53,7 +52,8 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layo
   const PredictorShape& trained = setup.select.predictor->shape;
   const Shape& shape = setup.shape;
   if (trained.form != PredictorForm::kScores)
-    return base::fail("kvzap: the file is no predictor of kvzap's: kvick train kvzap makes one");
+    return base::fail(
+        "kvzap: the file is a predictor for another policy: kvick train kvzap makes kvzap's");
   if (trained.layers != shape.layers || trained.kv_heads != shape.kv_heads ||
       trained.dim != setup.select.model_dim)
     return base::fail(

@@ -35,9 +35,8 @@ base::Result<ForgetRule> rule_of(const Setup& setup) {
   const uint64_t least = drop + rule.selection.sinks + rule.selection.recent;
   if (rule.selection.share == 0 && rule.selection.rows < least)
     return base::fail(
-        "scissorhands: {} rows at a time, {} sinks and {} recent rows are more than a budget of "
-        "{}: "
-        "give drop= less",
+        "scissorhands: drop={}, sinks={} and recent={} together are more than a budget of {} rows: "
+        "lower drop",
         drop, rule.selection.sinks, rule.selection.recent, rule.selection.rows);
   return rule;
 }

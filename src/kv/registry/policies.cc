@@ -115,7 +115,7 @@ base::Result<const Policy*> checked_policy(const Layout& layout, const Setup& se
   }
   KVICK_TRY_VOID(check_options(spec, policy->options));
   if (layout.strategy.traits.tiered && forgets(spec))
-    return base::fail("{} keeps the rows that are left in memory of its own: leave --kv-tier out",
+    return base::fail("{} keeps the remaining rows in memory of its own: leave --kv-tier out",
                       policy->name);
   if (!layout.strategy.traits.holds_old && !layout.strategy.traits.tiered) {
     std::vector<std::string_view> names;

@@ -146,8 +146,10 @@ base::Status<> check_aging(const Shape& shape) {
 
 base::Status<> check_shape(const Shape& shape) {
   if (shape.layers == 0 || shape.kv_heads == 0 || shape.head_dim == 0 || shape.max_tokens == 0)
-    return base::fail("a cache of {} layers, {} KV heads, {} values a head and {} tokens is none",
-                      shape.layers, shape.kv_heads, shape.head_dim, shape.max_tokens);
+    return base::fail(
+        "a cache of {} layers, {} KV heads, {} values a head and {} tokens is empty: each must be "
+        "at least 1",
+        shape.layers, shape.kv_heads, shape.head_dim, shape.max_tokens);
   for (const DType type : {shape.k_type, shape.v_type}) {
     if (!is_row_type(type))
       return base::fail(
@@ -190,7 +192,7 @@ base::Status<> check_ranges(const Setup& setup) {
                         shape.layers, shape.kv_heads);
     for (const float range : ranges)
       if (!std::isfinite(range) || range < 0)
-        return base::fail("a range of {} is none: it must be finite and not negative", range);
+        return base::fail("a range is {}, but must be finite and not negative", range);
   }
   return base::Done{};
 }

@@ -110,7 +110,7 @@ TEST(Registry, NamesTheOptionItsRangeAndItsMeaning) {
                   "' is not a whole number from 1 to 4294967295 (rows added at each growth; auto: "
                   "what takes least time on this machine)");
   EXPECT_EQ(make_error("bmc:r=auto"),
-            "bmc: r=auto needs a machine that is measured; give r a number");
+            "bmc: r=auto needs a measurement of this machine, and there is none; give r a number");
   EXPECT_EQ(make_error("virtual:hugepages=yes"),
             "virtual: hugepages='yes' is neither on nor off (pages of 2 MiB: fewer page faults and "
             "TLB misses, more waste; forks are copies)");

@@ -18,7 +18,9 @@ base::Result<Growth> growth_of(const Setup& setup, const Spec& spec) {
   const auto given = spec.options.find(std::string(kOptions[0].name));
   if (given != spec.options.end() && given->second == "auto") {
     if (!setup.compute.growth_rates)
-      return base::fail("{}: r=auto needs a machine that is measured; give r a number", spec.name);
+      return base::fail(
+          "{}: r=auto needs a measurement of this machine, and there is none; give r a number",
+          spec.name);
     KVICK_TRY(const GrowthRates rates, setup.compute.growth_rates());
     const uint32_t tokens = setup.shape.max_tokens;
     const uint32_t growths = best_growths(tokens, setup.shape.token_bytes(), rates);

@@ -85,9 +85,8 @@ base::Result<PagedOptions> options_of(const Setup& setup, const Spec& spec) {
   KVICK_TRY(const bool prefix, read_switch(spec, kOptions[1]));
   if (prefix && !setup.sharing.prefixes && spec.options.contains("prefix"))
     return base::fail(
-        "{}: prefix=on: rows that change their type with age, or that a policy keeps more of, "
-        "serve "
-        "one sequence only",
+        "{}: prefix=on does not work here: rows of types that change with age, or of policies that "
+        "keep data beside them, serve one sequence only; leave it out",
         spec.name);
   KVICK_TRY(const size_t eviction, read_choice(spec, kOptions[2], {"lru", "lfu", "priority"}));
   KVICK_TRY(const size_t huge, read_choice(spec, kOptions[3], {"auto", "on", "off"}));

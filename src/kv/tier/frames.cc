@@ -162,7 +162,7 @@ void Frames::fail(TieredSequence& sequence, const std::string& why) {
 void Frames::fail(TieredSequence& sequence) {
   const std::lock_guard lock(mutex_);
   fail(sequence,
-       fmt::format("none of the {} frames of fast memory came free in time: give fast= more",
+       fmt::format("none of the {} frames of fast memory became free in time: raise fast=",
                    counts_.limit));
 }
 

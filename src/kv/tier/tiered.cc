@@ -83,7 +83,7 @@ base::Result<std::unique_ptr<CheckedStore>> make_tiered_store(const Setup& setup
   if (most < layout.regions)
     return base::fail(
         "{}: fast={} bytes of {} allowed hold less than one unit of {} tokens in all layers, which "
-        "is {}: give more",
+        "takes {} bytes: raise fast=",
         options.kind, options.fast_bytes, setup.limits.max_bytes, layout.tokens, token);
   KVICK_TRY(Reservation memory, Reservation::make(most * layout.bytes, Pages::kSystem));
   return std::unique_ptr<CheckedStore>(std::make_unique<TieredStore>(

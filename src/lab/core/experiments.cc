@@ -45,7 +45,7 @@ std::span<const ExperimentRow> experiments() {
       {"growth", "what a whole model's next token takes at each length of its context", 3,
        make_growth},
       {"long", "contexts up to 16384 tokens: attention and, with -m, a whole model", 3, make_long},
-      {"moved", "quality of answers that take rows of tokens which stood elsewhere", 1, make_moved},
+      {"moved", "quality of answers that reuse rows of tokens from other positions", 1, make_moved},
       {"needle", "whether a planted fact is found, by depth, length and policy", 1, make_needle},
       {"paged-vs-contiguous", "attention over blocks against rows in one piece", 3,
        make_paged_vs_contiguous},

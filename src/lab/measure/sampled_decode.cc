@@ -101,8 +101,8 @@ base::Result<Served> served_at(const Bench& bench, const engine::Engine& engine,
                                const engine::KvOptions& kv, const DecodePoint& point) {
   if (engine.store_info(kv).groups.size() > 1)
     return base::fail(
-        "how many steps a growth serves is measured on layers that are alike, and this model's "
-        "differ: kvick bench measures it whole");
+        "this experiment needs layers that are all alike, and this model's differ: measure it with "
+        "kvick bench");
   KVICK_TRY(kv::Spec spec, with_numbers(engine, kv));
   IntervalProbe probe({.spec = std::move(spec),
                        .head_dim = engine.model().config().heads_layer().k_dim,

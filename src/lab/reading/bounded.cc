@@ -153,8 +153,7 @@ class BoundedReport final : public Experiment {
     for (const Member& member : members_)
       if (member.engine->model().config().vocab != members_[0].engine->model().config().vocab)
         return base::fail(
-            "{} and {} have other tokens, so that their perplexities say nothing of "
-            "each other",
+            "{} and {} have different vocabularies, so that their perplexities cannot be compared",
             members_[0].name, member.name);
     most_ = bench_.text_tokens != 0 ? bench_.text_tokens : kWindows * longest_context_;
     most_ = static_cast<uint32_t>(std::min<size_t>(most_, text_.size()));

@@ -70,8 +70,9 @@ Linear shared(const Linear& other) {
 
 base::Result<std::unique_ptr<Model>> Decoder::read_drafter(const LoadOptions& options) const {
   if (ranks_ != nullptr)
-    return base::fail("{}: several processes compute this model, and draft by none of its layers",
-                      file_->path());
+    return base::fail(
+        "{}: drafts by the model's own layer do not work with --ranks: leave --spec mtp out",
+        file_->path());
   KVICK_TRY(Config config, read_config(*file_, &family_, options.sequence, Blocks::kDrafter));
   auto drafter = std::make_unique<Decoder>(std::move(config), file_);
   InMemory place(drafter->memory());

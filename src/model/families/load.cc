@@ -87,12 +87,13 @@ base::Status<> check_expert_bytes(const io::ModelFile& file, const Config& confi
                                   const LoadOptions& options, bool packed) {
   if (options.expert_bytes == 0) return base::Done{};
   if (!has_experts(config))
-    return base::fail("{}: this model has no experts of which some could stay on the disk",
-                      file.path());
+    return base::fail(
+        "{}: this model has no experts that could stay on the disk: leave --expert-memory out",
+        file.path());
   if (!packed)
     return base::fail(
-        "{}: experts that are not in memory are read from the file of packed weights, and there is "
-        "none",
+        "{}: --expert-memory reads experts from packed weights, and there are none: give --packed "
+        "a folder with enough room",
         file.path());
   return base::Done{};
 }
@@ -105,8 +106,8 @@ void advise_expert_memory(const Config& config, const LoadOptions& options,
   for (const io::PackedMatrix& matrix : matrices) bytes += matrix.bytes;
   if (bytes <= free) return;
   options.packed->say(fmt::format(
-      "the weights take {:.1f} GB and {:.1f} GB of memory are free: --expert-memory keeps the "
-      "experts that are used most in memory and is faster than a disk that is read all over",
+      "the weights take {:.1f} GB and {:.1f} GB of memory are free: --expert-memory keeps the most "
+      "used experts in memory, which is faster than reading all weights from the disk",
       static_cast<double>(bytes) / 1e9, static_cast<double>(free) / 1e9));
 }
 

@@ -75,10 +75,10 @@ TEST_F(MomentText, SaysWhenAndHowSure) {
   EXPECT_EQ(moment_text({.at = kAt, .others = 0.01}),
             "measured 2026-11-24 07:52 on an idle machine");
   EXPECT_EQ(moment_text({.at = kAt, .others = 0.07}),
-            "measured 2026-11-24 07:52 while others used 7 % of the cores");
+            "measured 2026-11-24 07:52 while other programs used 7 % of the cores");
   EXPECT_EQ(moment_text({.at = kAt, .others = 0.4}),
-            "measured 2026-11-24 07:52 while others used 40 % of the cores: run `kvick bench "
-            "--calibrate` when the machine is idle");
+            "measured 2026-11-24 07:52 while other programs used 40 % of the cores: run `kvick "
+            "bench --calibrate` when the machine is idle");
   EXPECT_EQ(moment_text({.at = kAt, .others = 0.0, .spread = 0.3, .raised_at = kAt + 3600}),
             "measured 2026-11-24 07:52 on an idle machine, rounds up to 30 % apart, raised "
             "2026-11-24 08:52 by a faster run");

@@ -23,7 +23,7 @@ std::string moment_text(const Moment& moment) {
   std::string text = "measured " + minute_text(moment.at);
   if (moment.others && *moment.others < kIdleShare) text += " on an idle machine";
   if (moment.others && *moment.others >= kIdleShare)
-    text += fmt::format(" while others used {:.0f} % of the cores", 100 * *moment.others);
+    text += fmt::format(" while other programs used {:.0f} % of the cores", 100 * *moment.others);
   if (moment.spread > kSteadySpread)
     text += fmt::format(", rounds up to {:.0f} % apart", 100 * moment.spread);
   if (moment.raised_at != 0)

@@ -51,11 +51,14 @@ class Builder {
     if (is_last("assistant")) {
       const Json& last = messages_.back();
       if (last.contains("tool_calls"))
-        return bad_field(path, "{} calls a tool; send the tool_result behind it", path);
+        return bad_field(path, "{} calls a tool; send its tool_result in the next message", path);
       if (last["content"] != "")
         out.end = engine::ChatEnd::kLastMessage;
       else if (last.contains("reasoning_content"))
-        return bad_field(path, "{} has thoughts but no text that the answer could go on", path);
+        return bad_field(
+            path,
+            "{} has thoughts but no text that the answer could continue; add text or leave it out",
+            path);
       else
         messages_.erase(messages_.size() - 1);
     }

@@ -131,7 +131,7 @@ HttpResponse Api::error_of(const HttpRequest& head, const ApiError& error) const
 // Routers try another server.
 ApiError Api::draining() {
   return {.status = 503,
-          .message = "the server is about to end; ask another, or again when it is back",
+          .message = "the server is shutting down; use another server, or try again later",
           .code = "draining",
           .headers = {{"Retry-After", "1"}}};
 }

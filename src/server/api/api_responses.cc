@@ -36,7 +36,7 @@ ApiResult<Plan> Api::respond(const Call& call, UnknownFields& unknown) const {
 
 ApiResult<HttpResponse> Api::response(const Call& call) const {
   if (query_of(call.request.target, "stream") == "true")
-    return bad_field("stream", "a response that is stored comes whole; leave stream out");
+    return bad_field("stream", "a stored response cannot be streamed; leave stream out");
   KVICK_TRY(const auto found, stored(call.argument, responses_of(call)));
   return HttpResponse{.body = found->response};
 }

@@ -45,8 +45,8 @@ ApiResult<engine::Pooling> embedding_pooling(const EmbedContext& context) {
   const engine::Pooling kind = engine::pooling_of(model.config(), context.pooling);
   if (kind != engine::Pooling::kRank || !model.scores_pairs()) return kind;
   return bad_field("model",
-                   "the model scores pairs of texts and embeds none; ask /v1/rerank or /score, or "
-                   "start with --pooling last, mean or cls");
+                   "the model scores pairs of texts and gives no embeddings; use /v1/rerank or "
+                   "/score, or start with --pooling last, mean or cls");
 }
 
 std::string floats_json(std::span<const float> vector) {

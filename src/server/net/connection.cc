@@ -300,8 +300,8 @@ void Connection::begin_body() {
 bool Connection::take_body() {
   if (body_share_.grow_to(parser_->get().body().size())) return true;
   end_with({.status = 503,
-            .message = fmt::format("the requests that are being read have {} bytes, which is as "
-                                   "much as this server takes at once; try again",
+            .message = fmt::format("the server is already reading {} bytes of requests, the most "
+                                   "that it takes at once; try again",
                                    hub_.bodies->most_bytes()),
             .headers = {{"Retry-After", "1"}}});
   return false;
@@ -337,8 +337,9 @@ void Connection::refuse_request(ErrorCode error) {
 
 void Connection::time_out() {
   ++hub_.counters.timed_out;
-  guarded(
-      [&] { end_with({.status = 408, .message = "the request did not come to its end in time"}); });
+  guarded([&] {
+    end_with({.status = 408, .message = "the request was not complete in time; send it again"});
+  });
 }
 
 void Connection::break_off() noexcept {

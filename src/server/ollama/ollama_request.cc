@@ -150,8 +150,7 @@ ApiResult<OllamaRequest> parse_ollama_generate(const Json& body, uint32_t contex
                      "system into the prompt or leave raw out");
   if (!request.suffix.empty() && !system.empty())
     return bad_field("system",
-                     "what stands between prompt and suffix has no system message; leave "
-                     "one of the two out");
+                     "a request with suffix takes no system message; leave one of the two out");
   request.chat.variables["tools"] = nullptr;
   request.chat.messages = messages_of(system, request.prompt);
   request.asks = !request.prompt.empty() || !request.suffix.empty();
@@ -169,10 +168,10 @@ ApiResult<Plan> plan_ollama(OllamaRequest request, const PlanContext& context,
     return plan;
   }
   if (request.thinks.value_or(false) && !knows_thoughts(context.engine))
-    return bad_field("think",
-                     "{} does not support thinking: its chat template has nothing of it; leave "
-                     "think out",
-                     in_quotes(model));
+    return bad_field(
+        "think",
+        "{} does not support thinking: its chat template has no form for it; leave think out",
+        in_quotes(model));
   const bool plain = request.generates && (request.raw || !request.suffix.empty() ||
                                            !context.engine.has_chat_template());
   KVICK_TRY(Plan plan, plain ? plan_text(request, context) : plan_chat(request.chat, context));

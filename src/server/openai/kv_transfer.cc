@@ -16,13 +16,14 @@ ApiResult<std::optional<Handover>> read_handover(Fields& fields) {
                  "remote_request_id", "tp_size", "transfer_id"});
   KVICK_TRY_VOID(params.check_rest());
   if (gives && takes)
-    return bad_field("kv_transfer_params",
-                     "kv_transfer_params has do_remote_decode and do_remote_prefill; a request is "
-                     "one half of a handover");
+    return bad_field(
+        "kv_transfer_params",
+        "kv_transfer_params has both do_remote_decode and do_remote_prefill; set only one of them");
   if (arithmetic.size() > Handover::kMostArithmetic ||
       arithmetic.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_+") != std::string::npos)
-    return bad_field("kv_transfer_params.kvick_arithmetic",
-                     "kv_transfer_params.kvick_arithmetic must be what the other server answered");
+    return bad_field(
+        "kv_transfer_params.kvick_arithmetic",
+        "kv_transfer_params.kvick_arithmetic must be copied from the answer of the other server");
   if (gives) return std::optional(Handover{.side = Handover::Side::kGive, .arithmetic = {}});
   // Of another engine: its rows are not for this one.
   if (!takes || arithmetic.empty()) return std::optional<Handover>();

@@ -16,11 +16,12 @@ ApiResult<std::shared_ptr<const text::Constraint>> constraint_of(const Generatio
   if (!made.ok()) return bad_field(request.format_field, "{}", made.error().message);
   if (request.min_tokens > 0)
     return bad_field("min_tokens",
-                     "an answer that is held to a form ends where it is whole; leave "
-                     "min_tokens out");
+                     "a constrained answer (schema, grammar, choice or tool call) ends where it is "
+                     "complete; leave min_tokens out");
   if (!request.bad_words.empty())
     return bad_field("bad_words",
-                     "bad_words could forbid all that the answer's form leaves; leave them out");
+                     "bad_words cannot be combined with a constrained answer (schema, grammar, "
+                     "choice or tool call); leave them out");
   return *std::move(made);
 }
 

@@ -28,8 +28,8 @@ std::string key_text(size_t key) { return key == 0 ? "" : std::to_string(key); }
 
 ApiError too_many(std::string_view who, uint32_t most, std::string_view option) {
   return {.status = 429,
-          .message = fmt::format("this {} has {} requests that are being answered, and may have no "
-                                 "more at once ({}); wait until one has ended",
+          .message = fmt::format("this {} has {} requests in progress, the most allowed at once "
+                                 "({}); wait until one has ended",
                                  who, most, option),
           .code = "too_many_requests",
           .headers = {{"Retry-After", "1"}}};

@@ -87,8 +87,8 @@ ApiStatus check_size(const Plan& plan, uint32_t context) {
                      numbers, kMostReported);
   if (echoed > kMostEchoBytes)
     return bad_field("echo",
-                     "n times the prompts are {} bytes to repeat, but at most {} are; "
-                     "lower n or leave echo out",
+                     "echo would repeat {} bytes (n times the prompts), but at most {} are "
+                     "allowed; lower n or leave echo out",
                      echoed, kMostEchoBytes);
   return Done{};
 }

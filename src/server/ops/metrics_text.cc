@@ -51,38 +51,45 @@ void add_jobs(Text& text, const engine::Metrics& m) {
   text.sample("jobs", "{state=\"waiting\"}", m.waiting);
   text.sample("jobs", "{state=\"running\"}", m.running);
   text.sample("jobs", "{state=\"preempted\"}", m.preempted);
-  text.gauge("job_tokens", m.job_tokens, "Tokens of these jobs: prompts, and answers so far.");
-  text.head("jobs_total", "counter", "Jobs that ended, by how.");
+  text.gauge("job_tokens", m.job_tokens, "Tokens of all jobs now: prompts, and answers so far.");
+  text.head("jobs_total", "counter", "Jobs that ended, by how they ended.");
   text.sample("jobs_total", "{end=\"finished\"}", m.finished);
   text.sample("jobs_total", "{end=\"cancelled\"}", m.cancelled);
   text.sample("jobs_total", "{end=\"failed\"}", m.failed);
   text.sample("jobs_total", "{end=\"refused\"}", m.refused);
   text.counter("prompt_tokens_total", m.prompt_tokens, "Tokens of prompts.");
-  text.counter("cached_tokens_total", m.cached_tokens, "Of these, found in the cache.");
-  text.counter("moved_tokens_total", m.moved_tokens,
-               "Of those found, rows of tokens that stood elsewhere (--reuse shift).");
+  text.counter("cached_tokens_total", m.cached_tokens, "Prompt tokens found in the cache.");
+  text.counter(
+      "moved_tokens_total", m.moved_tokens,
+      "Cached prompt tokens whose rows stood elsewhere in an earlier prompt (--reuse shift).");
   text.counter("read_again_tokens_total", m.read_again_tokens,
-               "Not found, though an earlier prompt began with them: no checkpoint was there.");
+               "Prompt tokens computed again because no checkpoint was kept, though an earlier "
+               "prompt began with them.");
   text.counter("generated_tokens_total", m.generated_tokens, "Tokens of answers.");
   text.counter("steps_total", m.steps, "Forward passes.");
-  text.counter("step_tokens_total", m.step_tokens, "Tokens that went through them.");
-  text.counter("drafted_tokens_total", m.drafted, "Drafts that went through them beside these.");
-  text.counter("accepted_tokens_total", m.accepted, "Drafts that became tokens of answers.");
+  text.counter("step_tokens_total", m.step_tokens,
+               "Tokens computed in forward passes, without draft tokens.");
+  text.counter("drafted_tokens_total", m.drafted, "Draft tokens verified.");
+  text.counter("accepted_tokens_total", m.accepted, "Draft tokens accepted.");
 }
 
 void add_times(Text& text, const engine::Metrics& m) {
-  text.histogram("queue_seconds", m.queue, "From submitting a job to its first step.");
-  text.histogram("first_token_seconds", m.first_token, "From submitting a job to its first token.");
-  text.histogram("between_tokens_seconds", m.between_tokens, "Between tokens of one answer.");
+  text.histogram("queue_seconds", m.queue, "Seconds from submitting a job to its first step.");
+  text.histogram("first_token_seconds", m.first_token,
+                 "Seconds from submitting a job to its first token.");
+  text.histogram("between_tokens_seconds", m.between_tokens,
+                 "Seconds between tokens of one answer.");
 }
 
 void add_preemption(Text& text, const engine::Metrics& m) {
-  text.head("preemptions_total", "counter", "Jobs that made room for others, by how.");
+  text.head("preemptions_total", "counter", "Preemptions of jobs, by how their rows come back.");
   text.sample("preemptions_total", "{how=\"swap\"}", m.swaps);
   text.sample("preemptions_total", "{how=\"recompute\"}", m.recomputations);
-  text.counter("swapped_bytes_total", m.swapped_bytes, "Moved out and in again.");
-  text.counter("recomputed_tokens_total", m.recomputed_tokens, "Tokens computed again.");
-  text.counter("preemption_seconds_total", m.preemption_seconds, "Time lost to either.");
+  text.counter("swapped_bytes_total", m.swapped_bytes,
+               "Bytes moved out and in again by preemptions.");
+  text.counter("recomputed_tokens_total", m.recomputed_tokens,
+               "Tokens computed again after preemptions.");
+  text.counter("preemption_seconds_total", m.preemption_seconds, "Seconds lost to preemptions.");
 }
 
 void add_memory(Text& text, const engine::Metrics& m) {
@@ -95,19 +102,21 @@ void add_memory(Text& text, const engine::Metrics& m) {
   text.sample("kv_bytes", "{what=\"cached\"}", m.kv.cached_bytes);
   text.sample("kv_bytes", "{what=\"slow\"}", m.kv.slow_bytes);
   text.sample("kv_bytes", "{what=\"draft\"}", m.draft_bytes);
-  text.head("kv_slow_bytes_total", "counter", "Moved between memory and the slower tier.");
+  text.head("kv_slow_bytes_total", "counter", "Bytes moved between memory and the slower tier.");
   text.sample("kv_slow_bytes_total", "{way=\"read\"}", m.kv.slow_read_bytes);
   text.sample("kv_slow_bytes_total", "{way=\"written\"}", m.kv.slow_written_bytes);
   text.counter("kv_evicted_bytes_total", m.kv.evicted_bytes,
-               "Rows kept for later prompts that were given up.");
-  text.gauge("kv_checkpoints", m.kv.checkpoints, "States kept for prompts to go on from.");
-  text.gauge("kv_checkpoint_bytes", m.kv.checkpoint_bytes, "Of the cached bytes, theirs.");
-  text.counter("kv_resumed_total", m.kv.resumed, "Sequences that went on from one.");
-  text.counter("kv_copied_bytes_total", m.kv.copied_bytes, "Rows copied by growing or sharing.");
+               "Bytes of cached rows that were evicted.");
+  text.gauge("kv_checkpoints", m.kv.checkpoints,
+             "Checkpoints: states from which later prompts can continue.");
+  text.gauge("kv_checkpoint_bytes", m.kv.checkpoint_bytes, "Cached bytes of checkpoints.");
+  text.counter("kv_resumed_total", m.kv.resumed, "Sequences that continued from a checkpoint.");
+  text.counter("kv_copied_bytes_total", m.kv.copied_bytes,
+               "Bytes of rows copied by growing or sharing.");
   text.gauge("kv_metadata_bytes", m.kv.metadata_bytes,
-             "Beside the limit: about what block tables and prefix trees take.");
+             "About what block tables and prefix trees take, outside the limit.");
   text.histogram("kv_reuse_age_seconds", m.reuse_age,
-                 "Of blocks that a prompt found in the cache: since they were used last.");
+                 "Seconds since the last use of blocks that a prompt found in the cache.");
   text.gauge("kv_sequences", m.kv.sequences, "Sequences with rows now.");
 }
 
@@ -126,22 +135,26 @@ void add_checks(Text& text, const std::map<std::string, engine::Metrics::Checks>
 void add_experts(Text& text, const std::optional<model::ExpertStats>& experts) {
   if (!experts) return;
   text.gauge("expert_limit_bytes", experts->limit_bytes, "Most memory for experts.");
-  text.gauge("expert_bytes", experts->resident_bytes, "Of experts in memory.");
-  text.gauge("experts", experts->resident, "How many are in memory.");
-  text.gauge("experts_on_disk", experts->all - experts->resident, "How many are not.");
+  text.gauge("expert_bytes", experts->resident_bytes, "Bytes of the experts in memory.");
+  text.gauge("experts", experts->resident, "Experts in memory.");
+  text.gauge("experts_on_disk", experts->all - experts->resident, "Experts on the disk only.");
   text.head("expert_uses_total", "counter",
-            "Experts that a step needed, once for each step and layer, by where they were.");
+            "Experts needed, counted once per step and layer, by where they were found.");
   text.sample("expert_uses_total", "{found=\"memory\"}", experts->hits);
   text.sample("expert_uses_total", "{found=\"disk\"}", experts->misses);
-  text.gauge("expert_hit_rate", experts->hit_rate(), "Of these, found in memory: 0 to 1.");
-  text.counter("expert_read_bytes_total", experts->read_bytes, "Of experts read from the disk.");
+  text.gauge("expert_hit_rate", experts->hit_rate(),
+             "Share of needed experts found in memory, 0 to 1.");
+  text.counter("expert_read_bytes_total", experts->read_bytes,
+               "Bytes of experts read from the disk.");
 }
 
 void add_files(Text& text, const engine::TierCounts& files) {
-  text.gauge("kv_file_bytes", files.bytes, "Files of the prefix cache.");
-  text.gauge("kv_file_limit_bytes", files.limit_bytes, "Most that they may take.");
-  text.gauge("kv_file_blocks", files.files, "How many they are; each is a block of rows.");
-  text.head("kv_file_events_total", "counter", "What became of reads and writes of these files.");
+  text.gauge("kv_file_bytes", files.bytes, "Bytes of the files of the prefix cache.");
+  text.gauge("kv_file_limit_bytes", files.limit_bytes,
+             "Most bytes of the files of the prefix cache.");
+  text.gauge("kv_file_blocks", files.files, "Files of the prefix cache, each a block of rows.");
+  text.head("kv_file_events_total", "counter",
+            "Reads and writes of files of the prefix cache, by outcome.");
   const std::pair<std::string_view, uint64_t> events[] = {{"hit", files.hits},
                                                           {"write", files.writes},
                                                           {"eviction", files.evictions},
@@ -157,13 +170,15 @@ void add_files(Text& text, const engine::TierCounts& files) {
 
 void add_store(Text& text, const engine::TierCounts& store) {
   if (!store.in_use) return;
-  text.gauge("kv_store_connected", store.connected ? 1 : 0, "1: the shared store answers.");
+  text.gauge("kv_store_connected", store.connected ? 1 : 0,
+             "1 if the shared store answers, 0 if not.");
   text.gauge("kv_store_seconds_per_byte", store.seconds_per_byte,
-             "Of blocks that were read lately.");
-  text.head("kv_store_bytes_total", "counter", "Of blocks.");
+             "Seconds per byte of blocks recently read from the shared store.");
+  text.head("kv_store_bytes_total", "counter",
+            "Bytes of blocks read from and written to the shared store.");
   text.sample("kv_store_bytes_total", "{direction=\"read\"}", store.read_bytes);
   text.sample("kv_store_bytes_total", "{direction=\"written\"}", store.written_bytes);
-  text.head("kv_store_events_total", "counter", "What became of blocks of the shared store.");
+  text.head("kv_store_events_total", "counter", "Blocks of the shared store, by outcome.");
   const std::pair<std::string_view, uint64_t> events[] = {{"found", store.found},
                                                           {"hit", store.hits},
                                                           {"write", store.writes},
@@ -213,7 +228,7 @@ void add_network(Text& text, const NetworkCounters& n) {
   text.gauge("http_connections", n.open, "Connections now.");
   text.counter("http_connections_total", n.accepted, "Connections taken.");
   text.counter("http_requests_total", n.requests, "Requests, well-formed ones.");
-  text.head("http_dropped_total", "counter", "Connections refused or ended, by why.");
+  text.head("http_dropped_total", "counter", "Connections refused or ended, by reason.");
   text.sample("http_dropped_total", "{why=\"too_many\"}", n.refused);
   text.sample("http_dropped_total", "{why=\"timeout\"}", n.timed_out);
   text.sample("http_dropped_total", "{why=\"slow_reader\"}", n.slow);
@@ -224,9 +239,9 @@ void add_watch(Text& text, const WatchCounts& watch) {
   text.gauge("start_time_seconds", fmt::format("{:.3f}", watch.started),
              "When the server started, in seconds since 1970.");
   text.counter("log_dropped_lines_total", watch.dropped_lines,
-               "Lines of the log that nobody read in time.");
+               "Lines of the log dropped because they were not read in time.");
   if (!watch.traces) return;
-  text.head("traces_total", "counter", "Requests whose spans went to the collector, by how.");
+  text.head("traces_total", "counter", "Requests with a trace for the collector, by outcome.");
   text.sample("traces_total", "{end=\"sent\"}", watch.spans.sent);
   text.sample("traces_total", "{end=\"failed\"}", watch.spans.failed);
   text.sample("traces_total", "{end=\"dropped\"}", watch.spans.dropped);

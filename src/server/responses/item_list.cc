@@ -35,7 +35,8 @@ ApiResult<Json> item_list(const Json& items, std::string_view target) {
     first =
         std::find_if(first, sorted.end(), [&](const Json* one) { return (*one)["id"] == after; });
     if (first == sorted.end())
-      return bad_field("after", "after names {}, which is no item of it", in_quotes(after));
+      return bad_field("after", "after names {}, which is not an item of this list",
+                       in_quotes(after));
     ++first;
   }
   const auto rest = static_cast<size_t>(sorted.end() - first);

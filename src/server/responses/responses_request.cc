@@ -339,7 +339,8 @@ ApiResult<ResponsesRequest> parse_responses(const Json& body, const OwnedRespons
   KVICK_TRY(request.items, read_conversation(fields, responses));
   chat["messages"] = chat_messages(instructions, request.items);
   if (chat["messages"].empty())
-    return bad_field("input", "input has nothing that the model could be asked");
+    return bad_field("input",
+                     "input has no message that the model could answer; send a user's message");
   if (!tools.list.empty()) chat["tools"] = tools.list;
   if (!tools.choice.is_null()) chat["tool_choice"] = tools.choice;
   copy_rest(body, chat);

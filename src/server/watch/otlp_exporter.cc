@@ -171,9 +171,9 @@ void OtlpExporter::send(const std::vector<RequestFacts>& batch) {
 void OtlpExporter::note_answer(const std::string& wrong) {
   const bool lost = !wrong.empty();
   if (lost == std::exchange(lost_, lost) || !options_.report) return;
-  options_.report(lost ? fmt::format("the collector of traces at {}:{} takes none: {}",
+  options_.report(lost ? fmt::format("the trace collector at {}:{} does not accept traces: {}",
                                      options_.host, options_.port, wrong)
-                       : fmt::format("the collector of traces at {}:{} takes them again",
+                       : fmt::format("the trace collector at {}:{} accepts traces again",
                                      options_.host, options_.port));
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using base::fail;
 
-constexpr GrammarWords kRegexWords = {.nothing = "no text fits it",
+constexpr GrammarWords kRegexWords = {.nothing = "no text matches it",
                                       .itself = "it begins with itself",
                                       .alternatives = "use fewer of them, or guided_choice"};
 constexpr GrammarWords kChoiceWords = {.nothing = "the vocabulary can spell none of them",
@@ -41,7 +41,7 @@ base::Result<Grammar> regex_grammar(std::string_view regex, const ByteSet& speak
   if (!nfa.ok()) return fail("the regular expression cannot be read: {}", nfa.error().message);
   auto grammar = builder_of(*nfa).finish(speakable, kRegexWords);
   if (!grammar.ok())
-    return fail("the regular expression cannot be followed: {}", grammar.error().message);
+    return fail("the regular expression cannot be used: {}", grammar.error().message);
   return grammar;
 }
 
@@ -68,7 +68,7 @@ base::Result<Grammar> choice_grammar(const std::vector<std::string>& choices,
     grammar.skip(at, grammar.end(whole));
   }
   auto made = std::move(grammar).finish(speakable, kChoiceWords);
-  if (!made.ok()) return fail("the choices cannot be followed: {}", made.error().message);
+  if (!made.ok()) return fail("the choices cannot be used: {}", made.error().message);
   return made;
 }
 

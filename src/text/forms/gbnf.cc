@@ -241,7 +241,7 @@ class Parser {
     const bool below = repeat.most && *repeat.most < repeat.least;
     const bool many = std::max(repeat.least, repeat.most.value_or(0)) > Gbnf::kMostRepeats;
     if (below || many) at_ = open;
-    if (below) return wrong("a repetition with its most below its least");
+    if (below) return wrong("a repetition whose maximum is below its minimum");
     if (many) return wrong("a repetition of more than {}", Gbnf::kMostRepeats);
     return Done{};
   }
@@ -283,7 +283,7 @@ class Parser {
       }
       if (last < first) {
         at_ = place;
-        return wrong("a range goes nowhere: its end comes before its beginning");
+        return wrong("a range whose end is before its beginning");
       }
       set.add(first, last);
     }

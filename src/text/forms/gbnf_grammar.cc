@@ -10,7 +10,7 @@ namespace {
 using base::fail;
 using Kind = GbnfPart::Kind;
 
-constexpr GrammarWords kWords = {.nothing = "no text fits it",
+constexpr GrammarWords kWords = {.nothing = "no text matches it",
                                  .itself = "a rule begins with itself",
                                  .alternatives = "use fewer of them"};
 
@@ -173,11 +173,11 @@ base::Result<Grammar> gbnf_grammar(std::string_view text, const ByteSet& speakab
   if (!gbnf.ok()) return fail("the grammar cannot be read: {}", gbnf.error().message);
   if (const auto rule = Beginnings(*gbnf).circle())
     return fail(
-        "the grammar cannot be followed: its rule '{}' at {} begins with itself; let it begin with "
-        "something else and repeat behind it, as in a ::= b (\"+\" b)*",
+        "the grammar cannot be used: its rule '{}' at {} begins with itself; write it as a "
+        "repetition, as in a ::= b (\"+\" b)*",
         gbnf->rules[*rule].name, gbnf->rules[*rule].place);
   auto grammar = Compiler(*gbnf).compile().finish(speakable, kWords);
-  if (!grammar.ok()) return fail("the grammar cannot be followed: {}", grammar.error().message);
+  if (!grammar.ok()) return fail("the grammar cannot be used: {}", grammar.error().message);
   return grammar;
 }
 

@@ -81,13 +81,13 @@ TEST(Gbnf, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(error("root ::= (\"a\""), read + "line 1, column 10: a group is not closed");
   EXPECT_EQ(error("root ::=\n [a"), read + "line 2, column 2: a class is not closed");
   EXPECT_EQ(error("root ::= [b-a]"),
-            read + "line 1, column 11: a range goes nowhere: its end comes before its beginning");
+            read + "line 1, column 11: a range whose end is before its beginning");
   EXPECT_EQ(error("root ::= \"a\"**"),
             read +
                 "line 1, column 14: a repetition of a repetition; put the inner one in "
                 "parentheses");
   EXPECT_EQ(error("root ::= \"a\"{2,1}"),
-            read + "line 1, column 13: a repetition with its most below its least");
+            read + "line 1, column 13: a repetition whose maximum is below its minimum");
   EXPECT_EQ(error("root ::= \"a\"{2001}"),
             read + "line 1, column 13: a repetition of more than 2000");
   EXPECT_EQ(error("root ::= \"a\"{x}"),
@@ -148,14 +148,14 @@ TEST(Gbnf, CountsClassesOfNothing) {
 TEST(Gbnf, RefusesRulesThatBeginWithThemselves) {
   const auto error = [](std::string_view text) { return error_of(gbnf(text)); };
   EXPECT_EQ(error("root ::= \"a\" x\nx ::= x \"b\" | \"c\""),
-            "the grammar cannot be followed: its rule 'x' at line 2, column 1 begins with itself; "
-            "let it begin with something else and repeat behind it, as in a ::= b (\"+\" b)*");
+            "the grammar cannot be used: its rule 'x' at line 2, column 1 begins with itself; "
+            "write it as a repetition, as in a ::= b (\"+\" b)*");
   for (const char* text :
        {"root ::= root", "root ::= a\na ::= b\nb ::= a \"x\" | \"y\"",
         "root ::= e root | \"a\"\ne ::= \"b\"?", "root ::= e* root | \"a\"\ne ::= \"b\""})
     EXPECT_NE(error(text).find("begins with itself"), std::string::npos) << text;
   EXPECT_EQ(error("root ::= \"a\" root"),
-            "the grammar cannot be followed: no text fits it, within 64 levels of nesting");
+            "the grammar cannot be used: no text matches it, within 64 levels of nesting");
 }
 
 }  // namespace

@@ -125,9 +125,9 @@ TEST(Regex, SaysWhatItDoesNotTake) {
   EXPECT_EQ(error("\\01"), read + "an octal escape is not supported at byte 2 of '\\01'");
   EXPECT_EQ(error("a*+"), read + "a repetition of nothing at byte 2 of 'a*+'");
   EXPECT_EQ(error("a(?#b"), read + "a comment is not closed at byte 1 of 'a(?#b'");
-  EXPECT_EQ(error("[^\\s\\S]"),
-            "the regular expression cannot be followed: no text fits it, within 64 levels of "
-            "nesting");
+  EXPECT_EQ(
+      error("[^\\s\\S]"),
+      "the regular expression cannot be used: no text matches it, within 64 levels of nesting");
   EXPECT_NE(error(std::string(kMostRegexBytes + 1, 'a')).find("at most 32768"), std::string::npos);
   EXPECT_NE(error("((a{900}){900}){900}").find("too large"), std::string::npos);
 }
@@ -202,8 +202,8 @@ TEST(Choices, AreTakenWholeAndOnlyThey) {
   EXPECT_EQ(error_of(choices({})), "there are 0 choices; from 1 to 4096 are taken");
   EXPECT_EQ(error_of(choices({"a", ""})), "a choice is empty");
   EXPECT_EQ(error_of(choice_grammar({"a"}, ByteSet())),
-            "the choices cannot be followed: the vocabulary can spell none of them, within 64 "
-            "levels of nesting");
+            "the choices cannot be used: the vocabulary can spell none of them, within 64 levels "
+            "of nesting");
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ struct GrammarWords {
   std::string_view alternatives;  // what to do about too many in one place
 };
 inline constexpr GrammarWords kSchemaWords = {
-    .nothing = "nothing can be an instance of it",
+    .nothing = "no JSON value matches it",
     .itself = "it refers to itself with nothing in between; put a property or an item there",
     .alternatives = "use fewer in anyOf, or fewer optional properties"};
 

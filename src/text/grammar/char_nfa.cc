@@ -245,7 +245,7 @@ class Parser {
       if (!take('}')) return wrong("a repetition is not closed");
       if (least > kMostRepeats || most.value_or(0) > kMostRepeats)
         return wrong(fmt::format("a repetition of more than {}", kMostRepeats));
-      if (most && *most < least) return wrong("a repetition with its most below its least");
+      if (most && *most < least) return wrong("a repetition whose maximum is below its minimum");
     } else {
       return one;
     }
@@ -306,7 +306,8 @@ class Parser {
       const auto single = [](const CharSet& one) {
         return one.ranges().size() == 1 && one.ranges()[0].first == one.ranges()[0].second;
       };
-      if (!single(first) || !single(last) || last < first) return wrong("a range goes nowhere");
+      if (!single(first) || !single(last) || last < first)
+        return wrong("a range whose end is before its beginning");
       set.add(first.ranges()[0].first, last.ranges()[0].first);
     }
     return negated ? CharSet::all().without(set) : set;

@@ -76,9 +76,10 @@ TEST(Pattern, WhatIsWrongWithOneIsSaid) {
   EXPECT_EQ(error("a(b"), "a group is not closed at byte 3 of 'a(b'");
   EXPECT_EQ(error("a)"), "')' closes nothing at byte 1 of 'a)'");
   EXPECT_EQ(error("[a"), "a class is not closed at byte 2 of '[a'");
-  EXPECT_EQ(error("[b-a]"), "a range goes nowhere at byte 4 of '[b-a]'");
+  EXPECT_EQ(error("[b-a]"), "a range whose end is before its beginning at byte 4 of '[b-a]'");
   EXPECT_EQ(error("*a"), "a repetition of nothing at byte 0 of '*a'");
-  EXPECT_EQ(error("a{2,1}"), "a repetition with its most below its least at byte 6 of 'a{2,1}'");
+  EXPECT_EQ(error("a{2,1}"),
+            "a repetition whose maximum is below its minimum at byte 6 of 'a{2,1}'");
   EXPECT_EQ(error("a{1001}"), "a repetition of more than 1000 at byte 7 of 'a{1001}'");
   EXPECT_EQ(error("a{x}"), "'{' without a count (write \\{ for the character) at byte 2 of 'a{x}'");
   EXPECT_EQ(error("(?=a)"), "a look-ahead or a named group is not supported at byte 0 of '(?=a)'");

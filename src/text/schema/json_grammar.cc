@@ -9,8 +9,7 @@ base::Result<Grammar> json_grammar(const Json& schema, const JsonLayout& layout,
   KVICK_TRY_VOID(SchemaExpander::check_size(schema));
   KVICK_TRY(GrammarBuilder builder, SchemaCompiler(schema, layout).compile(schema));
   auto grammar = std::move(builder).finish(speakable);
-  if (!grammar.ok())
-    return base::fail("the schema cannot be followed: {}", grammar.error().message);
+  if (!grammar.ok()) return base::fail("the schema cannot be used: {}", grammar.error().message);
   return grammar;
 }
 

@@ -254,8 +254,7 @@ TEST(JsonGrammar, WhatIsMalformedIsSaidWithItsPlace) {
 
 TEST(JsonGrammar, WhatNothingFitsIsSaid) {
   const std::string nothing =
-      "the schema cannot be followed: nothing can be an instance of it, within 64 levels of "
-      "nesting";
+      "the schema cannot be used: no JSON value matches it, within 64 levels of nesting";
   for (const char* schema :
        {"false", R"({"enum": []})", R"({"minimum": 3, "maximum": 2})", R"({"$ref": "#"})",
         R"({"type": "array", "items": {"$ref": "#"}, "minItems": 1})",
@@ -269,7 +268,7 @@ TEST(JsonGrammar, WhatNothingFitsIsSaid) {
 
 TEST(JsonGrammar, WhatWouldGrowWithoutEndIsRefused) {
   EXPECT_EQ(schema_error(R"({"anyOf": [{"type": "null"}, {"$ref": "#"}]})"),
-            "the schema cannot be followed: it refers to itself with nothing in between; put a "
+            "the schema cannot be used: it refers to itself with nothing in between; put a "
             "property or an item there");
   EXPECT_NE(
       schema_error(R"({"type": "object", "allOf": [{"$ref": "#"}]})").find("refers to itself"),

@@ -25,18 +25,20 @@ base::Status<> check_rope(const io::ModelFile& file, const model::Config& config
     plain = plain && std::abs(rope.frequency[i] - expected) <= 1e-9 * expected;
   }
   if (whole && plain) return base::Done{};
-  return fail("{}: its rotary position is one that kvick-train has not: {}", file.path(),
+  return fail("{}: kvick-train does not support its rotary position: {}", file.path(),
               plain ? "of a part of each head, or of its halves" : "scaled");
 }
 
 base::Result<ModelSettings> settings_of(const io::ModelFile& file, const model::Config& config) {
   if (config.arch != "llama")
-    return fail("{}: is of the architecture {}; kvick-train begins with models of llama's alone",
-                file.path(), config.arch);
+    return fail(
+        "{}: its architecture is {}; kvick-train starts from models of the architecture llama only",
+        file.path(), config.arch);
   const model::LayerConfig& layer = config.layers.front();
   for (const model::LayerConfig& other : config.layers)
     if (other != layer || layer.window != 0)
-      return fail("{}: its layers differ or have windows, which kvick-train has not", file.path());
+      return fail("{}: its layers differ or have windows, which kvick-train does not support",
+                  file.path());
   KVICK_TRY(const double base, file.get_float("llama.rope.freq_base", 10000));
   KVICK_TRY_VOID(check_rope(file, config, base));
   return ModelSettings{.arch = "llama",
@@ -64,7 +66,7 @@ base::Status<> check_tensors(const io::ModelFile& file, const ModelSettings& mod
   }
   for (const io::Tensor& tensor : file.tensors())
     if (!known.contains(tensor.name))
-      return fail("{}: has a tensor {}, which kvick-train's models have not", file.path(),
+      return fail("{}: has a tensor {}, which kvick-train does not support", file.path(),
                   tensor.name);
   return base::Done{};
 }

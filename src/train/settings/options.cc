@@ -80,7 +80,7 @@ std::string Options::next(const std::string& what) {
 void Options::done() const {
   if (!values_.empty())
     refuse("there is no option ", values_.begin()->first, "; kvick train lm --help lists them");
-  if (!rest_.empty()) refuse("nothing takes the argument ", rest_.front());
+  if (!rest_.empty()) refuse("unexpected argument ", rest_.front());
 }
 
 }  // namespace kvick::train

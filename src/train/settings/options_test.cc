@@ -32,7 +32,7 @@ TEST(Options, SayWhatIsWrong) {
   const auto dim = [](Options& options) { options.count("--dim", 1, 1, 100); };
   EXPECT_EQ(with({"--dmi", "3"}, nothing),
             "there is no option --dmi; kvick train lm --help lists them");
-  EXPECT_EQ(with({"left"}, nothing), "nothing takes the argument left");
+  EXPECT_EQ(with({"left"}, nothing), "unexpected argument left");
   EXPECT_EQ(with({"--dim", "3", "--dim", "4"}, dim), "--dim is given twice");
   EXPECT_EQ(with({"--dim"}, dim), "--dim needs a value");
   EXPECT_EQ(with({"--dim", "3x"}, dim), "--dim is 3x, but must be a whole number from 1 to 100");

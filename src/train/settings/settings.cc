@@ -109,7 +109,8 @@ void complete(Settings& settings) {
   check_one_of("address", m.address, {kAddresses[0], kAddresses[1]});
   check_one_of("read", m.read, {kReads[0], kReads[1]});
   for (const double length : {m.shortest, m.longest})
-    if (length <= 1) refuse("--shortest and --longest must be above 1, where nothing is kept");
+    if (length <= 1)
+      refuse("--shortest and --longest must be above 1: a memory of 1 token keeps nothing");
   check_one_of("precision", run.precision, {"auto", "f32", "bf16"});
   if (run.dropout >= 1 || run.beta2 >= 1) refuse("--dropout and --beta2 must be below 1");
   if (m.kv_heads == 0) m.kv_heads = m.heads;

@@ -54,7 +54,7 @@ TEST(Settings, AreRefusedWhereTheEngineCouldNotLoadTheModel) {
   EXPECT_EQ(mistake_of({"--address", "next"}), "--address is next; there are own, both");
   EXPECT_EQ(mistake_of({"--read", "mean"}), "--read is mean; there are plain, normed");
   EXPECT_EQ(mistake_of({"--shortest", "1"}),
-            "--shortest and --longest must be above 1, where nothing is kept");
+            "--shortest and --longest must be above 1: a memory of 1 token keeps nothing");
   EXPECT_EQ(mistake_of({"--layers", "0"}), "--layers must be larger");
 }
 

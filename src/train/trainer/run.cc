@@ -119,9 +119,10 @@ class Run {
 void check_same(const Checkpoint& before, const Settings& settings, const Data& data) {
   const std::string other = differing(before.settings, settings);
   if (!other.empty())
-    refuse("--resume goes on with the settings of before, and these differ: ", other);
+    refuse("--resume continues with the settings of the earlier run, but these differ: ", other);
   if (before.data_tokens != data.tokens())
-    refuse("--resume goes on with the data of before, which had ", before.data_tokens, " tokens");
+    refuse("--resume continues with the data of the earlier run, which had ", before.data_tokens,
+           " tokens");
 }
 
 // Of the model that a run begins with, everything holds but how long its windows are.
@@ -130,7 +131,8 @@ void check_start(const Checkpoint& start, Settings settings, const Data& data) {
   settings.model.ctx = start.settings.model.ctx;
   settings.model.context = start.settings.model.context;
   const std::string other = differing(start.settings, settings);
-  if (!other.empty()) refuse("--start says what the model is, and these differ: ", other);
+  if (!other.empty())
+    refuse("--start decides the shape of the model, but these options differ from it: ", other);
   // A draft model's vocabulary is followed by its words (add_words).
   if (data.vocabulary() != nullptr && !start.vocabulary.bytes.starts_with(data.vocabulary()->bytes))
     refuse("the data has another vocabulary than the model of --start");

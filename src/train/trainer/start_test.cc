@@ -126,7 +126,7 @@ TEST_F(Start, DataOfAnotherVocabularyOrAnotherShapeIsRefused) {
   Settings deeper = {.model = begin.settings.model, .run = {}};
   deeper.model.layers = 3;
   EXPECT_EQ(mistake(deeper, small_text()),
-            "--start says what the model is, and these differ: --layers");
+            "--start decides the shape of the model, but these options differ from it: --layers");
   EXPECT_FALSE(std::filesystem::exists(options.folder));
 }
 
@@ -142,8 +142,8 @@ TEST_F(Start, WhatTheTrainerCannotComputeIsRefused) {
   const std::string bct = folder + "/model.gguf";
   export_model(read_checkpoint(checkpoint_path(folder)), bct, FileType::kF32, 0);
   EXPECT_EQ(error(bct), bct +
-                            ": is of the architecture bct; kvick-train begins with models of "
-                            "llama's alone");
+                            ": its architecture is bct; kvick-train starts from models of the "
+                            "architecture llama only");
   std::filesystem::remove_all(folder);
 }
 

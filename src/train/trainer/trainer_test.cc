@@ -164,7 +164,8 @@ TEST(Trainer, ARunIsNeitherWrittenOverNorResumedAsAnother) {
   EXPECT_EQ(mistake(), path + " is there already: go on with --resume, or name another folder");
   options.resume = true;
   settings.run.lr = 1;
-  EXPECT_EQ(mistake(), "--resume goes on with the settings of before, and these differ: --lr");
+  EXPECT_EQ(mistake(),
+            "--resume continues with the settings of the earlier run, but these differ: --lr");
   std::filesystem::remove_all(options.folder);
   EXPECT_EQ(mistake(), path + " is not there, so there is nothing to resume");
 }

@@ -127,11 +127,10 @@ base::Result<int> bench(const BenchFlags& flags, const Common& common) {
 void add_bench(const Command& app, const Common& common) {
   const Command command = app.add_command(
       "bench",
-      "prefill and decode speed, and the cache's memory\n-p, -n, -d and -b take lists such as "
-      "128,512: each prompt is measured at each depth, and each decode of each number of sequences "
-      "at each depth\nwith --spec or --lora: answers to -p tokens of a text, with drafts or "
-      "adapters "
-      "and without");
+      "measure prefill and decode speed, and the cache's memory\n-p, -n, -d and -b take lists such "
+      "as 128,512: each prompt is measured at each depth, and each decode with each number of "
+      "sequences at each depth\n--spec and --lora measure answers to -p tokens of a text, with and "
+      "without drafts or adapters");
   auto flags = std::make_shared<BenchFlags>();
   add_engine_flags(command, flags->engine);
   add_packed_flags(command, flags->engine);
@@ -140,7 +139,10 @@ void add_bench(const Command& app, const Common& common) {
       .shows_default();
   command.add_option("-n,--decode", flags->decodes, "tokens to generate; 0: no decode")
       .shows_default();
-  command.add_option("-d,--depth", flags->depths, "tokens in the cache before").shows_default();
+  command
+      .add_option("-d,--depth", flags->depths,
+                  "tokens that are in the cache when a measurement starts")
+      .shows_default();
   command.add_option("-b,--parallel", flags->parallels, "sequences that decode together")
       .shows_default();
   command.add_option("-r,--repeats", flags->repeats, "timed rounds; the median is shown")
@@ -150,17 +152,16 @@ void add_bench(const Command& app, const Common& common) {
   command
       .add_option(
           "-f,--file", flags->file,
-          "with --spec or --lora: the text that is read and gone on from (default: a bundled "
-          "one)")
+          "with --spec or --lora: the text that prompts are taken from (default: a bundled one)")
       .takes(ValueKind::kFile);
   command
-      .add_option(
-          "--lora", flags->lora,
-          "what adapters cost: PATH[:SCALE], once for each; the sequences have them in turn")
+      .add_option("--lora", flags->lora,
+                  "measure what an adapter costs, PATH[:SCALE] (repeatable; sequences take the "
+                  "adapters in turn)")
       .takes(ValueKind::kFile);
   command.add_flag("--calibrate", flags->calibrate,
-                   "measure again what this machine reads and computes at most, which `roofline` "
-                   "is a share of; kept beside the model cache");
+                   "measure again how fast this machine reads memory and computes; `roofline` is a "
+                   "share of that, and it is kept beside the model cache");
   command.runs([&common, flags] { return bench(*flags, common); });
 }
 

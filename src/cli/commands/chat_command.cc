@@ -20,9 +20,9 @@ base::Result<int> chat_with(const AnswerFlags& flags, const Common& common) {
 
 void add_chat(const Command& app, const Common& common) {
   const std::string editing =
-      has_line_editing() ? "the keys of a shell edit a line, and /help lists commands"
-                         : "/help lists commands; this kvick was built without libedit, and lines "
-                           "are read as the terminal gives them";
+      has_line_editing() ? "lines are edited with the keys of a shell; /help lists the commands"
+                         : "/help lists the commands; this kvick was built without libedit and has "
+                           "no editing of lines";
   const Command command = app.add_command("chat", "talk with a model\n" + editing);
   auto flags = std::make_shared<AnswerFlags>();
   auto model = std::make_shared<std::string>();

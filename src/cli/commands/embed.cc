@@ -124,8 +124,8 @@ Result<int> embed(const EmbedFlags& flags, const Common& common) {
 }  // namespace
 
 void add_embed(const Command& app, const Common& common) {
-  const Command command =
-      app.add_command("embed", "texts to vectors: a line of JSON for each, in their order");
+  const Command command = app.add_command(
+      "embed", "turn texts into vectors: one line of JSON per text, in the order of the texts");
   auto flags = std::make_shared<EmbedFlags>();
   add_engine_flags(command, flags->engine);
   add_packed_flags(command, flags->engine);
@@ -134,10 +134,10 @@ void add_embed(const Command& app, const Common& common) {
   add_pooling_flag(command, flags->pooling);
   command
       .add_option("--dimensions", flags->dimensions,
-                  "only so many of a vector's numbers, the first ones (default: all)")
+                  "keep only the first N numbers of each vector (default: all)")
       .in_range(1, 1'000'000);
   command.add_flag("--no-normalize", flags->plain,
-                   "vectors as they are (default: divided by their length)");
+                   "print vectors as the model gives them (default: scaled to length 1)");
   command.runs([&common, flags] { return embed(*flags, common); });
 }
 

@@ -152,8 +152,8 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
 // Flags of experiments with policies that choose rows.
 void add_selecting_flags(const Command& command, LabFlags& flags) {
   command.add_option("--kv-select", flags.select.policies,
-                     "policies to go through, without a budget, where an experiment has any "
-                     "(default: all whose file is given, if they need one)");
+                     "policies to compare, without a budget (default: all; those that need a file "
+                     "only if it is given)");
   command.add_option("--budget", flags.select.budgets,
                      "their budgets: shares of the rows, such as 0.25, or numbers of rows");
   command
@@ -167,10 +167,10 @@ void add_selecting_flags(const Command& command, LabFlags& flags) {
   command.add_option("--scores", flags.select.scores, "kvzap's file, as kvick train kvzap makes it")
       .takes(ValueKind::kFile);
   command.add_option("--bandwidth", flags.bandwidths,
-                     "of a slower tier, such as 4GB/s (tier goes through several)");
+                     "bandwidths of the slower tier, such as 4GB/s (tier)");
   command.add_option("--prompt", flags.prompt,
-                     "tokens of each window that are read as a prompt, from all rows, and do not "
-                     "count (budget; default: 0)");
+                     "first tokens of each window, which are read as a prompt with all rows and "
+                     "are not scored (budget; default: 0)");
   command.add_option("--tokens", flags.text_tokens,
                      "tokens of the file that are read (budget, bounded; default: 4 windows)");
 }
@@ -178,8 +178,9 @@ void add_selecting_flags(const Command& command, LabFlags& flags) {
 // Of bounded.
 void add_bounded_flags(const Command& command, LabFlags& flags) {
   command
-      .add_option("--bounded", flags.bounded.models,
-                  "models with a memory of slots, beside -m, which keeps rows (bounded)")
+      .add_option(
+          "--bounded", flags.bounded.models,
+          "models with a memory of slots, which are compared with the model of -m (bounded)")
       .takes(ValueKind::kModel);
   command
       .add_option("--recall", flags.bounded.recall,
@@ -198,11 +199,11 @@ void add_lab(const Command& app, const Common& common) {
   std::string list;
   for (const auto& row : kvick::lab::experiments())
     list += fmt::format("\n  {:<20} {}", row.name, row.summary);
-  const Command command = app.add_command(
-      "lab",
-      "experiments with strategies: JSON, SVG and a page in a folder; what is there already "
-      "is not measured again" +
-          list);
+  const Command command =
+      app.add_command("lab",
+                      "run an experiment with strategies and write JSON, SVG charts and a page "
+                      "into a folder; results that are already there are not measured again" +
+                          list);
   auto flags = std::make_shared<LabFlags>();
   command.add_option("experiment", flags->experiment, "one of the above").required();
   command.add_option("-o,--out", flags->folder, "folder for the results")
@@ -211,7 +212,7 @@ void add_lab(const Command& app, const Common& common) {
   std::string shapes;
   for (const auto& shape : kvick::lab::named_shapes())
     shapes += fmt::format("{}{} ({})", shapes.empty() ? "" : ", ", shape.name, shape.model);
-  command.add_option("--shape", flags->shapes, "shapes of attention to go through: " + shapes);
+  command.add_option("--shape", flags->shapes, "shapes of attention to measure: " + shapes);
   command.add_option("--file", flags->file, "a text or a trace, where an experiment needs one")
       .takes(ValueKind::kFile);
   command.add_option("-m,--model", flags->engine.model, "a model, where an experiment needs one")
@@ -228,30 +229,22 @@ void add_lab(const Command& app, const Common& common) {
       .add_option("-b,--batch", flags->batch,
                   "sequences that grow together, where an experiment of a whole model has them")
       .in_range(1, 4096);
-  command.add_option("--kv", flags->stores,
-                     "caches to go through, where an experiment lets them be chosen "
-                     "(spec, depth, scaling)");
-  command.add_option("--kv-type", flags->types,
-                     "types of their rows to go through, where an experiment lets them be chosen "
-                     "(spec, scaling)");
-  command.add_option("--kv-tier", flags->engine.kv_tier, "of those that have a slower tier");
-  command.add_option("--spec", flags->specs,
-                     "ways to propose to go through, where an experiment has any (spec)");
+  command.add_option("--kv", flags->stores, "caches to compare (spec, depth, scaling)");
+  command.add_option("--kv-type", flags->types, "types of rows to compare (spec, scaling)");
+  command.add_option("--kv-tier", flags->engine.kv_tier, "the slower tier of caches that have one");
+  command.add_option("--spec", flags->specs, "ways to draft tokens to compare (spec)");
   command
       .add_option("--prompts", flags->prompts,
-                  "prompts of a category, where an experiment reads some (default: 10); facts at "
-                  "each place of needle (default: 3); places of moved (default: 12)")
+                  "prompts of each category (default: 10); in needle, facts at each depth "
+                  "(default: 3); in moved, places (default: 12)")
       .in_range(1, 1 << 20);
-  command
-      .add_option(
-          "--answer", flags->answer,
-          "tokens of an answer, at most, where an experiment writes some (spec; default: 64)")
+  command.add_option("--answer", flags->answer, "most tokens of an answer (spec; default: 64)")
       .in_range(2, 1 << 20);
   add_selecting_flags(command, *flags);
   add_bounded_flags(command, *flags);
   command.add_option("--rounds", flags->rounds, "rounds (default: the experiment's own number)")
       .in_range(1, 1000);
-  command.add_flag("--again", flags->again, "measure anew what the folder holds");
+  command.add_flag("--again", flags->again, "measure again what the folder already holds");
   command.runs([&common, flags] { return lab(*flags, common); });
 }
 

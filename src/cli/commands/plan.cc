@@ -128,11 +128,12 @@ void add_plan(const Command& app, const Common& common) {
       .in_range(1, 65536);
   command
       .add_option("--spec-rows", flags->spec_rows,
-                  "rows of a step with drafts, which bmc's growths are to be best for")
+                  "rows of a step with drafts, for which bmc's number of growths is chosen")
       .shows_default()
       .in_range(1, 1024);
   command
-      .add_option("--spec-tokens", flags->spec_tokens, "tokens that such a step gives on average")
+      .add_option("--spec-tokens", flags->spec_tokens,
+                  "tokens that a step with drafts yields on average")
       .shows_default()
       .in_range(1.0, 1024.0);
   command.add_bytes("--expert-memory", flags->expert_memory,
@@ -141,11 +142,13 @@ void add_plan(const Command& app, const Common& common) {
   command.add_bytes("--memory", flags->memory,
                     "memory for weights and cache together, e.g. 16GB (default: what is free)");
   command
-      .add_option("--ranks", flags->ranks,
-                  "machines like this one that could run the model together, or a copy each")
+      .add_option(
+          "--ranks", flags->ranks,
+          "number of machines like this one: compares one model on all of them with a copy on each")
       .in_range(1, 1024);
-  command.add_option("--network", flags->network,
-                     "that joins them: rate and latency one way, e.g. 10Gb/s,30us");
+  command.add_option(
+      "--network", flags->network,
+      "the network between the machines: rate and one-way latency, e.g. 10Gb/s,30us");
   add_rank_activations(command, flags->engine);
   command.runs([&common, flags] { return make_plan(*flags, common); });
 }

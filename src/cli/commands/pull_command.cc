@@ -93,7 +93,7 @@ void add_pull(const Command& app, const Common& common) {
       .in_range(0, 1000)
       .shows_default();
   sub.add_option("--retry-wait", command->download.retry_wait_s,
-                 "seconds before the first of them; doubles each time")
+                 "seconds before the first retry; the wait doubles each time")
       .in_range(0.0, 3600.0)
       .shows_default();
   sub.add_option("--timeout", command->download.timeout_s,

@@ -235,17 +235,17 @@ Result<int> run(RunFlags& flags, const Common& common) {
 void add_form_flags(const Command& command, const Option& ignore_end, RunFlags& flags) {
   const char* group = "Text";
   Option schema = command.add_option("--schema", flags.schema,
-                                     "a file with a JSON Schema: the answer is an instance of it; "
-                                     "{\"type\": \"object\"} is any object");
+                                     "a file with a JSON Schema that the answer matches; "
+                                     "{\"type\": \"object\"} allows any object");
   schema.takes(ValueKind::kFile).excludes(ignore_end).in_group(group);
   Option grammar = command.add_option(
       "--grammar-file", flags.grammar,
-      "a file with a grammar in GBNF, as llama.cpp has them: the answer is what its root takes");
+      "a file with a GBNF grammar, as in llama.cpp: the answer matches its rule root");
   grammar.takes(ValueKind::kFile).excludes(ignore_end).excludes(schema).in_group(group);
   command
-      .add_option("--regex", flags.regex,
-                  "the whole answer is what this regular expression takes, in the syntax of "
-                  "Python's re")
+      .add_option(
+          "--regex", flags.regex,
+          "a regular expression that the whole answer matches, in the syntax of Python's re")
       .excludes(ignore_end)
       .excludes(schema)
       .excludes(grammar)
@@ -260,9 +260,9 @@ void add_run(const Command& app, const Common& common) {
                                           "MODEL \"Why is the sky blue?\"");
   auto flags = std::make_shared<RunFlags>();
   command
-      .add_option("MODEL", flags->first,
-                  "what -m takes, fetched if it has a name that kvick pull knows; without it "
-                  "the default model is asked")
+      .add_option(
+          "MODEL", flags->first,
+          "the model, as for -m; it is fetched if kvick pull knows its name (default: smollm2)")
       .takes(ValueKind::kModel);
   command.add_option("PROMPT", flags->words, "the prompt; without it or -p or -f: a chat");
   const Option prompt = command.add_option("-p,--prompt", flags->prompt, "the prompt");

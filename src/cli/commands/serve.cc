@@ -82,19 +82,22 @@ void add_network_flags(const Command& command, ServeFlags& flags) {
       .shows_default();
   command.add_option("--port", flags.port, "port to listen on; 0: any that is free")
       .shows_default();
-  command.add_option("--max-connections", flags.max_connections, "further ones are refused")
+  command
+      .add_option("--max-connections", flags.max_connections,
+                  "most connections at a time; others are refused")
       .in_range(1, 1'000'000)
       .shows_default()
       .in_group(group);
   command
       .add_option("--drain-seconds", flags.drain_seconds,
-                  "time for running requests after Ctrl-C or SIGTERM; a second one ends them")
+                  "seconds that running requests have to finish after Ctrl-C or SIGTERM; a second "
+                  "signal ends them at once")
       .shows_default()
       .in_group(group);
   command
       .add_option("--heartbeat-seconds", flags.heartbeat_seconds,
-                  "silence of a stream after which a comment goes out, so that proxies keep the "
-                  "connection; 0: none")
+                  "seconds without output after which a stream sends a comment, so that proxies "
+                  "keep the connection; 0: never")
       .in_range(0, 86400)
       .shows_default()
       .in_group(group);
@@ -104,21 +107,23 @@ void add_cache_flags(const Command& command, ServeFlags& flags) {
   const char* group = "Cache files";
   command
       .add_option("--reuse", flags.reuse,
-                  "rows that a prompt takes of earlier ones: exact, those of tokens that it begins "
-                  "with; shift[:least=64,seam=16], also those of 64 tokens and more that now stand "
-                  "behind others, which changes answers a little")
+                  "which cached rows a prompt reuses: exact: those of the tokens that it begins "
+                  "with; shift[:least=64,seam=16]: also those of 64 or more tokens in a row that "
+                  "stood elsewhere in an earlier prompt, which changes answers a little")
       .shows_default();
   command
       .add_option("--kv-dir", flags.kv_dir,
                   "folder for cached prefixes that outlive the program (default: none)")
       .takes(ValueKind::kFolder)
       .in_group(group);
-  command.add_bytes("--kv-dir-size", flags.kv_dir_bytes, "most bytes of it, e.g. 4GB (the default)")
+  command
+      .add_bytes("--kv-dir-size", flags.kv_dir_bytes,
+                 "most bytes of the folder of --kv-dir, e.g. 4GB (the default)")
       .in_group(group);
   command
-      .add_option(
-          "--kv-dir-seconds", flags.kv_dir_seconds,
-          "seconds that a request waits for its files or the store; then its prompt is computed")
+      .add_option("--kv-dir-seconds", flags.kv_dir_seconds,
+                  "seconds that a request waits for rows from --kv-dir or --kv-store before its "
+                  "prompt is computed")
       .in_range(0.0, 3600.0)
       .shows_default()
       .in_group(group);
@@ -130,11 +135,12 @@ void add_event_flags(const Command& command, ServeFlags& flags) {
       .add_option("--kv-events", flags.events.endpoint,
                   "publish what the prefix cache holds, in vLLM's form, over ZeroMQ: tcp://*:5557")
       .in_group(group);
-  command.add_option("--kv-events-topic", flags.events.topic, "their topic (default: empty)")
+  command
+      .add_option("--kv-events-topic", flags.events.topic, "topic of these events (default: empty)")
       .in_group(group);
   command
       .add_option("--kv-events-replay", flags.events.replay,
-                  "where readers ask for events that they have missed: tcp://*:5558")
+                  "endpoint where subscribers ask for events that they missed: tcp://*:5558")
       .in_group(group);
 }
 
@@ -177,13 +183,12 @@ void add_request_flags(const Command& command, ServeFlags& flags) {
   command
       .add_flag("--stop-loops", flags.stop_loops,
                 "end answers that repeat one piece of text again and again; a request's field "
-                "stop_loops goes first")
+                "stop_loops overrides this")
       .in_group(group);
   command
-      .add_option(
-          "--response-store-mb", flags.response_store_mb,
-          "MiB for answers of /v1/responses, so that clients may go on from them; 0: none is "
-          "kept")
+      .add_option("--response-store-mb", flags.response_store_mb,
+                  "MiB of memory that keep answers of /v1/responses, so that clients can continue "
+                  "from them; 0: none are kept")
       .in_range(0, 1'000'000)
       .shows_default()
       .in_group(group);
@@ -191,7 +196,7 @@ void add_request_flags(const Command& command, ServeFlags& flags) {
       .add_choice<server::LoadForm>(
           "--router", flags.router,
           {{"sglang", server::LoadForm::kSglang}, {"vllm", server::LoadForm::kVllm}},
-          "the router before this server: GET /get_load answers in its form")
+          "the router in front of this server, in whose format GET /get_load answers")
       .in_group(group);
   add_pooling_flag(command, flags.pooling);
 }
@@ -224,8 +229,8 @@ void add_serve(const Command& app, const Common& common) {
       .shows_default();
   command
       .add_option("--max-wait", flags->max_wait_seconds,
-                  "seconds that a request may have to wait behind others, judged by how fast those "
-                  "before it began; others are refused. 0: any time")
+                  "most seconds that a request may wait in the queue, estimated from how fast "
+                  "earlier requests started; others are refused; 0: no limit")
       .in_range(0.0, 86400.0)
       .shows_default();
   command

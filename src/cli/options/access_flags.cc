@@ -58,10 +58,11 @@ void add_access_flags(const Command& command, AccessFlags& flags) {
       .takes(ValueKind::kFile)
       .in_group(group);
   command
-      .add_option("--allow-host", flags.hosts,
-                  "further name that clients call the server by, without port; may be given "
-                  "again. On a loopback address it answers to localhost only, which keeps web "
-                  "pages of other names out; elsewhere to all names, unless some are given")
+      .add_option(
+          "--allow-host", flags.hosts,
+          "a host name, without port, by which clients may address this server (repeatable). "
+          "Without it, a server on a loopback address answers to localhost only, which keeps out "
+          "web pages under other names; a server on another address answers to all names")
       .takes_one()
       .in_group(group);
   command

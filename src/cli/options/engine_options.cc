@@ -82,10 +82,10 @@ void add_arithmetic_flags(const Command& command, EngineFlags& flags) {
           {{"exact", engine::PromptArithmetic::kExact},
            {"tiles", engine::PromptArithmetic::kTiles},
            {"auto", engine::PromptArithmetic::kAuto}},
-          "how prompts are computed: exact, as answers are, so that answers are cached for later "
-          "prompts; tiles: in bfloat16 on the tiles of processors with AMX, about twice as fast, "
-          "and answers that come back in a prompt are read again; auto: tiles where the processor "
-          "has them")
+          "how prompts are computed: exact: in the arithmetic of answers, so that later prompts "
+          "reuse the rows of answers; tiles: in bfloat16 on AMX tiles, about twice as fast, but "
+          "answers that are part of a later prompt are computed again; auto: tiles on processors "
+          "with AMX")
       .in_group(kArithmeticGroup);
   command
       .add_choice<engine::FloatActivations>(
@@ -140,13 +140,13 @@ void add_engine_flags(const Command& command, EngineFlags& flags, std::string_vi
                          std::string(strategy.empty() ? kv::strategies().front().name : strategy) +
                          ", or bounded for a model that needs it" + strategies);
   command
-      .add_option(
-          "--kv-type", flags.kv_type,
-          "type of keys and values: f32, f16, bf16, q8, q4, q3, q2, static8:FILE or static16:FILE "
-          "(kvick train ranges makes the file), or k=q8,v=q4; or one that changes with age: "
-          "mixed[:window=128,old=q8], kivi4[:window=128]; quantised ones take rotate=on or off, as "
-          "in q4:rotate=on; or auto[:kl=0.01,file=PATH]: the smallest that strays no further from "
-          "f16, as kvick train kvtypes has measured it (default: f16; a memory of slots is f32)")
+      .add_option("--kv-type", flags.kv_type,
+                  "type of keys and values: f32, f16, bf16, q8, q4, q3, q2, static8:FILE or "
+                  "static16:FILE (kvick train ranges makes the file), or k=q8,v=q4; or one that "
+                  "changes with age: mixed[:window=128,old=q8], kivi4[:window=128]; quantised ones "
+                  "take rotate=on or off, as in q4:rotate=on; or auto[:kl=0.01,file=PATH]: the "
+                  "smallest type whose KL divergence from f16, measured by kvick train kvtypes, "
+                  "stays within kl (default: f16; a memory of slots is f32)")
       .suggests({"auto", "f16", "q8", "q4:rotate=on", "kivi4"})
       .in_group(kCacheGroup);
   command.add_option("--kv-tier", flags.kv_tier, tier_help()).in_group(kCacheGroup);
@@ -157,8 +157,9 @@ void add_engine_flags(const Command& command, EngineFlags& flags, std::string_vi
       .add_option("--kv-select", flags.kv_select,
                   "which of the rows are read: NAME[:budget=0.25,...], by default all of them" +
                       policies +
-                      "\n  auto:loss=0.02,policy=NAME,...: that policy (quest), its budget raised "
-                      "while checks find that it misses more of the attention than loss")
+                      "\n  auto:loss=0.02,policy=NAME,...: this policy (default: quest), with a "
+                      "budget that is raised while checks find that it misses more than the share "
+                      "loss of the attention")
       .in_group(kCacheGroup);
   add_arithmetic_flags(command, flags);
   command.add_option("--ctx", flags.context,
@@ -174,17 +175,16 @@ void add_packed_flags(const Command& command, EngineFlags& flags) {
   command
       .add_option(
           "--packed", flags.packed,
-          "where weights are kept in the form that they have in memory, which makes the next start "
-          "fast and is shared by processes that run the same model: auto: beside the model cache, "
-          "of models that take at least 256 MiB; off: nowhere; or a folder, for models of any size "
-          "(default: auto)")
+          "where packed weights are kept, which make the next start fast and are shared by "
+          "processes that run the same model: auto: beside the model cache, for models of at least "
+          "256 MiB; off: nowhere; or a folder, for models of any size (default: auto)")
       .takes(ValueKind::kFolder)
       .suggests({"auto", "off"})
       .in_group(kWeightsGroup);
   command
       .add_bytes("--packed-size", flags.packed_size,
-                 "most bytes of that folder, e.g. 20GB; what was used longest ago is deleted "
-                 "(default: a quarter of the disk's free space)")
+                 "most bytes of the packed weights on disk, e.g. 20GB; the least recently used are "
+                 "deleted (default: a quarter of the disk's free space)")
       .in_group(kWeightsGroup);
   command
       .add_bytes("--expert-memory", flags.expert_memory,
@@ -200,8 +200,8 @@ Option add_rank_activations(const Command& command, EngineFlags& flags) {
       {{"f32", model::WireFormat::kF32},
        {"bf16", model::WireFormat::kBf16},
        {"int8", model::WireFormat::kInt8}},
-      "what ranks on several machines send each other; bf16: rounded, half the bytes; int8: a "
-      "quarter");
+      "type of the sums that ranks on several machines send each other: f32, or rounded to bf16 "
+      "(half the bytes) or int8 (a quarter)");
 }
 
 void add_rank_flags(const Command& command, EngineFlags& flags) {
@@ -212,7 +212,8 @@ void add_rank_flags(const Command& command, EngineFlags& flags) {
       .in_group(kRanksGroup);
   command
       .add_flag("--pipeline", flags.pipeline,
-                "with --ranks: each has some layers instead; for slow networks and long prompts")
+                "with --ranks: each process runs some of the layers instead of a part of every "
+                "layer; for slow networks and long prompts")
       .in_group(kRanksGroup);
   add_rank_activations(command, flags).in_group(kRanksGroup);
   command

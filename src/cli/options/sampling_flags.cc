@@ -26,7 +26,7 @@ void add_dry_flags(const Command& command, SamplingFlags& flags, const char* gro
   engine::DrySampling& dry = flags.sampling.dry;
   command
       .add_option("--dry-multiplier", dry.multiplier,
-                  "DRY: penalty of a token that would go on a repetition; 0: off")
+                  "DRY: penalty of a token that would continue a repetition; 0: off")
       .shows_default()
       .in_group(group);
   command
@@ -49,8 +49,8 @@ void add_dry_flags(const Command& command, SamplingFlags& flags, const char* gro
       .in_group(group);
   command
       .add_option("--dry-sequence-breaker", dry.breakers,
-                  "DRY: text that no repetition goes past, in place of a line's end, :, \" and * "
-                  "(repeatable)")
+                  "DRY: text at which a repetition ends, instead of the default newline, :, \" and "
+                  "* (repeatable)")
       .takes_one()
       .in_group(group);
 }
@@ -75,8 +75,8 @@ void add_mirostat_flags(const Command& command, engine::MirostatSampling& s, con
 void add_filter_flags(const Command& command, engine::Sampling& s, const char* group) {
   command
       .add_option("--typical", s.typical_p,
-                  "only tokens of about the expected surprise that together have probability P; 1: "
-                  "all")
+                  "only the tokens whose surprise is nearest to the expected one and that together "
+                  "have probability P; 1: all")
       .shows_default()
       .in_group(group);
   command
@@ -85,15 +85,14 @@ void add_filter_flags(const Command& command, engine::Sampling& s, const char* g
       .shows_default()
       .in_group(group);
   command
-      .add_option(
-          "--xtc-probability", s.xtc.probability,
-          "XTC: how often the likely tokens are left out, all but the unlikeliest of them; 0: "
-          "never")
+      .add_option("--xtc-probability", s.xtc.probability,
+                  "XTC: probability that all likely tokens but the least likely of them are left "
+                  "out; 0: never")
       .shows_default()
       .in_group(group);
   command
       .add_option("--xtc-threshold", s.xtc.threshold,
-                  "XTC: the probability from which a token is likely")
+                  "XTC: the probability from which a token counts as likely")
       .shows_default()
       .in_group(group);
   command
@@ -104,8 +103,9 @@ void add_filter_flags(const Command& command, engine::Sampling& s, const char* g
       .shows_default()
       .in_group(group);
   command
-      .add_option("--dynatemp-exp", s.dynatemp_exponent,
-                  "how the temperature moves between the two: the exponent of the entropy")
+      .add_option(
+          "--dynatemp-exp", s.dynatemp_exponent,
+          "exponent of the entropy from which the temperature within --dynatemp-range is computed")
       .shows_default()
       .in_group(group);
 }
@@ -142,12 +142,13 @@ void add_sampling_flags(const Command& command, SamplingFlags& flags) {
   command.add_option("--seed", flags.seed, "the same seed gives the same answer (default: random)");
   command
       .add_option("--presence-penalty", s.presence_penalty,
-                  "taken from the logit of each token that the answer has")
+                  "subtracted from the logit of each token that the answer already has")
       .shows_default()
       .in_group(group);
   command
-      .add_option("--frequency-penalty", s.frequency_penalty,
-                  "taken from a token's logit for each time that the answer has it")
+      .add_option(
+          "--frequency-penalty", s.frequency_penalty,
+          "subtracted from a token's logit once for each time that the answer already has it")
       .shows_default()
       .in_group(group);
   command
@@ -160,7 +161,8 @@ void add_sampling_flags(const Command& command, SamplingFlags& flags) {
       .takes_one()
       .in_group(group);
   command
-      .add_option("--bad-word", flags.bad_words, "text that the answer may not have (repeatable)")
+      .add_option("--bad-word", flags.bad_words,
+                  "text that the answer must not contain (repeatable)")
       .takes_one()
       .in_group(group);
   add_filter_flags(command, s, group);

@@ -16,8 +16,8 @@ void add_spec_flag(const Command& command, std::string& spec) {
   }
   command
       .add_option("--spec", spec,
-                  "propose tokens ahead and verify several in one forward, with the same answers: "
-                  "NAME[:key=value,...], by default none" +
+                  "draft tokens ahead and verify several in one forward pass; answers stay the "
+                  "same: NAME[:key=value,...], by default none" +
                       ways)
       .in_group("Drafts");
 }

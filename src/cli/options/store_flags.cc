@@ -37,8 +37,9 @@ void add_store_flags(const Command& command, StoreFlags& flags) {
                   "redis://[[user]:password@]host[:port][/database], rediss:// for TLS")
       .in_group(group);
   command
-      .add_option("--kv-store-password-file", flags.password_file,
-                  "file whose first line is the store's password; one in the URL is seen in ps")
+      .add_option(
+          "--kv-store-password-file", flags.password_file,
+          "file whose first line is the store's password; a password in the URL is visible in ps")
       .takes(ValueKind::kFile)
       .in_group(group);
   command

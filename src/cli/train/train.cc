@@ -86,7 +86,7 @@ void add_ranges(const Command& train, const Common& common) {
       .in_range(1, 1 << 20);
   command
       .add_option("--margin", flags->margin,
-                  "how much larger than what was seen ranges are: 0.1 for a tenth")
+                  "share by which ranges are wider than the values seen: 0.1 for a tenth")
       .shows_default();
   command.runs([&common, flags] { return train_ranges(*flags, common); });
 }

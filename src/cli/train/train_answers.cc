@@ -91,14 +91,14 @@ base::Result<int> write_answers(AnswersFlags& flags, const Common& common) {
 
 void add_answers(const Command& train, const Common& common) {
   const Command command = train.add_command(
-      "answers", "what a model says to prompts, for kvick train draft to learn from");
+      "answers", "write a model's answers to prompts, from which kvick train draft learns");
   auto flags = std::make_shared<AnswersFlags>();
   train::AskOptions& options = flags->options;
   add_model_flags(command, flags->engine);
   command
       .add_option("-f,--file", flags->files,
-                  "prompts: of Spec-Bench, GSM8K or HumanEval, or texts, the beginning of whose "
-                  "lines the model goes on from")
+                  "prompts of Spec-Bench, GSM8K or HumanEval, or texts: the model continues the "
+                  "beginning of each line")
       .takes(ValueKind::kFile)
       .required();
   command.add_option("-o,--output", flags->output, "the file to write")
@@ -109,20 +109,21 @@ void add_answers(const Command& train, const Common& common) {
   command.add_option("--longest", flags->longest, "leave longer prompts out")
       .shows_default()
       .in_range(1, 1 << 20);
-  command.add_option("-n,--tokens", options.tokens, "of an answer, at most")
+  command.add_option("-n,--tokens", options.tokens, "most tokens of an answer")
       .shows_default()
       .in_range(1, 1 << 20);
   command.add_option("-b,--batch", options.parallel, "prompts that are answered at once")
       .shows_default()
       .in_range(1, 4096);
   command
-      .add_option("--top", options.top, "likely tokens whose probabilities are kept in each place")
+      .add_option("--top", options.top,
+                  "likeliest tokens at each position whose probabilities are kept")
       .shows_default();
   command
       .add_option("--temp", options.sampling.temperature,
-                  "0: the likeliest token, or draw at this temperature")
+                  "temperature of sampling; 0: the likeliest token")
       .shows_default();
-  command.add_option("--seed", options.sampling.seed, "of what is drawn").shows_default();
+  command.add_option("--seed", options.sampling.seed, "seed of sampling").shows_default();
   command.runs(
       [&common, flags] { return mistakes_of([&] { return write_answers(*flags, common); }); });
 }

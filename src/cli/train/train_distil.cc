@@ -121,14 +121,17 @@ void add_window(const Command& command, DistilFlags& flags) {
 
 void add_predictor(const Command& train, const Common& common) {
   const Command command = train.add_command(
-      "predictor", "the predictor of a run of kvick train maple, for its model: --kv-select maple");
+      "predictor",
+      "write the predictor that kvick train maple trained with a model, for --kv-select maple");
   auto flags = std::make_shared<DistilFlags>();
   command.add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc")
       .takes(ValueKind::kFile)
       .required();
   add_model_flags(command, flags->engine);
   command
-      .add_option("-f,--file", flags->file, "a text: two windows of it, to scale and to judge by")
+      .add_option(
+          "-f,--file", flags->file,
+          "a text of which two windows are read, one to scale the predictor and one to test it")
       .takes(ValueKind::kFile)
       .required();
   command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp")
@@ -140,10 +143,9 @@ void add_predictor(const Command& train, const Common& common) {
 }
 
 void add_distil(const Command& train, const Common& common) {
-  const Command command =
-      train.add_command("distil",
-                        "which rows a model will read, predicted from a few values of each: for "
-                        "--kv-select maple");
+  const Command command = train.add_command("distil",
+                                            "learn to predict, from a few values of each row, "
+                                            "which rows a model will read: for --kv-select maple");
   auto flags = std::make_shared<DistilFlags>();
   distil::DistilOptions& options = flags->options;
   add_model_flags(command, flags->engine);
@@ -161,9 +163,9 @@ void add_distil(const Command& train, const Common& common) {
   command.add_choice<distil::Position>(
       "--position", options.position,
       {{"none", distil::Position::kNone}, {"rotary", distil::Position::kRotary}},
-      "what predictions from a layer's input know of positions: rotary, they turn by them as the "
-      "model's own queries and keys do; none, nothing, as MAPLE defines it (default: rotary, where "
-      "the model has it)");
+      "positions in predictions from a layer's input: rotary: predictions are rotated as the "
+      "model's queries and keys are; none: positions are ignored, as in MAPLE (default: rotary, "
+      "where the model has it)");
   command.add_option("--rank", options.rank,
                      "values that are kept of each key (default: a quarter of its own)");
   command.add_choice<distil::Loss>(
@@ -171,9 +173,10 @@ void add_distil(const Command& train, const Common& common) {
       {{"divergence", distil::Loss::kDivergence},
        {"centred", distil::Loss::kCentred},
        {"raw", distil::Loss::kRaw}},
-      "of a row of scores: centred, mean square without the row's mean; raw, mean square, as MAPLE "
-      "defines it; divergence, of the softmaxes");
-  command.add_option("--seed", options.seed, "of everything random").shows_default();
+      "loss of the predicted scores of a query: centred: mean squared error after the row's mean "
+      "error is taken out; raw: mean squared error, as in MAPLE; divergence: KL divergence of the "
+      "softmaxes");
+  command.add_option("--seed", options.seed, "seed of everything random").shows_default();
   command.add_option("--tokens", options.most, "only the first N tokens (default: all)");
   add_window(command, *flags);
   command.runs([&common, flags] { return train_distil(*flags, common); });

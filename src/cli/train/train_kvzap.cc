@@ -91,9 +91,9 @@ base::Result<int> train_kvzap(KvzapFlags& flags, const Common& common) {
 }  // namespace
 
 void add_kvzap(const Command& train, const Common& common) {
-  const Command command = train.add_command(
-      "kvzap",
-      "how much attention rows will have: for --kv-select kvzap, which forgets the others");
+  const Command command = train.add_command("kvzap",
+                                            "learn to predict how much attention rows will get, "
+                                            "for --kv-select kvzap, which drops the rest");
   auto flags = std::make_shared<KvzapFlags>();
   distil::KvzapOptions& options = flags->options;
   add_model_flags(command, flags->engine);
@@ -107,7 +107,8 @@ void add_kvzap(const Command& train, const Common& common) {
       .in_range(2, 1 << 20);
   command
       .add_option("--ahead", options.ahead,
-                  "attention of tokens at least so much later counts: the newest rows stay anyway")
+                  "count only the attention of tokens at least N later, because the newest rows "
+                  "are kept anyway")
       .shows_default()
       .in_range(1, 1 << 18);
   command.runs([&common, flags] { return train_kvzap(*flags, common); });

@@ -133,7 +133,7 @@ void add_export(const Command& train, const Common& common) {
   command.add_option("-o,--output", flags->output, "the file to write, NAME.gguf")
       .takes(ValueKind::kFile)
       .required();
-  command.add_option("--type", flags->type, "of the matrices: f32, bf16 or q8_0")
+  command.add_option("--type", flags->type, "type of the matrices: f32, bf16 or q8_0")
       .suggests({"f32", "bf16", "q8_0"})
       .shows_default();
   command
@@ -151,7 +151,7 @@ void add_model_training(const Command& train, const Common& common) {
   add_tokens(train, common);
   add_trainer(train, common, "lm", "train a transformer of the llama family");
   add_trainer(train, common, "bct", "train a model with a memory of slots (BCT)");
-  add_trainer(train, common, "draft", "train some of a model's layers to propose what it says");
+  add_trainer(train, common, "draft", "train some of a model's layers as a draft model for it");
   add_trainer(train, common, "maple",
               "train a model and the predictor of the rows that it reads together");
   add_trainer(train, common, "eval", "perplexity of a checkpoint at several contexts");

@@ -100,9 +100,9 @@ void add_pca(const Command& train, const Common& common) {
       .required();
   command.add_option("--rank", options.rank,
                      "components that are kept (default: a quarter of a key's values)");
-  command.add_choice<bool>("--keys", options.rotated, {{"rotated", true}, {"plain", false}},
-                           "whose components: rotated, keys as they are cached; plain, before "
-                           "rotary position");
+  command.add_choice<bool>(
+      "--keys", options.rotated, {{"rotated", true}, {"plain", false}},
+      "which keys: rotated: as they are cached; plain: before rotary position");
   command.add_option("--tokens", options.most, "only the first N tokens (default: all)");
   command.add_option("--window", options.window, "tokens that are read as one sequence")
       .shows_default()

@@ -73,7 +73,7 @@ void add_start(const Command& train, const Common& common) {
                      "only these of its layers, such as 0,29 (default: all)");
   command
       .add_option("--predictor", flags->predictor,
-                  "maple's, as kvick train distil makes it, for kvick train maple")
+                  "a predictor of kvick train distil, for kvick train maple")
       .takes(ValueKind::kFile);
   command.add_option("-o,--output", flags->output, "the file to write, NAME.kvc")
       .takes(ValueKind::kFile)

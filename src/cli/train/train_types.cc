@@ -141,8 +141,8 @@ void add_types(const Command& train, const Common& common) {
   command
       .add_option(
           "-o,--output", flags->output,
-          "the file to write, which --kv-type auto:file=FILE chooses by (default: beside "
-          "the model, where auto looks); what it has of other types and the same text stays")
+          "the file to write, which --kv-type auto:file=FILE reads (default: beside the model, "
+          "where auto looks); it keeps other types that were measured on the same text")
       .takes(ValueKind::kFile);
   command.add_option("--kv-type", flags->options.types,
                      "a type to measure, as kvick run takes it (repeatable; default: a list from "

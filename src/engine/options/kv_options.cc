@@ -29,7 +29,9 @@ std::string lower_name(DType type) {
 
 // -- rotation: rows are kept as their Hadamard transforms --
 constexpr kv::Option kRotate = {
-    .name = "rotate", .summary = "whether rows are Hadamard transforms", .fallback = ""};
+    .name = "rotate",
+    .summary = "keep rows as their Hadamard transforms, which quantise better",
+    .fallback = ""};
 
 // Types whose levels are those of rotated rows.
 constexpr bool rotates(DType type) { return type == DType::kQ3 || type == DType::kQ2; }

@@ -65,7 +65,8 @@ TEST(KvOptions, SayInOneSentenceWhatIsWrongWithAType) {
   EXPECT_EQ(refusal("q8:window=64"), "the type q8 has no option 'window'; it has rotate");
   EXPECT_EQ(refusal("f16:rotate=on"), "the type f16 has no options, but \"rotate=on\" is given");
   EXPECT_EQ(refusal("q4:rotate=yes"),
-            "q4: rotate='yes' is none of off, on (whether rows are Hadamard transforms)");
+            "q4: rotate='yes' is none of off, on (keep rows as their Hadamard transforms, which "
+            "quantise better)");
   EXPECT_EQ(refusal("k=mixed"),
             "mixed is a type of keys and values together: write it alone, --kv-type mixed");
   EXPECT_EQ(refusal("v=q8,k=mixed:window=32"),

@@ -17,18 +17,16 @@ constexpr uint32_t kMostDrafts = 64;
 constexpr uint32_t kMostLayers = 4096;
 constexpr uint32_t kLeastWords = 16;
 
-constexpr SpecOption kMost = {"most", "drafts of a step", "8"};
-constexpr SpecOption kGrow = {"grow", "whether drafts may make a cache grow that grows by copying",
-                              "off"};
+constexpr SpecOption kMost = {"most", "most draft tokens of a step", "8"};
+constexpr SpecOption kGrow = {"grow", "let draft tokens grow a cache that grows by copying", "off"};
 constexpr SpecOption kDepth = {"depth", "tokens that are drafted ahead", "4"};
-constexpr SpecOption kGain = {"gain", "whether drafts are verified only while that pays", "on"};
+constexpr SpecOption kGain = {"gain", "verify draft tokens only while that saves time", "on"};
 constexpr SpecOption kWords = {
-    "words",
-    "tokens that it may propose, the most frequent; by default those that its file names, or all",
+    "words", "draft only the N most frequent tokens; by default those that its file names, or all",
     ""};
 constexpr SpecOption kOfTexts[] = {kMost, kGain, kGrow};
 constexpr SpecOption kOfAuto[] = {
-    {"most", "drafts of a step", "16"},
+    {"most", "most draft tokens of a step", "16"},
     {"model", "a .gguf file with the same vocabulary, which drafts too while that pays", ""},
     kWords,
     kGrow};
@@ -41,7 +39,7 @@ constexpr SpecOption kOfModels[] = {{"model", "a .gguf file with the same vocabu
 constexpr SpecOption kOfOwnLayer[] = {
     kMost, {"depth", "tokens that are drafted ahead", "3"}, kGain, kGrow};
 constexpr SpecOption kOfLayers[] = {
-    {"layers", "those that are left out, such as 8-23 or 3-6+10-13", "", true},
+    {"layers", "the layers that are left out, such as 8-23 or 3-6+10-13", "", true},
     kMost,
     kDepth,
     kGain,
@@ -121,12 +119,14 @@ base::Status<> read_option(const SpecOption& option, const std::string& text, Sp
 
 std::span<const SpecWay> spec_ways() {
   static constexpr SpecWay kWays[] = {
-      {"none", "a token a step", {}},
-      {"auto", "from the text, earlier ones and a model if one is given, while that pays", kOfAuto},
-      {"lookup", "what followed in prompt and answer where they said the same", kOfTexts},
-      {"suffix", "the same, in the texts of earlier requests", kOfTexts},
+      {"none", "no draft tokens: one token a step", {}},
+      {"auto", "from this text, earlier texts and a model if one is given, while that saves time",
+       kOfAuto},
+      {"lookup", "what followed the last tokens earlier in the prompt and the answer", kOfTexts},
+      {"suffix", "what followed the last tokens in the texts of earlier requests", kOfTexts},
       {"draft", "by a smaller model", kOfModels},
-      {"mtp", "by the model's own layer for that, where its file has one", kOfOwnLayer},
+      {"mtp", "by the model's own draft layer (multi-token prediction), where its file has one",
+       kOfOwnLayer},
       {"skip", "by the model itself without some of its layers", kOfLayers},
   };
   return kWays;

@@ -8,9 +8,9 @@ namespace {
 
 constexpr uint32_t kMostTokens = 1U << 20;
 constexpr kv::Option kOptions[] = {
-    {.name = "least", .summary = "tokens in a row that are worth it", .fallback = "64"},
+    {.name = "least", .summary = "shortest run of tokens whose rows are reused", .fallback = "64"},
     {.name = "seam",
-     .summary = "of them, those at the front that are computed all the same",
+     .summary = "tokens at the front of a run that are computed again",
      .fallback = "16"}};
 
 }  // namespace

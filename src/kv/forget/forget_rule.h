@@ -53,7 +53,9 @@ struct ForgetRule {
 // The newest rows that stay whatever they count: so many, or half of the budget.
 constexpr Option half_recent_option() {
   return {.name = "recent",
-          .summary = "newest rows that are kept, counted in the budget: so many, or half of it",
+          .summary =
+              "newest rows that are always kept, counted in the budget: a number, or half of the "
+              "budget",
           .fallback = "half"};
 }
 base::Status<> read_recent(const Spec& spec, const Option& option, ForgetRule& rule);

@@ -20,8 +20,8 @@ constexpr Option kOptions[] = {
     half_recent_option(),
     {.name = "file", .summary = "the predictor, which kvick train kvzap makes", .fallback = ""},
     {.name = "shared",
-     .summary = "model: rows of all layers and KV heads compete for the budget; layer: those of a "
-                "layer; head: each KV head has as many",
+     .summary = "model: rows of all layers and KV heads compete for the budget; layer: those of "
+                "one layer compete; head: each KV head keeps the same number",
      .fallback = "model"},
     {.name = "drop", .summary = "rows that are given up at a time", .fallback = "16"},
     least_option()};

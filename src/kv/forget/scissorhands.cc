@@ -18,7 +18,7 @@ constexpr Option kOptions[] = {
     recent_option("10"),
     {.name = "drop", .summary = "rows that are given up at a time", .fallback = "64"},
     {.name = "history",
-     .summary = "newest queries whose attention counts, of those since the last time",
+     .summary = "newest queries whose attention counts, of those since rows were last dropped",
      .fallback = "400"},
     least_option()};
 
@@ -45,8 +45,7 @@ base::Result<ForgetRule> rule_of(const Setup& setup) {
 
 Policy scissorhands_policy() {
   return forgetting_policy<rule_of>(
-      "scissorhands", "forgets: gives rows up that recent queries paid little attention to",
-      kOptions);
+      "scissorhands", "forgets: drops rows that recent queries paid little attention to", kOptions);
 }
 
 }  // namespace kvick::kv

@@ -17,13 +17,14 @@ constexpr Option kOptions[] = {
     recent_option(),
     dense_layers_option(),
     {.name = "file", .summary = "the predictor, which kvick train distil makes", .fallback = ""},
-    {.name = "type", .summary = "of low-rank keys: int8 or f16", .fallback = "int8"},
+    {.name = "type", .summary = "type of the low-rank keys: int8 or f16", .fallback = "int8"},
     {.name = "form",
-     .summary =
-         "what the predictor predicts from: heads, trained or random, as train distil has it",
+     .summary = "what the predictor predicts from: heads, trained or random, as --form of kvick "
+                "train distil",
      .fallback = "heads"},
     {.name = "rank",
-     .summary = "values of a low-rank key, where no file says it: to plan without a model",
+     .summary =
+         "values of a low-rank key; only to plan without a model, otherwise the file says it",
      .fallback = "0"},
     least_option(),
     loss_option()};

@@ -17,15 +17,16 @@
 namespace kvick::kv {
 namespace {
 
-constexpr Option kOptions[] = {budget_option(),
-                               sinks_option(),
-                               recent_option(),
-                               dense_layers_option(),
-                               {.name = "r",
-                                .summary = "components of a query that choose, of all of a head",
-                                .fallback = "16"},
-                               least_option(),
-                               loss_option()};
+constexpr Option kOptions[] = {
+    budget_option(),
+    sinks_option(),
+    recent_option(),
+    dense_layers_option(),
+    {.name = "r",
+     .summary = "largest components of a query from which scores are estimated",
+     .fallback = "16"},
+    least_option(),
+    loss_option()};
 constexpr uint32_t kMostComponents = 4096;
 
 class SparQ final : public Selector {

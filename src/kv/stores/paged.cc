@@ -69,8 +69,8 @@ constexpr Option kOptions[] = {
      .summary = "blocks are kept for prompts that begin with the same tokens",
      .fallback = "on"},
     {.name = "evict",
-     .summary = "which of those goes when room is needed: lru, lfu (the least often used), or "
-                "priority (of the lowest owners, then lru)",
+     .summary = "which kept block is evicted when room is needed: lru, lfu (the least often used), "
+                "or priority (of the request with the lowest priority, then lru)",
      .fallback = "lru"},
     {.name = "hugepages",
      .summary = "the blocks lie in pages of 2 MiB: on, off, or auto (where the system makes them)",

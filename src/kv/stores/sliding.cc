@@ -25,8 +25,8 @@ constexpr uint64_t kOne = 1'000'000;  // of a reserve: 1.0
 
 constexpr Option kOptions[] = {
     {.name = "reserve",
-     .summary = "rows of a buffer over the context less one, rounded up to whole rows; what is "
-                "more than 1 is appended between two copies",
+     .summary = "rows of the buffer, as a multiple of the context less one (rounded up to whole "
+                "rows); the part above 1 is filled with new rows between two copies",
      .fallback = "2.0"}};
 
 constexpr Traits kTraits = {.endless = true};

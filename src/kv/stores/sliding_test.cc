@@ -172,9 +172,9 @@ TEST(Sliding, TakesADecimalReserveFromOneToTwo) {
                           " 1", "1.5x", "1.+5", "99999999999999999999"})
     EXPECT_EQ(sliding_of(kShape, {"sliding", {{"reserve", bad}}}).error().message,
               "sliding: reserve='" + std::string(bad) +
-                  "' is not a decimal number from 1 to 2 (rows of a buffer over the context less "
-                  "one, rounded up to whole rows; what is more than 1 is appended between two "
-                  "copies)");
+                  "' is not a decimal number from 1 to 2 (rows of the buffer, as a multiple of the "
+                  "context less one (rounded up to whole rows); the part above 1 is filled with "
+                  "new rows between two copies)");
 }
 
 // Of each row of some segments, over keys and values (FNV-1a).

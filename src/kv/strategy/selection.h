@@ -10,7 +10,7 @@ namespace kvick::kv {
 inline constexpr size_t kSelectionOptions = 4;
 constexpr Option budget_option(std::string_view fallback = "0.25") {
   return {.name = "budget",
-          .summary = "committed rows that are read: a share, such as 0.25, or so many, such as 512",
+          .summary = "rows that are read: a share, such as 0.25, or a number, such as 512",
           .fallback = fallback};
 }
 constexpr Option sinks_option(std::string_view fallback = "4") {
@@ -30,17 +30,16 @@ constexpr Option dense_layers_option(std::string_view fallback = "0") {
 // For budgets given as a share; may stand anywhere in the options. Without it a quarter of 100 rows
 // is less than sinks plus recent rows, and the error stays in the rows of later layers: ADR 18.
 constexpr Option least_option() {
-  return {
-      .name = "least",
-      .summary = "rows that a share is never less than: sequences of so many read all of theirs",
-      .fallback = "128"};
+  return {.name = "least",
+          .summary = "fewest rows that a share amounts to; sequences of no more rows read all",
+          .fallback = "128"};
 }
 // For policies that leave rows in place; may stand anywhere in the options.
 constexpr Option loss_option() {
   return {.name = "loss",
           .summary =
-              "raises a sequence's budget while checks find that what it leaves out has more of "
-              "the attention than this, such as 0.02; 0: never",
+              "raise a sequence's budget while sampled checks find that the rows left out would "
+              "have had more than this share of the attention, such as 0.02; 0: never",
           .fallback = "0"};
 }
 

@@ -21,15 +21,17 @@ constexpr Option kUnit = {.name = "unit",
                               "tokens of one layer and head that are moved together, auto: "
                               "as many as suit direct I/O",
                           .fallback = "auto"};
-constexpr Option kTimeout = {
-    .name = "timeout", .summary = "what a request waits for the tier at most", .fallback = "30s"};
+constexpr Option kTimeout = {.name = "timeout",
+                             .summary = "longest time that a request waits for the tier",
+                             .fallback = "30s"};
 constexpr Option kCommon[] = {kFast, kSize, kUnit, kTimeout};
 
 // -- of one --
 constexpr Option kBandwidth = {
-    .name = "bandwidth", .summary = "simulated, such as 4GB/s", .fallback = ""};
-constexpr Option kLatency = {
-    .name = "latency", .summary = "simulated, of each transfer, such as 1us", .fallback = "0s"};
+    .name = "bandwidth", .summary = "simulated bandwidth, such as 4GB/s", .fallback = ""};
+constexpr Option kLatency = {.name = "latency",
+                             .summary = "simulated latency of each transfer, such as 1us",
+                             .fallback = "0s"};
 constexpr Option kRamOptions[] = {kBandwidth, kLatency};
 constexpr Option kNode = {.name = "node", .summary = "the NUMA node", .fallback = ""};
 constexpr Option kNumaOptions[] = {kNode};
@@ -40,9 +42,10 @@ constexpr Option kIo = {.name = "io",
                             "uring, pread (by threads), or auto (pread where io_uring is "
                             "refused)",
                         .fallback = "auto"};
-constexpr Option kDirect = {.name = "direct",
-                            .summary = "past the page cache: on, off, or auto (where it works)",
-                            .fallback = "auto"};
+constexpr Option kDirect = {
+    .name = "direct",
+    .summary = "bypass the page cache (direct I/O): on, off, or auto (where it works)",
+    .fallback = "auto"};
 constexpr Option kFileOptions[] = {kDir, kIo, kDirect};
 
 constexpr TierKind kKinds[] = {

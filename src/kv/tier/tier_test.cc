@@ -143,9 +143,10 @@ TEST(TierSpec, SaysWhatIsWrongAndWhatExists) {
   EXPECT_EQ(refusal_of("ram:node=1"),
             "ram has no option 'node'; it has bandwidth, latency, fast, size, unit, timeout");
   EXPECT_EQ(refusal_of("ram:bandwidth=4"),
-            "ram: bandwidth='4' is no rate, such as 4GB/s (simulated, such as 4GB/s)");
+            "ram: bandwidth='4' is no rate, such as 4GB/s (simulated bandwidth, such as 4GB/s)");
   EXPECT_EQ(refusal_of("ram:latency=3h"),
-            "ram: latency='3h' is no time, such as 2us (simulated, of each transfer, such as 1us)");
+            "ram: latency='3h' is no time, such as 2us (simulated latency of each transfer, such "
+            "as 1us)");
   EXPECT_NE(refusal_of("ram:fast=lots").find("fast='lots' is no number of bytes"),
             std::string::npos);
   EXPECT_NE(refusal_of("ram:unit=0").find("unit='0' is not a whole number from 1"),

@@ -148,7 +148,7 @@ Result<kv::Predictor> start_of(const model::Config& config, const DistilOptions&
                  .form = options.form,
                  .seed = options.seed};
   if (start.shape.rank > layer.k_dim)
-    return fail("a rank of {}, but keys have {} values: it must be less", start.shape.rank,
+    return fail("a rank of {}, but keys have {} values: give no more", start.shape.rank,
                 layer.k_dim);
   KVICK_TRY(start.frequency, frequencies(config.rope_of(0), start.shape, options.position));
   if (options.form == kv::PredictorForm::kRandom)

@@ -173,7 +173,7 @@ Result<kv::Predictor> start_of(const engine::Engine& engine, const PcaOptions& o
                  .rank = options.rank != 0 ? options.rank : std::max(1u, layer.k_dim / 4),
                  .form = kv::PredictorForm::kComponents};
   if (start.shape.rank > layer.k_dim)
-    return fail("{} components, but keys have {} values: it must be fewer", start.shape.rank,
+    return fail("{} components, but keys have {} values: give no more", start.shape.rank,
                 layer.k_dim);
   if (!options.rotated && config.rope_of(0).frequency.empty())
     return fail(

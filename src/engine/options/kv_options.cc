@@ -241,7 +241,8 @@ Result<kv::Spec> read_auto(kv::Spec spec) {
       holding += (holding.empty() ? "" : ", ") + std::string(policy.name);
   const kv::Policy* const policy = kv::find_policy(spec.name);
   if (policy == nullptr || kv::forgets(spec))
-    return fail("auto: policy={} has no option loss; use one of {}", spec.name, holding);
+    return fail("auto: policy={} is unknown or has no option loss; use one of {}", spec.name,
+                holding);
   if (!spec.options.contains("loss"))
     return fail("auto needs loss=, the share of the attention that may be missed: auto:loss=0.02");
   return spec;

@@ -109,7 +109,8 @@ TEST(KvOptions, APolicyIsGivenOrNone) {
   EXPECT_EQ(select("auto").error().message,
             "auto needs loss=, the share of the attention that may be missed: auto:loss=0.02");
   EXPECT_EQ(select("auto:loss=0.02,policy=h2o").error().message,
-            "auto: policy=h2o has no option loss; use one of quest, clusters, sparq, loki, maple");
+            "auto: policy=h2o is unknown or has no option loss; use one of quest, clusters, sparq, "
+            "loki, maple");
   EXPECT_TRUE(select("none:budget=3").error().message.starts_with("unknown policy \"none\""));
 }
 

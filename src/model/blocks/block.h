@@ -36,7 +36,7 @@ struct Pass {
   float* hidden;  // [tokens][dim], the residual stream before the last block's output
   std::vector<const float*> rotations;  // per rope [tokens][dims/2 cosines, dims/2 sines]
   float* layer_inputs;  // [tokens][all layers][Config::layer_inputs]; null: the model has none
-  float* streams;       // [tokens][Config::streams][dim], if there are several (altup.h)
+  float* streams;       // [Config::streams][tokens][dim], if there are several (altup.h)
   BatchAttention& attend;
   Ranks* ranks = nullptr;  // ranks that each have a part of every layer; null: none
 };

@@ -86,7 +86,7 @@ void add_preemption(Text& text, const engine::Metrics& m) {
   text.sample("preemptions_total", "{how=\"swap\"}", m.swaps);
   text.sample("preemptions_total", "{how=\"recompute\"}", m.recomputations);
   text.counter("swapped_bytes_total", m.swapped_bytes,
-               "Bytes moved out and in again by preemptions.");
+               "Bytes of preempted jobs' rows that were moved in again.");
   text.counter("recomputed_tokens_total", m.recomputed_tokens,
                "Tokens computed again after preemptions.");
   text.counter("preemption_seconds_total", m.preemption_seconds, "Seconds lost to preemptions.");

@@ -160,7 +160,7 @@ void print_text(const AnswersReport& report) {
              prompts.size() == 1 ? "" : "s", prompts.front().size(),
              what.file.empty() ? "the bundled text" : what.file, what.parallel, what.decode);
   fmt::print("{:<24}{:>10}{:>10}{:>10}{:>10}{:>12}{:>9}\n", what.spec.empty() ? "lora" : "spec",
-             "tokens/s", "spread", "per pass", "drafts", "came true", "speed");
+             "tokens/s", "spread", "per pass", "drafts", "accepted", "speed");
   for (const Way& way : report.ways) fmt::print("{}", text_of(way, report.ways[0]));
   if (what.lora.empty())
     fmt::print("\nthe answers are {}\n", report.same() ? "the same" : "NOT the same");

@@ -60,11 +60,11 @@ function requestTable(metrics, metric, history) {
     ["Finished", whole(ends.finished ?? 0)],
     ["Finished a second", rateText(finished)],
     ["Cancelled by clients", whole(ends.cancelled ?? 0)],
-    ["Refused, the queue being full", whole(ends.refused ?? 0)],
+    ["Refused because the queue was full", whole(ends.refused ?? 0)],
     ["Failed", whole(ends.failed ?? 0)],
     ["Tokens of requests now", whole(metric("kvick_job_tokens"))],
-    ["In the queue, median", seconds(history.quantile("kvick_queue_seconds", 0.5, WINDOW_MS) ?? NaN)],
-    ["In the queue, 95th percentile", seconds(history.quantile("kvick_queue_seconds", 0.95, WINDOW_MS) ?? NaN)]]];
+    ["Time in the queue, median", seconds(history.quantile("kvick_queue_seconds", 0.5, WINDOW_MS) ?? NaN)],
+    ["Time in the queue, 95th percentile", seconds(history.quantile("kvick_queue_seconds", 0.95, WINDOW_MS) ?? NaN)]]];
 }
 
 function speedTable(metric, history) {
@@ -73,8 +73,8 @@ function speedTable(metric, history) {
   return ["Steps and draft tokens", [
     ["Steps a second", rateText(history.rate("kvick_steps_total", WINDOW_MS))],
     ["Tokens in a step", steps > 0 ? (history.difference("kvick_step_tokens_total", WINDOW_MS) / steps).toFixed(1) : "–"],
-    ["Tokens read, ever", whole(metric("kvick_prompt_tokens_total") - metric("kvick_cached_tokens_total"))],
-    ["Tokens written, ever", whole(metric("kvick_generated_tokens_total"))],
+    ["Prompt tokens computed, in all", whole(metric("kvick_prompt_tokens_total") - metric("kvick_cached_tokens_total"))],
+    ["Tokens generated, in all", whole(metric("kvick_generated_tokens_total"))],
     ["Draft tokens accepted", percent(metric("kvick_accepted_tokens_total"), drafted)]]];
 }
 
@@ -82,18 +82,18 @@ function cacheTable(metric) {
   const limit = metric("kvick_kv_limit_bytes");
   return ["Cache", [
     ["Limit (--kv-memory)", limit > 2 ** 60 ? "none" : bytes(limit)],
-    ["Set aside, still empty", bytes(metric('kvick_kv_bytes{what="wasted"}'))],
+    ["Allocated but empty", bytes(metric('kvick_kv_bytes{what="wasted"}'))],
     ["Shared by several answers", bytes(metric('kvick_kv_bytes{what="shared"}'))],
-    ["Evicted to make room, ever", bytes(metric("kvick_kv_evicted_bytes_total"))],
+    ["Evicted to make room, in all", bytes(metric("kvick_kv_evicted_bytes_total"))],
     ["Checkpoints of states", whole(metric("kvick_kv_checkpoints"))],
-    ["Their size", bytes(metric("kvick_kv_checkpoint_bytes"))],
-    ["Read again for want of one, ever", whole(metric("kvick_read_again_tokens_total"))],
+    ["Size of the checkpoints", bytes(metric("kvick_kv_checkpoint_bytes"))],
+    ["Tokens computed again without a checkpoint, in all", whole(metric("kvick_read_again_tokens_total"))],
     ["In the slower tier", bytes(metric('kvick_kv_bytes{what="slow"}'))],
-    ["Copied by growing and sharing, ever", bytes(metric("kvick_kv_copied_bytes_total"))],
-    ["Requests moved out", whole(metric('kvick_preemptions_total{how="swap"}'))],
-    ["Requests dropped and computed again", whole(metric('kvick_preemptions_total{how="recompute"}'))],
-    ["Time lost to either", seconds(metric("kvick_preemption_seconds_total"))],
-    ["Prompts found in the cache, ever", percent(metric("kvick_cached_tokens_total"), metric("kvick_prompt_tokens_total"))]]];
+    ["Copied by growing and sharing, in all", bytes(metric("kvick_kv_copied_bytes_total"))],
+    ["Requests preempted, rows moved out", whole(metric('kvick_preemptions_total{how="swap"}'))],
+    ["Requests preempted, rows computed again", whole(metric('kvick_preemptions_total{how="recompute"}'))],
+    ["Time lost to preemptions", seconds(metric("kvick_preemption_seconds_total"))],
+    ["Prompt tokens found in the cache, in all", percent(metric("kvick_cached_tokens_total"), metric("kvick_prompt_tokens_total"))]]];
 }
 
 function fileTable(metrics, metric) {
@@ -106,7 +106,7 @@ function fileTable(metrics, metric) {
     ["Written", whole(events.write ?? 0)],
     ["Evicted", whole(events.eviction ?? 0)],
     ["Damaged, and not used", whole(events.torn ?? 0)],
-    ["Too late, or gone", whole((events.late ?? 0) + (events.missing ?? 0))],
+    ["Found too late, or deleted", whole((events.late ?? 0) + (events.missing ?? 0))],
     ["Not written", whole((events.failed_write ?? 0) + (events.dropped_write ?? 0))]]];
 }
 
@@ -114,11 +114,11 @@ function storeTable(metrics, metric) {
   if (!metrics.has("kvick_kv_store_connected")) return null;
   const events = byLabel(metrics, "kvick_kv_store_events_total", "event");
   return ["Shared store (--kv-store)", [
-    ["It answers", metric("kvick_kv_store_connected") ? "yes" : "no"],
-    ["Blocks it has had, of those asked for", whole(events.found ?? 0)],
+    ["Connected", metric("kvick_kv_store_connected") ? "yes" : "no"],
+    ["Blocks found", whole(events.found ?? 0)],
     ["Blocks read", `${whole(events.hit ?? 0)} (${bytes(metric('kvick_kv_store_bytes_total{direction="read"}'))})`],
     ["Blocks written", `${whole(events.write ?? 0)} (${bytes(metric('kvick_kv_store_bytes_total{direction="written"}'))})`],
-    ["Not asked, while given up", whole(events.skipped ?? 0)],
+    ["Requests skipped while disconnected", whole(events.skipped ?? 0)],
     ["Failures", whole(events.failure ?? 0)]]];
 }
 
@@ -128,7 +128,7 @@ function expertTable(metric) {
     ["In memory", `${whole(metric("kvick_experts"))} (${bytes(metric("kvick_expert_bytes"))})`],
     ["On the disk", whole(metric("kvick_experts_on_disk"))],
     ["Found in memory", percent(metric("kvick_expert_hit_rate"), 1)],
-    ["Read from the disk, ever", bytes(metric("kvick_expert_read_bytes_total"))]]];
+    ["Read from the disk, in all", bytes(metric("kvick_expert_read_bytes_total"))]]];
 }
 
 function instanceTable(metrics) {

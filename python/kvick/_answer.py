@@ -20,7 +20,7 @@ class Answer:
     prefill_s: float
     decode_s: float
     drafted: int  # tokens guessed ahead
-    accepted: int  # of these, those that came true
+    accepted: int  # draft tokens accepted
 
     @property
     def usage(self) -> dict[str, int]:

@@ -7,11 +7,11 @@ import pathlib
 from pages import markdown_table
 
 VERDICTS = {
-    "reproduced": "the same within a tenth, or the claim holds as it is worded",
-    "direction reproduced": "the same order, with other factors",
-    "refuted": "measured, and it is not so here",
-    "not testable here": "needs what these machines do not have",
-    "not yet measured": "kvick can, nobody has",
+    "reproduced": "the figure agrees within a tenth, or the claim holds as worded",
+    "direction reproduced": "the same ranking or trend, with other factors",
+    "refuted": "measured, and the claim does not hold here",
+    "not testable here": "needs hardware, models or data that these machines do not have",
+    "not yet measured": "kvick can measure it, but nobody has done so yet",
 }
 FIELDS = ("part", "claimed", "ours", "verdict", "command")
 

@@ -120,7 +120,7 @@ def strategies(results):
                      Cell(served, SERVING, "{:.2f}") if served and (ours or serving.startswith("bmc")) else None,
                      Cell(100 * saved, SHARING, "{:.0f} %") if saved is not None else None])
     head = ["strategy", "exact", "memory wasted", "one layer's attention, over `iterative`", "whole model, over `iterative`",
-            "use cases, over `paged`", "served in the same memory, over `upfront`", "saved by six answers to a prompt"]
+            "use cases, over `paged`", "throughput in the same memory, over `upfront`", "memory saved by six answers to a prompt"]
     return markdown_table(head, rows)
 
 
@@ -163,8 +163,8 @@ def quality(results):
                       if entry["policy"].split()[0] == policy and entry["budget_percent"] == 12.5)
         rows.append([f"12.5 % of the rows, `{policy}`", Cell(read, path, "{:.0f} %"), Cell(change, path, "{:+.2f} %"),
                      Cell(behind, longer, "{:+.2f} %"), Cell(kl, path, "{:.4f}"), None])
-    head = ["what", "bytes read", "perplexity, windows of 2,048", "behind 6,144 tokens", "mean KL divergence",
-            "decode behind 8,192 tokens"]
+    head = ["what", "bytes read", "perplexity, windows of 2,048", "perplexity behind 6,144 tokens", "mean KL divergence",
+            "decode speed behind 8,192 tokens"]
     return markdown_table(head, rows)
 
 
@@ -184,7 +184,7 @@ def serving(results):
                          Cell(middle["TTFT p50, s"], path, "{:.2f} s"),
                          Cell(middle[late], path, "{:.2f} s (" + late[5:8] + ")"),
                          Cell(middle["per token, ms"], path, "{:.0f} ms"), Cell(f"{len(runs)}", path)])
-    head = ["machine", "temperature", "server", "output tokens/s", "first token, median", "first token, late", "between tokens", "runs"]
+    head = ["machine", "temperature", "server", "output tokens/s", "first token, median", "first token, tail", "between tokens", "runs"]
     return markdown_table(head, rows)
 
 
@@ -215,7 +215,7 @@ def scale(results):
     for router in ("vllm", "sglang"):
         rows.append([f"two replicas behind {router}-router", "prompt tokens found in a cache, `cache_aware`",
                      cell(REPLICAS, 0, (router, "`cache_aware`"), 3), "`round_robin`", cell(REPLICAS, 0, (router, "`round_robin`"), 3)])
-    return markdown_table(["set-up", "model and work", "kvick", "beside", "its figure"], rows)
+    return markdown_table(["set-up", "model and work", "kvick", "compared with", "its figure"], rows)
 
 
 def comparisons(results):
@@ -232,7 +232,7 @@ def comparisons(results):
                        for peer in others if results.ratio(path, file, case, peer)]
             rows.append([path.split("/")[0], path.split("/")[1], file.removesuffix(".gguf"), f"`{case}`",
                          results.rates(path, file, case, "kvick"), "; ".join(figures)])
-    return markdown_table(["machine", "date", "file", "case", "kvick", "others (kvick is so many times as fast)"], rows)
+    return markdown_table(["machine", "date", "file", "case", "kvick", "others (how many times as fast kvick is)"], rows)
 
 
 def planner_points(results):
@@ -254,4 +254,4 @@ def planner(results):
         equal = sum(same for *_, same in points)
         rows.append([machine, f"[{name}]({path})", f"{len(points)}" + (f" of {len(models)} models" if len(models) > 1 else ""),
                      f"{statistics.median(off):.0f} %", f"{max(off):.0f} %", f"{equal} of {len(points)}"])
-    return markdown_table(["machine", "file", "cells", "median", "worst", "bytes as planned"], rows)
+    return markdown_table(["machine", "file", "cells", "median error", "worst error", "bytes as planned"], rows)

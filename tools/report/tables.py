@@ -131,7 +131,10 @@ LONGER = "xeon-amx/2026-11-23/budget-8192.json"
 CLUSTERS = "epyc-zen5/2026-11-28/budget-clusters.json"
 CLUSTERS_LONGER = "epyc-zen5/2026-11-28/budget-clusters-8192.json"
 KVZAP = "epyc-zen5/2026-11-28/budget-kvzap.json"
-KVZAP_LONGER = "epyc-zen5/2026-11-28/budget-kvzap-windows.json"
+KVZAP_LONGER = "epyc-zen5/2026-11-28/budget-kvzap-8192.json"
+# Over two windows of 8,192; other policies were measured over one (LONGER), which says less.
+TWO_WINDOWS = {"clusters": CLUSTERS_LONGER, "quest": CLUSTERS_LONGER, "sparq": CLUSTERS_LONGER,
+               "kvzap": KVZAP_LONGER, "h2o": KVZAP_LONGER, "streaming": KVZAP_LONGER}
 TYPES = ("f16", "q8", "k=q8,v=q4", "kivi4", "mixed", "mixed:old=q4", "q4")
 POLICIES = (("maple file=r16", MAPLE), ("sparq", BUDGET), ("clusters", CLUSTERS), ("loki file=pca", BUDGET), ("quest", BUDGET),
             ("kvzap file=kvzap", KVZAP), ("h2o", BUDGET), ("scissorhands", BUDGET), ("streaming", BUDGET))
@@ -158,11 +161,11 @@ def quality(results):
              None, Cell(abs(kl), QUANT, "{:.4f}"), Cell(speed, QUANT, "{:.2f}")]
             for name, size, change, kl, speed in type_points(results)]
     for policy, path, read, change, kl in policy_points(results, 12.5):
-        longer = {"clusters": CLUSTERS_LONGER, "kvzap": KVZAP_LONGER}.get(policy, LONGER)
+        longer = TWO_WINDOWS.get(policy, LONGER)
         behind = next(entry["over_full_percent"] for entry in results.load(longer)["summary"]["cases"]
                       if entry["policy"].split()[0] == policy and entry["budget_percent"] == 12.5)
         rows.append([f"12.5 % of the rows, `{policy}`", Cell(read, path, "{:.0f} %"), Cell(change, path, "{:+.2f} %"),
-                     Cell(behind, longer, "{:+.2f} %"), Cell(kl, path, "{:.4f}"), None])
+                     Cell(behind, longer, "{:+.2f} %" if longer != LONGER else "{:+.2f} % (one window)"), Cell(kl, path, "{:.4f}"), None])
     head = ["what", "bytes read", "perplexity, windows of 2,048", "perplexity behind 6,144 tokens", "mean KL divergence",
             "decode speed behind 8,192 tokens"]
     return markdown_table(head, rows)

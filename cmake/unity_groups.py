@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Which source files of a folder the compiler may read as one, for cmake/unity.cmake.
+"""Groups the source files of a folder that can be compiled together as one unity build file (used by cmake/unity.cmake).
 
-    unity_groups.py MOST SOURCE...    prints "GROUP SOURCE" a line, for groups of 2 to MOST files
+    unity_groups.py MOST SOURCE...    prints one line "GROUP SOURCE" per grouped file; groups have 2 to MOST files
 
-Files of a group share one pass over their headers, which is most of the time that they take. Two that give a name of
-their own (in an anonymous namespace) to different things cannot be in one group. One with a macro, or with the name of a
-type or a constant in a header that others may include, is in none. The code is clang-format's: what is declared in a namespace begins in
-a line's first column.
+The files of a group parse their headers only once, which is most of the time to compile them. Two files are not grouped if
+both define the same name in an anonymous namespace with different meanings. A file is compiled alone if it defines a macro,
+or if it defines a name that a header of the folder also uses for a type or a constant. The code must be formatted with
+clang-format, so that each declaration in a namespace starts in the first column.
 """
 
 import functools
@@ -18,13 +18,13 @@ import sys
 ALIAS = re.compile(r"(?:using|namespace)\s+(?:namespace\s+)?(?:[\w:]*::)?(\w+)\s*(?:=|;)")
 TYPE = re.compile(r"(?:struct|class|union|enum(?:\s+class)?)\s+(\w+)")
 
-TEST = re.compile(r"(?:TEST(?:_[FP])?|TYPED_TEST(?:_P)?)\((\w+),\s*(\w+)\)")  # googletest's: a class of both names
+TEST = re.compile(r"(?:TEST(?:_[FP])?|TYPED_TEST(?:_P)?)\((\w+),\s*(\w+)\)")  # googletest names the class after both
 INSTANCE = re.compile(r"(?:INSTANTIATE|REGISTER)_[A-Z_]+\((\w+),\s*(\w+)")
-PLAIN_ENUM = re.compile(r"enum\s+(?!class|struct)")  # gives its values' names to the namespace
+PLAIN_ENUM = re.compile(r"enum\s+(?!class|struct)")  # unscoped: its values are names in the namespace
 
 
 def statements(text):
-    """(own, declaration): what is declared in namespaces, and whether in an anonymous one; bodies are left out."""
+    """(own, declaration) for each declaration in a namespace, without bodies. own: it is in an anonymous namespace."""
     own, lines = False, iter(text.splitlines())
     for line in lines:
         if re.match(r"namespace\s*\{", line):
@@ -40,7 +40,7 @@ def statements(text):
 
 
 def without_templates(text):
-    """Without what is between < and >."""
+    """The text without template arguments, <...>."""
     before = None
     while before != text:
         before, text = text, re.sub(r"<[^<>]*>", "", text)
@@ -49,14 +49,15 @@ def without_templates(text):
 
 @functools.cache
 def names_of_headers(folder):
-    """The types and constants that the headers of a folder and its rooms declare; a file may include any of them."""
+    """The types and constants that the headers of a folder and its subfolders declare. A file may include any of them."""
     texts = (header.read_text(encoding="utf-8") for header in sorted(folder.rglob("*.h")))
     named = rf"^{TYPE.pattern}|^using (\w+) =|^(?:inline )?constexpr [^=({{;\n]*?\b(\w+)(?:\[|\s*=|\{{|;)"
     return {name for text in texts for found in re.findall(named, text, re.M) for name in found}
 
 
 def names_of(path, folder):
-    """({name of its own: what it is}, names it gives to others too); (None, None): it must be alone."""
+    """({name in an anonymous namespace: its meaning}, names with external linkage), or (None, None) if the file must be compiled
+    alone."""
     own, shared = {}, set()
     text = re.sub(r"//[^\n]*(?<!// namespace)$", "", path.read_text(encoding="utf-8"), flags=re.M)
     if re.search(r"^\s*#\s*(define|pragma)", text, re.M):
@@ -85,7 +86,7 @@ def names_of(path, folder):
 
 
 def apart(a, b):
-    """Whether two files' names collide."""
+    """Whether the names of two files collide."""
     return any(b[0].get(name, meaning) != meaning or name in b[1] for name, meaning in a[0].items()) or any(
         name in a[1] for name in b[0])
 
@@ -94,7 +95,7 @@ def main():
     most, files = int(sys.argv[1]), sys.argv[2:]
     folder = pathlib.Path(os.path.commonpath([pathlib.Path(file).parent for file in files])) if files else None
     named = [(file, names) for file in files if (names := names_of(pathlib.Path(file), folder))[0] is not None]
-    # Those that collide with most others first, and each into the smallest group, so that none is left alone.
+    # Start with the files that have most collisions and put each into the smallest group that fits, so that few stay alone.
     collisions = {file: sum(apart(names, other) for _, other in named) for file, names in named}
     named.sort(key=lambda one: -collisions[one[0]])
     groups = [[] for _ in range(-(-len(named) // most))]

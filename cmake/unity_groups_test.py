@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""cmake/unity_groups.py: which files may be compiled as one, and that they are in one group where they may."""
+"""Tests cmake/unity_groups.py: files whose names collide are in different groups, and all others are grouped."""
 
 import pathlib
 import subprocess
@@ -16,7 +16,7 @@ def own(text):
 
 class GroupsTest(unittest.TestCase):
     def groups(self, *texts, most=8, header=""):
-        """For each text the number of its group; None: it is compiled alone."""
+        """The group number of each text; None: it is compiled alone."""
         with tempfile.TemporaryDirectory() as folder:
             files = [pathlib.Path(folder) / f"{i}.cc" for i in range(len(texts))]
             (pathlib.Path(folder) / "shared.h").write_text(header)

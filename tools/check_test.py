@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The checks of the tree, on small trees with one fault each."""
+"""Tests the checks of the tree (check_floors, check_tree, check_instructions, count_tests) on small trees with one fault each."""
 
 import pathlib
 import shutil
@@ -13,7 +13,7 @@ TOOLS = pathlib.Path(__file__).resolve().parent
 
 class CheckTest(unittest.TestCase):
     def findings(self, tool, **files):
-        """What the tool says of a tree of these files (name -> text; in a name, __ is a slash and _dot_ a dot)."""
+        """The lines that the tool prints for a tree of these files (name -> text). In a name, __ stands for / and _dot_ for a dot."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for name, text in files.items():
@@ -38,20 +38,20 @@ class Floors(CheckTest):
 
     def test_looking_up_is_found_with_its_line(self):
         self.assertEqual(self.of('#include "engine/core/engine.h"'),
-                         ["src/kv/stores/a.cc:2: kv/ must not see engine/, which is above it"])
+                         ["src/kv/stores/a.cc:2: kv/ must not include engine/, which is on a higher floor"])
         self.assertEqual(len(self.of('  #  include <model/core/model.h>')), 1)
         self.assertEqual(len(self.of('#include "base/x.h"\n#include "cli/x.h"', place="src__engine__core__a_dot_h")), 1)
 
     def test_looking_aside_is_found(self):
         self.assertEqual(self.of('#include "text/tokenizer/tokenizer.h"'),
-                         ["src/kv/stores/a.cc:2: kv/ must not see text/, which is on the same floor"])
+                         ["src/kv/stores/a.cc:2: kv/ must not include text/, which is on the same floor"])
 
     def test_rooms_look_down_too(self):
         self.assertEqual(self.of('#include "kv/stores/b.h"\n#include "kv/prefix/b.h"'), [])
         self.assertEqual(self.of('#include "kv/select/policy.h"'),
-                         ["src/kv/stores/a.cc:2: kv/stores/ must not see kv/select/, which is above it"])
+                         ["src/kv/stores/a.cc:2: kv/stores/ must not include kv/select/, which is on a higher floor"])
         self.assertEqual(self.of('#include "kv/tier/tier.h"'),
-                         ["src/kv/stores/a.cc:2: kv/stores/ must not see kv/tier/, which is on the same floor"])
+                         ["src/kv/stores/a.cc:2: kv/stores/ must not include kv/tier/, which is on the same floor"])
         self.assertEqual(self.of('#include "engine/serving/scheduler.h"', place="src__server__net__a_dot_cc"), [])
 
     def test_tests_see_all_rooms_of_their_folder_and_nothing_above(self):
@@ -61,8 +61,8 @@ class Floors(CheckTest):
             self.assertEqual(len(self.of('#include "engine/core/engine.h"', place=f"src__kv__{place}")), 1)
 
     def test_what_is_no_test_sees_no_header_of_tests(self):
-        self.assertEqual(self.of('#include "kv/testing/b.h"'), ["src/kv/stores/a.cc:2: kv/testing/b.h is for tests"])
-        self.assertEqual(self.of('#include "kv/stores/test_b.h"'), ["src/kv/stores/a.cc:2: kv/stores/test_b.h is for tests"])
+        self.assertEqual(self.of('#include "kv/testing/b.h"'), ["src/kv/stores/a.cc:2: kv/testing/b.h is a header for tests"])
+        self.assertEqual(self.of('#include "kv/stores/test_b.h"'), ["src/kv/stores/a.cc:2: kv/stores/test_b.h is a header for tests"])
         self.assertEqual(len(self.of('#include "model/core/test_model.h"', place="src__engine__core__a_dot_cc")), 1)
 
     def test_a_file_or_room_without_a_floor_is_found(self):
@@ -70,14 +70,14 @@ class Floors(CheckTest):
         self.assertEqual(len(self.of("", place="src__a_dot_cc")), 1)
         self.assertIn("kv/ has rooms", self.of("", place="src__kv__a_dot_cc")[0])
         self.assertIn("kv/ has rooms", self.of("", place="src__kv__stores__deep__a_dot_cc")[0])
-        self.assertIn("kv/odds is no room", self.of("", place="src__kv__odds__a_dot_cc")[0])
+        self.assertIn("kv/odds has no floor", self.of("", place="src__kv__odds__a_dot_cc")[0])
         self.assertEqual(self.of("", place="src__base__a_dot_cc"), [])
 
     def test_an_exception_is_for_one_include_and_goes_with_it(self):
         table = "src__kernels__table__table_x86_dot_cc"
         self.assertEqual(self.of('#include "kernels/probe/probe.h"', place=table), [])
         self.assertEqual(len(self.of('#include "kernels/probe/probe.h"', place="src__kernels__table__a_dot_cc")), 1)
-        self.assertIn("take its line out", self.of("", place=table)[0])
+        self.assertIn("remove its entry", self.of("", place=table)[0])
 
     def test_programs_and_tests_see_all(self):
         self.assertEqual(self.of('#include "cli/x.h"', place="tests__a_dot_cc"), [])
@@ -95,7 +95,7 @@ class Tree(CheckTest):
             lines = ["#pragma once"] + ["int x;"] * (limit - 1)
             self.assertEqual(self.of(**{name: "\n".join(lines)}), [])
             lines.append("int x;")
-            self.assertIn(f"{limit} are the limit", self.of(**{name: "\n".join(lines)})[0])
+            self.assertIn(f"the limit is {limit};", self.of(**{name: "\n".join(lines)})[0])
             lines[1] = "// Larger than most: one table."
             self.assertEqual(self.of(**{name: "\n".join(lines)}), [])
 
@@ -103,7 +103,7 @@ class Tree(CheckTest):
         files = {f"src__kv__stores__a{i}_dot_cc": "" for i in range(30)}
         self.assertEqual(self.of(**files, src__kv__stores__deep__a_dot_cc=""), [])
         self.assertEqual(self.of(**files, src__kv__stores__CMakeLists_dot_txt=""),
-                         ["src/kv/stores: 31 files where 30 are the limit; make a room of those that belong together"])
+                         ["src/kv/stores: 31 files, but the limit is 30; move files that belong together into a subfolder"])
         self.assertEqual(self.of(**{f"docs__a{i}": "" for i in range(31)}), [])
 
     def test_headers_are_included_once(self):
@@ -112,7 +112,7 @@ class Tree(CheckTest):
         self.assertEqual(len(self.of(src__kv__a_dot_h="")), 1)
 
     def test_no_using_namespace(self):
-        self.assertEqual(self.of(src__kv__a_dot_cc="int x;\n  using namespace std;\n"), ["src/kv/a.cc:2: no `using namespace`"])
+        self.assertEqual(self.of(src__kv__a_dot_cc="int x;\n  using namespace std;\n"), ["src/kv/a.cc:2: `using namespace` is not allowed"])
         self.assertEqual(self.of(src__kv__a_dot_cc="namespace fs = std::filesystem;  // not using namespace\n"), [])
 
     def tour(self, text):
@@ -123,7 +123,7 @@ class Tree(CheckTest):
         self.assertEqual(self.tour("1. `src/kv/kv.h`: `Step::commit`, `commit()`\n2. in `src/kv`, `elsewhere`, `int x`\n"), [])
         self.assertEqual(self.tour("one\n\n1. `src/kv/gone.h`\n"), ["docs/tour.md:3: there is no src/kv/gone.h"])
         self.assertEqual(self.tour("`src/kv/kv.h` and\nits `rollback()`"),
-                         ["docs/tour.md:1: rollback() is not in the files that are named with it"])
+                         ["docs/tour.md:1: rollback() is in none of the files that this paragraph names"])
         self.assertEqual(len(self.tour("1. `src/kv/kv.h`\n   `elsewhere()`\n2. `src/kv/other.h` `elsewhere()`\n3. `src/kv/kv.h` `elsewhere()`\n")), 1)
 
     def test_a_function_that_was_renamed_is_found_without_its_parentheses_too(self):
@@ -144,10 +144,10 @@ class Tree(CheckTest):
 
     def test_links_lead_somewhere(self):
         self.assertEqual(self.of(README_dot_md="[a](docs/a.md#x) [b](https://example.org/b)", docs__a_dot_md="# X\n[r](../README.md)"), [])
-        self.assertEqual(self.of(README_dot_md="\n[a](docs/a.md)"), ["README.md:2: the link leads nowhere: docs/a.md"])
+        self.assertEqual(self.of(README_dot_md="\n[a](docs/a.md)"), ["README.md:2: broken link: docs/a.md"])
         self.assertEqual(self.of(docs__guides__a_dot_md="[a](b.md) and [c](../c.md)"),
-                         ["docs/guides/a.md:1: the link leads nowhere: b.md", "docs/guides/a.md:1: the link leads nowhere: ../c.md"])
-        self.assertEqual(self.of(README_dot_md='<img src="docs/a.svg" alt="a">'), ["README.md:1: the link leads nowhere: docs/a.svg"])
+                         ["docs/guides/a.md:1: broken link: b.md", "docs/guides/a.md:1: broken link: ../c.md"])
+        self.assertEqual(self.of(README_dot_md='<img src="docs/a.svg" alt="a">'), ["README.md:1: broken link: docs/a.svg"])
 
     def test_links_lead_to_a_heading(self):
         page = "# One page\n\n## `--kv-tier`: where [rows](a.md) are\n\n## Twice\n\n## Twice\n\n```\n# no heading\n```\n"
@@ -155,8 +155,8 @@ class Tree(CheckTest):
             self.assertEqual(self.of(README_dot_md=f"[a](docs/a.md#{anchor})", docs__a_dot_md=page), [], anchor)
         for anchor in "page", "no-heading", "twice-2":
             self.assertEqual(self.of(README_dot_md=f"[a](docs/a.md#{anchor})", docs__a_dot_md=page),
-                             [f"README.md:1: the page has no such heading: docs/a.md#{anchor}"])
-        self.assertEqual(self.of(README_dot_md="# A\n[a](#b)"), ["README.md:2: the page has no such heading: #b"])
+                             [f"README.md:1: the linked page has no such heading: docs/a.md#{anchor}"])
+        self.assertEqual(self.of(README_dot_md="# A\n[a](#b)"), ["README.md:2: the linked page has no such heading: #b"])
 
     def test_what_stands_in_code_is_no_link(self):
         self.assertEqual(self.of(README_dot_md="```\nlayers[0](x)\n```\n"), [])
@@ -164,14 +164,14 @@ class Tree(CheckTest):
     def test_the_readme_is_short(self):
         self.assertEqual(self.of(README_dot_md="a\n" * 120), [])
         self.assertEqual(self.of(README_dot_md="a\n" * 121),
-                         ["README.md:121: 121 lines where 120 are the limit; move details to docs/guides or docs/reference"])
+                         ["README.md:121: 121 lines, but the limit is 120; move details to docs/guides or docs/reference"])
 
     def test_each_strategy_and_policy_has_a_row(self):
         code = {"src__kv__a_dot_cc": 'Strategy a_strategy() {\n  return {.name = "a",\n          .options = {}};\n}\n',
                 "src__kv__select__b_dot_cc": 'Policy b_policy() {\n  return {\n      .name = "b",\n  };\n}\n'}
         self.assertEqual(self.of(docs__reference__strategies_dot_md="| `a` | one |\n| `b` (late) | two |\n", **code), [])
         self.assertEqual(self.of(docs__reference__strategies_dot_md="| `a` | one |\n`b`\n", **code),
-                         ["docs/reference/strategies.md:1: it does not have b of src/kv/select/b.cc"])
+                         ["docs/reference/strategies.md:1: b from src/kv/select/b.cc is missing"])
         self.assertEqual(len(self.of(**code)), 2)
 
     def test_the_reference_names_what_the_code_has(self):
@@ -190,11 +190,11 @@ class Tree(CheckTest):
         index = "[one](0001-one.md) [two](0002-two.md)"
         self.assertEqual(self.of(docs__adr__README_dot_md=index, **{"docs__adr__0001-one_dot_md": "# 1. One\n", "docs__adr__0002-two_dot_md": "# 2. Two\n"}), [])
         self.assertEqual(self.of(docs__adr__README_dot_md=index, **{"docs__adr__0001-one_dot_md": "# 1. One\n", "docs__adr__0002-two_dot_md": "# 1. Two\n"}),
-                         ["docs/adr/0002-two.md:1: its heading does not begin with '# 2. '"])
+                         ["docs/adr/0002-two.md:1: the heading does not begin with '# 2. '"])
         self.assertEqual(self.of(docs__adr__README_dot_md="[one](0001-one.md) [two](0001-two.md)",
                                  **{"docs__adr__0001-one_dot_md": "# 1. One\n", "docs__adr__0001-two_dot_md": "# 1. Two\n"}),
-                         ["docs/adr/0001-two.md:1: 0001-one.md has the number 1 already; take the next free one"])
-        self.assertEqual(self.of(**{"docs__adr__0001-one_dot_md": "# 1. One\n"}), ["docs/adr/README.md:1: it does not list 0001-one.md"])
+                         ["docs/adr/0001-two.md:1: 0001-one.md already has the number 1; use the next free one"])
+        self.assertEqual(self.of(**{"docs__adr__0001-one_dot_md": "# 1. One\n"}), ["docs/adr/README.md:1: 0001-one.md is not listed"])
 
     def test_the_tree_itself_is_right(self):
         self.assertEqual(subprocess.run([sys.executable, TOOLS / "check_tree"]).returncode, 0)
@@ -213,7 +213,7 @@ class Instructions(unittest.TestCase):
     ARM_SETS = ["scalar", "neon", "i8mm"]
 
     def of(self, tools="", machine="--x86", assembler=(), **files):
-        """What is found in an archive of these object files (the set of its name -> assembler)."""
+        """The lines that check_instructions prints for an archive of these object files (instruction set in the name -> assembler)."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for name, text in files.items():

@@ -1,7 +1,7 @@
-"""What mkdocs.yml needs beyond MkDocs: the navigation from the folders, and links to files that are no pages.
+"""MkDocs hook for mkdocs.yml: builds the navigation from the folders of docs/, and removes links to files outside the site.
 
-MkDocs loads this as a hook. Guides, results and papers come in the order below, new ones behind them; all other pages by name, with
-their first heading as the title.
+Guides, results and papers are in the order given below; pages that are not listed follow, sorted by name. All other pages are
+sorted by name. The title of a page is its first heading.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
 
 def slug(text, separator):
-    """The name of a heading as GitHub makes it, which the links in docs/ are written for."""
+    """The anchor of a heading as GitHub generates it, because links in docs/ use GitHub's anchors."""
     return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", separator)
 
 
@@ -28,7 +28,7 @@ def title_of(page):
 
 
 def pages_of(docs, folder, first=()):
-    """(title, path) of the pages of a folder, README first, then those named, then by name."""
+    """{title: path} for each page of a folder: README first, then the pages in `first`, then the others by name."""
     order = ("README", *first)
 
     def place(page):
@@ -38,14 +38,14 @@ def pages_of(docs, folder, first=()):
 
 
 def navigation(docs):
-    """All pages of docs/, each once."""
+    """The navigation, in which each page of docs/ occurs once."""
     known = ("guides", "reference", "results", "papers", "adr")
     nav = [{"kvick": "index.md"}, {"Guides": [*pages_of(docs, "guides", GUIDES), {title_of(docs / "scale.md"): "scale.md"},
                                                {title_of(docs / "promises.md"): "promises.md"}]},
            {"Reference": pages_of(docs, "reference")},
            {"Internals": [{title_of(docs / "tour.md"): "tour.md"}, {"Decisions": pages_of(docs, "adr")}]},
            {"Results": [*pages_of(docs, "results", RESULTS), {title_of(docs / "report.md"): "report.md"}, {"Papers": pages_of(docs, "papers", PAPERS)}]}]
-    # A page or folder that has no place above.
+    # Pages and folders that are not listed above.
     others = [page for page in sorted(docs.glob("*.md")) if page.name not in ("index.md", "promises.md", "scale.md", "tour.md", "report.md")]
     nav += [{title_of(page): page.name} for page in others]
     for folder in sorted(path for path in docs.iterdir() if path.is_dir() and path.name not in known):
@@ -61,8 +61,8 @@ def on_config(config):
 
 
 def without_outside_links(text, page, docs):
-    """The text with links to files of the repository that are no part of the site as plain words; a missing file stays a link, for
-    MkDocs to complain of."""
+    """The text, in which links to files outside the site are replaced by their words. A link to a missing file stays, so that
+    MkDocs reports it."""
 
     def replaced(match):
         target = match[2].partition("#")[0]
@@ -74,7 +74,7 @@ def without_outside_links(text, page, docs):
             return match[0]
         return match[1]
 
-    # Every second part is a block of code.
+    # The parts with odd index are code blocks.
     parts = re.split(r"(^```.*?^```[^\n]*$)", text, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if i % 2 else LINK.sub(replaced, part) for i, part in enumerate(parts))
 

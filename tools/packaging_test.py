@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tools/glibc_needs and tools/sbom on what is small and known, and the files of packaging/ for what others read in them."""
+"""Tests tools/glibc_needs, tools/sbom, tools/docs_site.py and scripts/wheel on small inputs, and checks that the files of packaging/
+agree with the code."""
 
 import importlib.machinery
 import importlib.util
@@ -126,7 +127,7 @@ class Files(unittest.TestCase):
                 self.assertIsInstance(document, dict, path)
 
     def metrics(self):
-        """Names that /metrics has, with what Prometheus asks of histograms, and the values of labels that are written out."""
+        """The names of all metrics, with the parts of histograms (_bucket, _sum, _count), and all label values in the code."""
         code = self.text("src/server/ops/metrics_text.cc")
         names = {f"kvick_{name}" for name in re.findall(r'text\.(?:head|counter|gauge)\(\s*"(\w+)"', code)}
         for name in re.findall(r'text\.histogram\(\s*"(\w+)"', code):

@@ -1,4 +1,4 @@
-"""The program: `kvick ...`, or python -m kvick ..."""
+"""Runs the command-line program: `kvick ...` or `python -m kvick ...`."""
 
 import os
 import sys

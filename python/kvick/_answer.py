@@ -1,4 +1,4 @@
-"""What a model answers, whole and in pieces."""
+"""A model's answer, as a whole (Answer) or streamed in pieces of text (Stream, AsyncStream)."""
 
 import asyncio
 import dataclasses
@@ -10,21 +10,21 @@ from typing import Optional, Union
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What a model answered, and what that took."""
+    """The text and tokens of an answer, with token counts and times."""
 
     text: str
-    tokens: list[int]
+    tokens: list[int]  # generated tokens, without the end token
     finish_reason: str  # "stop", "length" or "cancelled"
     prompt_tokens: int
-    cached_tokens: int  # of the prompt, not computed again
-    prefill_s: float
-    decode_s: float
-    drafted: int  # tokens guessed ahead
-    accepted: int  # draft tokens accepted
+    cached_tokens: int  # prompt tokens whose cached rows were reused
+    prefill_s: float  # seconds to process the prompt
+    decode_s: float  # seconds to generate the answer
+    drafted: int  # draft tokens of speculative decoding
+    accepted: int  # draft tokens that the model accepted
 
     @property
     def usage(self) -> dict[str, int]:
-        """The tokens, in the words of OpenAI's API."""
+        """Token counts under the names of OpenAI's API."""
         return {"prompt_tokens": self.prompt_tokens, "completion_tokens": len(self.tokens),
                 "total_tokens": self.prompt_tokens + len(self.tokens), "cached_tokens": self.cached_tokens}
 
@@ -32,12 +32,12 @@ class Answer:
         return self.text
 
 
-Generate = Callable[[Callable[[str], bool]], Answer]  # writes an answer, of which it hands over each piece
+Generate = Callable[[Callable[[str], bool]], Answer]  # generates an answer and passes each piece of text to its argument
 _Written = Union[str, Answer, BaseException]
 
 
 class _Writer:
-    """A thread that writes an answer and hands its pieces over, and last the answer, or what was raised."""
+    """A thread that generates an answer. It passes each piece of text to put(), and finally the Answer or the exception."""
 
     def __init__(self, generate: Generate, put: Callable[[_Written], None]) -> None:
         self._generate = generate
@@ -49,17 +49,17 @@ class _Writer:
     def _take(self, piece: str) -> bool:
         if piece:
             self._put(piece)
-        # A program that ends waits for its threads: it is not kept waiting for an answer that nobody reads.
+        # The interpreter joins its threads at exit. Stop then, so that an unread answer does not delay the exit.
         return self._wanted and threading.main_thread().is_alive()
 
     def _write(self) -> None:
         try:
             self._put(self._generate(self._take))
-        except BaseException as error:  # raised again where the pieces are read
+        except BaseException as error:  # raised again in the reader
             self._put(error)
 
     def stop(self) -> None:
-        """At the end of the step that is being computed."""
+        """Ends the answer after the current step. Does not wait."""
         self._wanted = False
 
     def join(self) -> None:
@@ -67,10 +67,13 @@ class _Writer:
 
 
 class Stream:
-    """Pieces of an answer as they are written, by a thread of their own."""
+    """An iterator over the pieces of an answer, which a thread generates in the background.
+
+    Iterating raises what the generation raised. Leaving the loop ends the answer.
+    """
 
     def __init__(self, generate: Generate) -> None:
-        self.answer: Optional[Answer] = None  # once it has ended
+        self.answer: Optional[Answer] = None  # the whole answer; None until it has ended
         self._pieces: "queue.SimpleQueue[_Written]" = queue.SimpleQueue()
         self._ended = False
         self._writer = _Writer(generate, self._pieces.put)
@@ -90,7 +93,7 @@ class Stream:
             self.close()
 
     def close(self) -> None:
-        """Ends the answer, and waits for the step that is being computed."""
+        """Ends the answer and waits for the current step to finish."""
         self._writer.stop()
         self._writer.join()
         while not self._ended:
@@ -103,19 +106,19 @@ class Stream:
 
 
 class AsyncStream:
-    """The same for asyncio, made where a loop runs."""
+    """Stream for asyncio. It must be created while an event loop runs (RuntimeError otherwise)."""
 
     def __init__(self, generate: Generate) -> None:
-        self.answer: Optional[Answer] = None  # once it has ended
+        self.answer: Optional[Answer] = None  # the whole answer; None until it has ended
         self._loop = asyncio.get_running_loop()
         self._pieces: "asyncio.Queue[_Written]" = asyncio.Queue()
-        self._ended = asyncio.Event()  # the last piece is there, though it may not have been read
+        self._ended = asyncio.Event()  # set once the last item is in the queue, even if it has not been read
         self._writer = _Writer(generate, self._put)
 
     def _put(self, piece: _Written) -> None:
         try:
             self._loop.call_soon_threadsafe(self._arrive, piece)
-        except RuntimeError:  # the loop is closed: nobody reads
+        except RuntimeError:  # the event loop is closed, so nobody reads
             self._writer.stop()
 
     def _arrive(self, piece: _Written) -> None:
@@ -137,14 +140,13 @@ class AsyncStream:
             await self.aclose()
 
     async def read(self) -> Answer:
-        """The whole answer."""
+        """Waits for the end and returns the whole answer."""
         async for _ in self:
             pass
         assert self.answer is not None
         return self.answer
 
     async def aclose(self) -> None:
-        """Ends the answer, and waits for the step that is being computed. Any task may call it, and a loop that is left calls it
-        too."""
+        """Ends the answer and waits for the current step to finish. Leaving the `async for` loop calls it; any task may call it."""
         self._writer.stop()
         await self._ended.wait()

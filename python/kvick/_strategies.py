@@ -5,17 +5,19 @@ from typing import Any, Union
 
 from kvick import _kvick
 
-plugins: list[str] = []  # that were loaded, for the program
-models_opened = False  # since then the table is read without a lock
+plugins: list[str] = []  # files of the loaded plugins, which the program needs too
+models_opened = False  # from the first open on, models read the table without a lock
 
 
 def strategies() -> list[dict[str, Any]]:
-    """What `kv` may name: of each its `name`, `summary`, `options`, and what holds of it (`exact`, `endless`, ...)."""
+    """The cache strategies that `kv` accepts, one dict each: `name`, `summary`, `options`, and whether it is `exact`, `endless`,
+    `tiered`, has `slots`, and `shares_prefix`."""
     return _kvick.strategies()
 
 
 def load_plugin(path: Union[str, "os.PathLike[str]"]) -> None:
-    """Adds the strategies of a shared library (docs/guides/own-strategy.md), before the first model is opened."""
+    """Adds the strategies of a shared library (docs/guides/own-strategy.md). Raises kvick.Error if the file is not a plugin or a
+    model has been opened before."""
     if models_opened:
         raise _kvick.Error("load plugins before the first model is opened: models read the table of strategies without a lock")
     file = os.path.abspath(os.fspath(path))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The examples in Python, on small made models. MAKE_MODEL names the program that makes them."""
+"""Runs the Python examples on small random models. MAKE_MODEL: path of the make_model program."""
 
 import importlib.util
 import os

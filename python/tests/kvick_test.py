@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""The Python package on a small made model. MAKE_MODEL names the program that makes it; DOUBLING_PLUGIN, if given, a plugin."""
+"""Tests the Python package on a small random model.
+
+MAKE_MODEL: path of the make_model program. DOUBLING_PLUGIN (optional): path of the example plugin.
+"""
 
 import asyncio
 import importlib.util
@@ -18,7 +21,7 @@ import unittest.mock
 import kvick
 from kvick import _program
 
-# Heads of 32 values, as q8 needs them.
+# The head dimension is 32, a multiple of q8's block size.
 SMALL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "256", "--type", "Q8_0")
 TEXT = "All happy families are alike; each unhappy family is unhappy in its own way. "
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "one two"}]
@@ -31,14 +34,14 @@ class KvickTest(unittest.TestCase):
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        os.environ["XDG_CACHE_HOME"] = folder.name  # no model of the user's, and one calibration
+        os.environ["XDG_CACHE_HOME"] = folder.name  # hides the user's models; the machine is calibrated once for all tests
         cls.path = os.path.join(folder.name, "model.gguf")
         subprocess.run([os.environ["MAKE_MODEL"], "-o", cls.path, *SMALL], check=True, stdin=subprocess.DEVNULL, timeout=120)
         cls.model = cls.open("paged")
 
     @classmethod
     def open(cls, kv, threads=2):
-        # Exact: only some caches have the tiles of AMX.
+        # Exact, because only some strategies support AMX tiles, whose results differ slightly.
         return kvick.Model(cls.path, kv=kv, kv_type="q8", prompt_arithmetic="exact", threads=threads)
 
     def python(self, code, *arguments):
@@ -188,7 +191,7 @@ class Batches(KvickTest):
         self.assertEqual(told, dict(enumerate(answers)))
         told = []
         options = {**self.OPTIONS, "max_tokens": 200}
-        # So many that some are left however late this thread hears of the first.
+        # Enough prompts that some are still waiting when on_answer returns False for the first one.
         answers = self.model.batch(["one"] * 100, parallel=1, on_answer=lambda number, answer: told.append(number), **options)
         self.assertEqual(sorted(told), list(range(100)))
         told.clear()
@@ -252,7 +255,7 @@ class Asyncio(KvickTest):
             async def read():
                 async for _ in self.model.astream("one two", max_tokens=200, ignore_end=True):
                     begun.set()
-                    await asyncio.sleep(60)  # where it is cancelled
+                    await asyncio.sleep(60)  # cancelled here
 
             task = asyncio.create_task(read())
             await begun.wait()
@@ -322,7 +325,7 @@ class Embeddings(KvickTest):
         ranked = model.rerank("one two", self.TEXTS)
         self.assertEqual(len(ranked), 3)
         self.assertTrue(all(0 < score < 1 for _, score in ranked), ranked)
-        # Each pair is read by itself, and the query counts.
+        # The score of a pair does not depend on the other documents, but does depend on the query.
         for index, score in ranked:
             self.assertAlmostEqual(model.rerank("one two", [self.TEXTS[index]])[0][1], score, places=6)
         self.assertNotEqual(dict(model.rerank("seven", self.TEXTS)), dict(ranked))
@@ -421,7 +424,7 @@ class Mistakes(KvickTest):
         self.refused("leave on_text out", lambda: model.stream("a", on_text=print))
         self.refused("takes messages", lambda: model.chat("hello"))
         self.refused("takes a list of prompts", lambda: model.batch("hello"))
-        self.refused("on_answer is told", lambda: model.batch(["a"], on_text=print))
+        self.refused("use on_answer", lambda: model.batch(["a"], on_text=print))
         self.refused("parallel is 0", lambda: model.batch(["a"], parallel=0))
         self.refused("^prompt 1: .*256", lambda: model.batch(["a", [1] * 300]))
         self.refused("temperature", lambda: model.batch(["a"], temperature=-1))
@@ -438,8 +441,8 @@ class Mistakes(KvickTest):
         self.refused("not is not supported", lambda: model.generate("a", schema={"not": {}}))
         self.refused("cannot be JSON", lambda: model.generate("a", schema={"a": object()}))
         self.refused("600 is not in the vocabulary", lambda: model.detokenize([600]))
-        self.refused("no token", lambda: model.detokenize([2**40]))
-        self.refused("no logits of no tokens", lambda: model.logits([]))
+        self.refused("not a token", lambda: model.detokenize([2**40]))
+        self.refused("needs at least one token", lambda: model.logits([]))
         self.refused("at least 2", lambda: model.perplexity("", window=64))
         self.refused("give one of them", kvick.plan)
         self.refused("before the first model", lambda: kvick.load_plugin("x.so"))

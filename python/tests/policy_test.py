@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Policies that are written in Python, on a small made model. MAKE_MODEL names the program that makes it."""
+"""Tests policies written in Python on a small random model. MAKE_MODEL: path of the make_model program."""
 
 import importlib.util
 import os
@@ -35,7 +35,7 @@ class PolicyTest(unittest.TestCase):
         subprocess.run([os.environ["MAKE_MODEL"], "-o", cls.path, *SHAPE], check=True, stdin=subprocess.DEVNULL, timeout=120)
 
     def add(self, score, **options):
-        """A name of its own for each: the table keeps them."""
+        """Adds a policy under a new name, because the table keeps every policy, and returns the name."""
         name = f"mine{next(self.names)}"
         kvick.add_policy(name, score, **options)
         return name
@@ -47,7 +47,7 @@ class PolicyTest(unittest.TestCase):
         return model.generate(TEXT, temperature=0, max_tokens=tokens, ignore_end=True).tokens
 
     def test_a_policy_chooses_as_one_of_kvick_does(self):
-        # Pages of one row: the least and the most of a channel are the key.
+        # With pages of one row, Quest's lower and upper bounds of a channel are both the key, so it ranks rows by dot product.
         own = self.add(products)
         for kv_type in "f32", "f16":
             for budget in "0.25", "20", "0.5,sinks=1,recent=8,least=16":
@@ -76,7 +76,7 @@ class PolicyTest(unittest.TestCase):
         self.greedy(model, tokens=2)
         rows = seen[0]
         self.assertEqual((rows.layer, rows.head, rows.first, rows.take), (0, 0, 4, 28))
-        self.assertEqual(rows.queries.shape, (2, 32))  # both heads read the rows of one
+        self.assertEqual(rows.queries.shape, (2, 32))  # two query heads share one KV head
         self.assertEqual(rows.keys.shape, (prompt - 12, 32))
         self.assertEqual(rows.values.shape, rows.keys.shape)
         self.assertEqual({one.layer for one in seen}, {0, 1})
@@ -96,7 +96,7 @@ class PolicyTest(unittest.TestCase):
         for current in "f32", "q8", "q8:rotate=on":
             self.greedy(self.open(f"{name}:budget=40", current, threads=1), tokens=2)
         for current in "q8", "q8:rotate=on":
-            # Layer 0: what the layers behind read has gone through rows of that type.
+            # Compares layer 0 only: the input of later layers already depends on the quantised rows.
             for mine, exact in ((seen[current].keys, seen["f32"].keys), (seen[current].values, seen["f32"].values)):
                 self.assertLess(numpy.abs(mine - exact).max(), 0.02 * numpy.abs(exact).max(), current)
             numpy.testing.assert_allclose(seen[current].queries, seen["f32"].queries, rtol=1e-3, atol=1e-4)
@@ -115,8 +115,8 @@ class PolicyTest(unittest.TestCase):
         self.assertFalse(row["forgets"] or row["needs_file"])
         defaults = {option["name"]: option["default"] for option in row["options"]}
         self.assertEqual((defaults["budget"], defaults["alpha"], defaults["flip"]), ("0.25", "0.5", "off"))
-        for text, said in (("alpha=x", "alpha=x of .*: it is a number"), ("power=1.5", "power=1.5 of .*: it is a whole number"),
-                           ("flip=yes", "flip=yes of .*: it is on or off"), ("beta=1", "beta")):
+        for text, said in (("alpha=x", "alpha=x of .*: it must be a number"), ("power=1.5", "power=1.5 of .*: it must be a whole number"),
+                           ("flip=yes", "flip=yes of .*: it must be on or off"), ("beta=1", "beta")):
             with self.assertRaisesRegex(kvick.Error, said):
                 self.open(f"{policy}:{text}")
 
@@ -182,7 +182,7 @@ class PolicyTest(unittest.TestCase):
     def test_what_is_not_a_number_is_read_last(self):
         def score(rows):
             scores = products(rows)
-            scores[numpy.argsort(scores)[:-rows.take]] = numpy.nan  # those that would not be read anyway
+            scores[numpy.argsort(scores)[:-rows.take]] = numpy.nan  # only rows that would not be read anyway
             return scores
         self.assertEqual(self.greedy(self.open(f"{self.add(score)}:budget=40")), self.greedy(self.open(f"{self.add(products)}:budget=40")))
 

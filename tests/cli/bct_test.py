@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A model with a memory of slots, as a user meets it: which cache it gets, and what does not fit."""
+"""Models with memory slots (BCT): they get the bounded cache, and options that do not fit are refused."""
 
 import pathlib
 import unittest

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`kvick bench` as a user and a script meet it: sweeps, the roofline, and the calibration file.
+"""`kvick bench`: sweeps, the roofline, and the calibration file.
 
-No time is asserted: of a speed only that there is one.
+The tests check that speeds are reported, but not how high they are.
 """
 
 import json
@@ -19,11 +19,11 @@ class BenchTest(CommandTest):
         return sorted((self.cache / "kvick").glob("calibration*"))
 
     def calibrated(self):
-        """Puts a calibration in the cache, so that the test need not measure: the machine's own, made once."""
+        """Puts a calibration of this machine in the cache. It is measured once for all tests."""
         if not hasattr(BenchTest, "calibration"):
             self.json_of("-p", 4, "-n", 0, *QUICK)
             [file] = self.calibration_files()
-            # As of a quiet moment, or a later run would measure again whenever it finds a quieter one.
+            # Marked as measured on an idle machine, because otherwise a run at a quieter moment would measure again.
             made = json.loads(file.read_text()) | {"others_share": 0.0}
             BenchTest.calibration = (file.name, json.dumps(made))
         name, text = BenchTest.calibration
@@ -50,7 +50,7 @@ class Sweeps(BenchTest):
         self.assertEqual(result["decode_tok_s"], decode["tok_s"])
         self.assertEqual(result["spread"], {"prefill": prefill["spread"], "decode": decode["spread"]})
         self.assertEqual(result["kv"], {"strategy": "virtual", **decode["kv"]})
-        # 2 layers, keys and values, 2 heads of 16, f16: 256 bytes a token.
+        # 2 layers x keys and values x 2 heads x 16 values x 2 bytes (f16) = 256 bytes per token.
         self.assertEqual(decode["kv"]["used_bytes"], 2 * 12 * 256)
         self.assertEqual(prefill["kv"]["used_bytes"], 24 * 256)
         self.assertEqual((prefill["kv"]["fallbacks"], decode["kv"]["fallbacks"]), (0, 0))
@@ -111,9 +111,9 @@ class Roofline(BenchTest):
     def test_every_measurement_has_one(self):
         path = self.calibrated()
         result = self.json_of("-p", 16, "-n", 4, "-b", "1,2", *QUICK)
-        limits = json.loads(path.read_text())  # a faster run raises it
+        limits = json.loads(path.read_text())  # read after the run, because a fast run may raise the limits
         self.assertEqual(result["calibration"], limits)
-        read = limits["read"][0]["bytes_s"]  # the model is smaller than the smallest size
+        read = limits["read"][0]["bytes_s"]  # the model is smaller than the smallest measured size
         for one in result["results"]:
             roof = one["roofline"]
             tokens = one["tokens"] * one["parallel"]
@@ -124,7 +124,7 @@ class Roofline(BenchTest):
             bound = max(roof["memory_s"], roof["compute_s"])
             self.assertAlmostEqual(roof["fraction"] * roof["measured_s"] / bound, 1)
             self.assertEqual(roof["bound_by"], "memory" if bound == roof["memory_s"] else "compute")
-        # Decode of 4 tokens: the weights, a row of 64 of Q8_0 to look up, and 1 to 4 tokens of 256 bytes; times 4.
+        # Each of 4 decode steps reads the weights, one embedding row (64 values of Q8_0, 68 bytes) and 1 to 4 cached tokens of 256 bytes.
         self.assertEqual(result["results"][1]["roofline"]["bytes"],
                          4 * (result["weight_bytes"] + 68) + (1 + 2 + 3 + 4) * 256)
 
@@ -139,7 +139,7 @@ class Calibration(BenchTest):
         self.calibrated()
         [path] = self.calibration_files()
         kept = json.loads(path.read_text())
-        # No run is faster, and no moment is quieter.
+        # Limits that no run exceeds, measured on a machine that was completely idle.
         kept.update(int8_ops_s=1e30, f32_ops_s=1e30, bf16_ops_s=1e30, others_share=0.0)
         kept["read"] = [{"bytes": speed["bytes"], "bytes_s": 1e30} for speed in kept["read"]]
         path.write_text(json.dumps(kept))
@@ -149,7 +149,7 @@ class Calibration(BenchTest):
         self.assertEqual(self.calibration_files(), [path], "something was left behind")
 
     def slow(self, path, **fields):
-        """Rewrites the file as if it had been measured on a machine a million times as slow."""
+        """Rewrites the calibration as if it had been measured on a machine that is a million times slower."""
         limits = json.loads(path.read_text())
         for key in ("int8_ops_s", "f32_ops_s", "tile_ops_s"):
             limits[key] /= 1e6
@@ -178,7 +178,8 @@ class Calibration(BenchTest):
         path = self.calibrated()
         slow = self.slow(path, others_share=1.0, measured_at="2020-01-02T03:04:05Z")
         done = self.kvick(*self.ARGUMENTS)
-        # Others may run now, but hardly on more than half of all cores for the whole of it; then this test says nothing.
+        # If other programs use more than half of the cores for the whole run, kvick does not measure again and this test checks
+        # nothing; that is unlikely.
         limits = json.loads(path.read_text())
         if limits["measured_at"] != slow["measured_at"]:
             self.assertIn("while other programs used 100 % of the cores", done.stderr)

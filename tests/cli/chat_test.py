@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick chat` on a terminal: keys, commands, what is kept, and Ctrl-C. A pseudo terminal plays the person's."""
+"""`kvick chat` on a pseudo terminal: keys, commands, history and Ctrl-C."""
 
 import json
 import os
@@ -43,21 +43,21 @@ class Terminal:
         self.type(text + "\r")
 
     def expect(self, pattern, seconds=60):
-        """What came up to the end of the pattern, which is taken away."""
+        """Waits for the pattern. Returns and consumes the output up to and including it."""
         end = time.monotonic() + seconds
         while not (found := re.search(pattern, self.seen)):
             if not select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
                 raise AssertionError(f"{pattern!r} did not come, but {self.seen!r}")
             try:
                 data = os.read(self.fd, 65536)
-            except OSError:  # the program has ended
-                raise AssertionError(f"{pattern!r} did not come before the end, but {self.seen!r}") from None
+            except OSError:  # the program has exited
+                raise AssertionError(f"the program exited before it printed {pattern!r}; it printed {self.seen!r}") from None
             self.seen += data.decode(errors="replace")
         before, self.seen = self.seen[:found.end()], self.seen[found.end():]
         return before
 
     def end(self):
-        """Everything up to the program's end, and its exit status."""
+        """The rest of the output until the program exits, and its exit status."""
         rest = self.seen
         while True:
             try:
@@ -200,7 +200,7 @@ class ChatTest(CommandTest):
         self.assertEqual(terminal.end()[1], 0)
 
     def goes_on(self, model, message):
-        """Whether the model does not end its answer by itself."""
+        """Whether the model's answer reaches its maximum length, without an end token."""
         done = subprocess.run([KVICK, "run", "-m", model, "--threads", "2", "--temp", "0", "-n", "400", "--allow-loops", "--json", message],
                               env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=120)
         return json.loads(done.stdout)["finish_reason"] == "length"

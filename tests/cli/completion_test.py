@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Completion scripts in the shells that they are for, as far as these are installed; manual pages through groff; health checks."""
+"""Completion scripts, in those of their shells that are installed; manual pages, through groff; health checks."""
 
 import json
 import pathlib
@@ -125,7 +125,7 @@ class ManTest(ToolsTest):
         if not shutil.which("groff"):
             self.skipTest("groff is not installed")
         for page in pages:
-            # Not all warnings: lines that cannot be adjusted are no mistake.
+            # Not all warnings, because a line that cannot be adjusted to the width is not a mistake.
             done = subprocess.run(["groff", "-man", "-Tutf8", "-wmac", "-wchar", "-wescape", "-wmissing", "-wsyntax", "-wfont", "-wdelim",
                                    self.top / "man" / page], capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stderr), (0, ""), page)

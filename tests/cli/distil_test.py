@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick train distil` as a user meets it: a predictor's file, what inspect shows of it, and what is refused."""
+"""`kvick train distil`: it writes a predictor file, `kvick inspect` shows it, and wrong options are refused."""
 
 import pathlib
 import subprocess
@@ -30,7 +30,7 @@ class DistilTest(CommandTest):
                 self.assertGreater(quality["mse"], 0)
                 self.assertLessEqual(quality["mass"], quality["best_mass"] + 1e-6)
         plain, turned = (self.distil("--form", "random", "--position", position) for position in ("none", "rotary"))
-        self.assertEqual(turned, made)  # what it does unless told otherwise
+        self.assertEqual(turned, made)  # rotary is the default
         self.assertNotEqual(plain["mean"], turned["mean"])
         table = self.kvick("--quiet", "-f", self.text, "-o", self.file, *QUICK).stdout.splitlines()
         self.assertEqual(len(table), 6)

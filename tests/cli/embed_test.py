@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick embed`, and the routes of `kvick serve` that answer with embeddings: both give the same vectors."""
+"""`kvick embed` and the embedding routes of `kvick serve`, which give the same vectors."""
 
 import base64
 import json
@@ -42,7 +42,7 @@ class Command(EmbedTest):
         lines = self.lines_of(*TEXTS)
         self.assertEqual([line["index"] for line in lines], [0, 1, 2, 3])
         self.assertGreater(lines[2]["tokens"], lines[1]["tokens"])
-        many = self.lines_of(*["four"] * 1100)  # more than may wait for the engine at once
+        many = self.lines_of(*["four"] * 1100)  # more than the engine's queue holds
         self.assertEqual([line["index"] for line in many], list(range(1100)))
         for line in lines:
             self.assertEqual(len(line["embedding"]), WIDTH)

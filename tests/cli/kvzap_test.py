@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick train kvzap` as a user meets it: a file of scores by which rows are forgotten, and what is refused."""
+"""`kvick train kvzap`: it writes a file that scores which rows are forgotten, and refuses wrong options."""
 
 import unittest
 

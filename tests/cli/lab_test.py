@@ -1,4 +1,4 @@
-"""kvick lab on a small trace, and attention by bmm in bench."""
+"""`kvick lab` on a small trace, and `kvick bench --attn bmm`."""
 
 import json
 import unittest

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick list`, and the names that it shows: where -m, inspect and mistyped names find them."""
+"""`kvick list`, and the names that it shows: -m and inspect accept them, and mistyped names suggest them."""
 
 import json
 import pathlib
@@ -34,7 +34,7 @@ class ListTest(CommandTest):
     def test_known_models_are_shown_before_they_are_fetched(self):
         shown = self.run_kvick("list").stdout.splitlines()
         self.assertEqual(len(shown), 2, shown)
-        self.assertRegex(shown[1], r"^smollm2 +Q4_1 +98.4 MB +not fetched: kvick pull smollm2$")  # and no day
+        self.assertRegex(shown[1], r"^smollm2 +Q4_1 +98.4 MB +not fetched: kvick pull smollm2$")  # and no date
 
     def test_each_model_of_the_cache_is_a_line_with_its_type_size_and_path(self):
         own, pulled, broken = self.cached("own.gguf"), self.cached("hf/owner/repo/m.gguf"), self.folder / "broken.gguf"

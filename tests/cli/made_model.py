@@ -1,6 +1,6 @@
-"""What the tests of commands that run a model share: small made models, and a kvick to run on them.
+"""Shared by the tests of commands that run a model: makes small random models and runs kvick on them.
 
-KVICK and MAKE_MODEL name the programs.
+The environment variables KVICK and MAKE_MODEL are the paths of the programs.
 """
 
 import json
@@ -22,7 +22,7 @@ def make_model(path, *arguments):
 
 
 def make_adapter(folder, rank=2, dim=64, **config):
-    """A PEFT folder that changes the output matrix of the first layer's attention."""
+    """Writes a PEFT adapter that changes the output matrix of the first layer's attention."""
     folder.mkdir(exist_ok=True)
     header, data, draw = {}, b"", random.Random(1)
     for half, shape in ("A", [rank, dim]), ("B", [dim, rank]):
@@ -38,9 +38,9 @@ def make_adapter(folder, rank=2, dim=64, **config):
 
 
 class CommandTest(unittest.TestCase):
-    """A folder and a cache of its own for each test; a model of Q8_0 for all."""
+    """Each test has a new folder and a new cache folder. All tests of a class share one Q8_0 model."""
 
-    COMMAND = ""  # of kvick
+    COMMAND = ""  # the subcommand of kvick under test
 
     @classmethod
     def setUpClass(cls):
@@ -70,7 +70,7 @@ class CommandTest(unittest.TestCase):
         return json.loads(lines[0])
 
     def refused(self, *arguments, says, model=None):
-        """A user's mistake: exit status 2, nothing on stdout, one line that says what is wrong."""
+        """Checks that kvick reports a mistake of the user: exit status 2, empty stdout, and one line on stderr that matches `says`."""
         done = self.kvick("--quiet", *arguments, model=model, status=2)
         lines = done.stderr.splitlines()
         self.assertEqual((len(lines), done.stdout), (1, ""), done)

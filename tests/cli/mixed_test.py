@@ -1,4 +1,5 @@
-"""Models whose layers are not alike, through every command: the same answers, a plan by groups, and a line for what cannot be."""
+"""Models with different kinds of layers, in every command: all caches give equal answers, plans list groups of layers, and impossible
+options are refused with one line."""
 
 import json
 import unittest
@@ -6,7 +7,7 @@ import unittest
 from made_model import SMALL, CommandTest, make_model
 from server_process import Server
 
-# Every other layer sees 24 tokens with wider heads; the last two layers read the rows of the first two.
+# Every other layer has a window of 24 tokens and wider heads. The last two layers share the rows of the first two.
 MIXED = ("--layers", "4", *SMALL[2:], "--window", "24", "--window-period", "2", "--window-head-dim", "32",
          "--shared-layers", "2", "--type", "F32")
 TEXT = "All happy families are alike; each unhappy family is unhappy in its own way. " * 12
@@ -21,7 +22,7 @@ class Mixed(CommandTest):
 
     def setUp(self):
         super().setUp()
-        self.env["XDG_CACHE_HOME"] = self.models.name  # one calibration for all tests
+        self.env["XDG_CACHE_HOME"] = self.models.name  # the machine is calibrated once for all tests
         self.text = self.top / "text"
         self.text.write_text(TEXT)
 
@@ -71,7 +72,7 @@ class Mixed(CommandTest):
         self.assertEqual(full["token_bytes"], 2 * 2 * 16 * 2)
         self.assertEqual(full["kv_bytes"], 200 * full["token_bytes"])
         self.assertEqual(plan["kv_bytes"], windows["kv_bytes"] + full["kv_bytes"])
-        # Layers that share rows read them too.
+        # Layers that share the rows of other layers count as reads, too.
         self.assertEqual(full["read_bytes_per_token"], 2 * 200 * full["token_bytes"])
         self.assertEqual(windows["read_bytes_per_token"], 2 * 24 * windows["token_bytes"])
         self.assertGreater(plan["predicted_decode_tok_s"], 0)

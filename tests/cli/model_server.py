@@ -1,4 +1,4 @@
-"""A web server for the tests of `kvick pull`: each path does what the test says, and what was asked is kept."""
+"""A web server for the tests of `kvick pull`. A test defines what each path does; the server records the requests."""
 
 import http.server
 import random
@@ -8,7 +8,7 @@ DEFAULT_ETAG = '"first"'
 
 
 def model_bytes(count=300_000, seed=1):
-    """Bytes that pass for a GGUF file."""
+    """Random bytes that begin like a GGUF file."""
     return b"GGUF" + random.Random(seed).randbytes(count - 4)
 
 
@@ -55,14 +55,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             else:
                 route(self, headers)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # the client has seen enough
+            pass  # the client closed the connection
 
     def log_message(self, *_):
         pass
 
 
 def reply(handler, status, body=b"", length=None, **headers):
-    """Sends a response; `length` is what Content-Length claims (False: none is sent, the close ends the body)."""
+    """Sends a response. length: value of Content-Length (default: the body's length; False: no Content-Length, closing the connection
+    ends the body)."""
     handler.send_response(status)
     if length is not False:
         handler.send_header("Content-Length", str(len(body) if length is None else length))
@@ -74,10 +75,10 @@ def reply(handler, status, body=b"", length=None, **headers):
 
 
 def send_file(data, etag=DEFAULT_ETAG, ranges=True, cut=None, if_range=True, before=None, **headers):
-    """The file, with ranges as RFC 9110 has them.
+    """A route that sends a file and supports ranges (RFC 9110).
 
-    cut: stop after so many bytes of each response. if_range=False: a server that ignores If-Range.
-    before(handler): called between head and body.
+    cut: closes the connection after this many bytes of each response. if_range=False: ignores If-Range. before(handler): called
+    between headers and body.
     """
 
     def route(handler, asked):
@@ -110,12 +111,12 @@ def redirect(to, status=302, **headers):
 
 
 def in_turn(*routes):
-    """The first request gets the first route, and so on; the last one stays."""
+    """A route that handles the first request with the first of these routes, and so on. The last one handles all further requests."""
     left = list(routes)
     return lambda handler, asked: (left.pop(0) if len(left) > 1 else left[0])(handler, asked)
 
 
 def stall(handler):
-    """Says nothing more until the test ends."""
+    """Sends nothing more and keeps the connection open until the test ends."""
     handler.wfile.flush()
     handler.owner.stopping.wait(60)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick serve` with several models: chosen by name, loaded when they are first named, unloaded for others."""
+"""`kvick serve` with several models: requests choose them by name; they are loaded on first use and unloaded to make room."""
 
 import pathlib
 import time
@@ -54,7 +54,7 @@ class SeveralModels(CommandTest):
             alone.kill()
 
     def test_the_one_used_longest_ago_makes_room(self):
-        # The cache's limit is most of what these models take, so that two fit and three do not.
+        # Most of a model's memory is its --kv-memory, so two models fit in 160MB and three do not.
         server = self.serve(*self.others, options=("--kv-memory", "64MB", "--models-memory", "160MB"))
         first = self.text(server, "model")
         self.text(server, "second")
@@ -95,7 +95,7 @@ class SeveralModels(CommandTest):
         statuses = set()
         for name in ("second", "third"):
             statuses.add(server.post("/v1/completions", model=name, prompt=PROMPT, max_tokens=1)[0])
-        self.assertLessEqual(statuses, {200, 503})  # by whether the stream had ended
+        self.assertLessEqual(statuses, {200, 503})  # 503 if the stream had not ended yet
         pieces += stream
         self.assertEqual(pieces[-1]["choices"][0]["finish_reason"], "length")
         until = time.monotonic() + SECONDS

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `kvick serve` says of itself: its log, /debug/requests, traces and the report of a crash."""
+"""Observability of `kvick serve`: its log, /debug/requests, traces and crash reports."""
 
 import http.server
 import json
@@ -17,7 +17,7 @@ MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab
 
 
 class Collector(http.server.ThreadingHTTPServer):
-    """Takes traces on a free port; `spans` has what came."""
+    """Collects traces on a free port. `spans` has the received spans."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Collector.Handler)
@@ -47,7 +47,7 @@ class Observe(ServedTest):
         return (self.top / "serve.log").read_text()
 
     def wait_for_requests(self, count):
-        """Their lines are written behind the answers."""
+        """Waits for the log lines of `count` requests, because they are written after the responses are sent."""
         until = time.monotonic() + SECONDS
         while self.log().count('"event":"request"') < count:
             self.assertLess(time.monotonic(), until, self.log())
@@ -98,7 +98,7 @@ class Observe(ServedTest):
         status = server.process.wait(SECONDS)
         stream.close()
         if "Sanitizer:" in self.log():
-            self.skipTest("a sanitizer reports crashes")
+            self.skipTest("with a sanitizer, the sanitizer reports crashes")
         self.assertEqual(status, -signal.SIGSEGV)
         self.assertRegex(self.log(), r"(?m)^kvick crashed: version \S+.*, build [0-9a-f]*$")
         self.assertRegex(self.log(), r"(?m)^signal SIGSEGV")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick serve` when more comes than it takes: limits for each key and each address, and a queue that is full."""
+"""`kvick serve` under overload: limits for each key and each address, and a full queue."""
 
 import unittest
 
@@ -14,7 +14,7 @@ class Overload(ServedTest):
     MODEL = MODEL
 
     def held(self, server, **with_key):
-        """A long stream that has begun; closing its connection ends it."""
+        """Starts a long stream and returns its connection and response. Closing the connection ends the stream."""
         connection = server.connect()
         response = server.send(connection, "POST", "/v1/completions", LONG, **with_key)
         self.assertEqual(response.status, 200)
@@ -32,7 +32,7 @@ class Overload(ServedTest):
             connection.close()
 
     def until_taken(self, server, **with_key):
-        while self.refusal(server, **with_key)[0] != 200:  # ends: who has gone is noticed
+        while self.refusal(server, **with_key)[0] != 200:  # ends once the server notices the closed connection
             pass
 
     def test_an_address_has_so_many_requests_at_once(self):

@@ -19,7 +19,7 @@ class PackedTest(CommandTest):
         self.folder = self.top / "kept"
 
     def answer(self, *arguments, folder=None):
-        """The tokens of an answer, and what was said beside it."""
+        """The tokens of an answer, and kvick's messages on stderr."""
         done = self.kvick("--json", "--raw", "--ignore-eos", "-n", 8, "--temp", 0, "--packed", folder or self.folder,
                           *arguments, "hello")
         return json.loads(done.stdout)["tokens"], [line for line in done.stderr.splitlines() if line.startswith("kvick:")]

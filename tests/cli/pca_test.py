@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`kvick train pca` as a user meets it: a file of components for loki, alone and over a slower tier, and what is refused."""
+"""`kvick train pca`: it writes a file of components for the policy loki, which works in memory and with a slower tier; wrong options
+are refused."""
 
 import unittest
 

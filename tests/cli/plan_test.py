@@ -1,4 +1,4 @@
-"""kvick plan: what it says before, against what bench counts afterwards; and what it refuses."""
+"""`kvick plan`: its predictions agree with what `kvick bench` counts, and wrong options are refused."""
 
 import unittest
 
@@ -14,13 +14,13 @@ class Plan(CommandTest):
 
     def setUp(self):
         super().setUp()
-        self.env["XDG_CACHE_HOME"] = self.models.name  # one calibration for all tests
+        self.env["XDG_CACHE_HOME"] = self.models.name  # the machine is calibrated once for all tests
 
     def plan_of(self, *arguments):
         return self.json_of("--quiet", *arguments)
 
     def test_memory_is_what_bench_counts_to_the_byte(self):
-        self.model = str(self.top / "wide.gguf")  # heads of 32 values, as q8 needs them
+        self.model = str(self.top / "wide.gguf")  # head dimension 32, as q8 needs
         make_model(self.model, *("2" if word == "4" else word for word in SMALL), "--type", "Q8_0")
         for kv, kv_type in (("virtual", "f16"), ("bmc:r=24", "q8"), ("upfront", "f16"), ("iterative", "f16"),
                             ("paged:block=16", "q8"), ("sliding:reserve=1.5", "f16")):
@@ -59,17 +59,17 @@ class Plan(CommandTest):
             for load in ("one", "many"):
                 self.assertGreater(fast[split][f"predicted_{load}_tok_s"], slow[split][f"predicted_{load}_tok_s"])
             self.assertGreater(slow[split]["predicted_prefill_s"], fast[split]["predicted_prefill_s"])
-        # Four sums, three messages and the logits, of 5 ms each at least.
+        # Four all-reduces, three messages and the logits: eight transfers of at least 5 ms each.
         self.assertGreater(slow["tensor"]["token_s"]["network"], 8 * 5e-3)
         self.assertLess(slow["tensor"]["token_s"]["network"], 8 * 5e-3 + 0.1)
-        # One hop, three messages and all of the logits: 32,000 floats are 102 ms.
+        # One hop between stages, three messages and the logits: five latencies of 5 ms, and 102 ms for 32,000 floats.
         self.assertGreater(slow["pipeline"]["token_s"]["network"], 5 * 5e-3 + 0.102)
         self.assertLess(slow["pipeline"]["token_s"]["network"], 5 * 5e-3 + 0.105)
         self.assertEqual(slow["replicas"]["token_s"]["network"], 0)
         alone = self.json_of_shape("--shape", SHAPE, "--ctx", 200)
         self.assertLess(fast["tensor"]["weight_bytes"], 0.6 * alone["weight_bytes"])
         self.assertLess(fast["pipeline"]["weight_bytes"], alone["weight_bytes"])
-        # Heads that cannot be divided, but layers.
+        # Three ranks can divide the layers, but not the heads.
         three = self.json_of_shape("--shape", SHAPE.replace("layers=2", "layers=3"), "--ctx", 200, "--ranks", 3, "--network", "10Gb/s,1us")
         self.assertIsNone(three["ranks"]["tensor"])
         self.assertGreater(three["ranks"]["pipeline"]["predicted_one_tok_s"], 0)

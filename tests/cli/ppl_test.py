@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick ppl --reference`: a quantised model against its own weights as floats, and what cannot be compared."""
+"""`kvick ppl --reference`: compares a quantised model with its float weights, and refuses models that cannot be compared."""
 
 import pathlib
 import subprocess

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""kvick on processors that lack what this one has: qemu emulates them and ends a program at its first instruction that they
-do not know. What they compute is what is computed here with their instruction set."""
+"""kvick on processors with fewer instruction sets than this one, emulated by qemu, which stops a program at the first unknown
+instruction. The results must equal those of this processor with the same instruction set."""
 
 import json
 import pathlib
@@ -13,7 +13,7 @@ import unittest
 from made_model import KVICK, CommandTest, make_model
 
 QEMU = shutil.which("qemu-x86_64")
-# Nothing of AVX, AVX alone, and AVX2 (with FMA and F16C): what kvick takes there.
+# The instruction set that kvick must choose on each: no AVX, AVX only, and AVX2 with FMA and F16C.
 PROCESSORS = {"Nehalem": "scalar", "SandyBridge": "scalar", "Haswell": "avx2"}
 
 
@@ -50,6 +50,6 @@ class Processors(CommandTest):
 
 if __name__ == "__main__":
     if QEMU is None or platform.machine() != "x86_64":
-        print("skipped: qemu emulates other processors of x86-64 on one of them", file=sys.stderr)
+        print("skipped: needs an x86-64 machine with qemu-x86_64", file=sys.stderr)
         sys.exit(77)
     unittest.main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""`kvick pull` against a web server of our own: what is fetched, continued, refused, and what is left on the disk.
+"""`kvick pull` with a local web server: downloads, resumed downloads, refusals, and which files remain on disk.
 
-KVICK names the program. Everything is on 127.0.0.1.
+The environment variable KVICK is the path of the program. Uses only 127.0.0.1.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ class PullTest(unittest.TestCase):
         self.env = {"PATH": os.environ["PATH"], "HOME": str(self.top), "XDG_CACHE_HOME": str(self.top / "cache"),
                     "HF_ENDPOINT": self.server.url, "LC_ALL": "C"}
 
-    def enterContext2(self, manager):  # unittest has enterContext from Python 3.11 on
+    def enterContext2(self, manager):  # unittest has enterContext since Python 3.11
         value = manager.__enter__()
         self.addCleanup(manager.__exit__, None, None, None)
         return value
@@ -51,7 +51,7 @@ class PullTest(unittest.TestCase):
         return json.loads(lines[0])
 
     def refused(self, *arguments, status, says):
-        """A pull that fails: one line that says why (and with --quiet nothing else), no model in the cache."""
+        """Checks that a pull with --quiet fails: it prints one line that matches `says`, and leaves no model in the cache."""
         done = self.pull("--quiet", *arguments, status=status)
         lines = done.stderr.splitlines()
         self.assertEqual(len(lines), 1, lines)
@@ -83,7 +83,7 @@ class PullTest(unittest.TestCase):
         self.assertEqual(self.files(), [str(path.relative_to(self.top))], "something else was left behind")
 
     def leave_part(self, keep=100_000, **how):
-        """A first pull that is cut after `keep` bytes."""
+        """Runs a first pull that breaks off after `keep` bytes."""
         url = self.serve(send_file(DATA, cut=keep, **how))
         self.pull("--retries", "0", url, status=1)
         self.assertEqual(self.part().read_bytes(), DATA[:keep])
@@ -225,7 +225,7 @@ class Continuing(PullTest):
     def test_a_part_of_another_size_begins_anew(self):
         url = self.leave_part()
         other = model_bytes(count=50_000)
-        self.serve(send_file(other))  # same ETag: 416, as the part is longer than the file
+        self.serve(send_file(other))  # same ETag; the server answers 416 because the partial file is longer than this file
         self.pull(url)
         self.assert_installed(data=other)
 
@@ -361,7 +361,7 @@ class Hub(PullTest):
         self.assertTrue(self.pull_json("hf:o/r/m.gguf@v2")["already_there"])
 
     def repository(self, *files, repo="owner/repo"):
-        """A repository with these files, of which GGUF files have DATA's bytes."""
+        """Serves a hub repository with these files. The content of each GGUF file is DATA."""
         siblings = json.dumps({"id": repo, "siblings": [{"rfilename": name} for name in files]}).encode()
         self.serve(send_status(200, siblings, Content_Type="application/json"), f"/api/models/{repo}/revision/main")
         for name in files:
@@ -441,7 +441,7 @@ class Hub(PullTest):
             self.assertEqual(self.server.requests[0][1]["authorization"], "Bearer hf_secret")
             self.assertEqual([h.get("authorization") for h in cdn.headers_of("/there.gguf")], [None])
             cdn.routes["/plain.gguf"] = send_file(DATA)
-            self.pull(cdn.url + "/plain.gguf")  # a URL is not the hub
+            self.pull(cdn.url + "/plain.gguf")  # the token is sent only to the hub, not to other URLs
             self.assertNotIn("authorization", cdn.requests[-1][1])
 
     def test_a_token_with_a_line_break_is_refused(self):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick quantize` and `kvick train imatrix`: files that run, how far they are from their source, and what is refused."""
+"""`kvick quantize` and `kvick train imatrix`: the files work, their error is measured, and wrong options are refused."""
 
 import json
 import pathlib
@@ -8,7 +8,7 @@ import unittest
 
 from made_model import KVICK, CommandTest, make_model
 
-# Rows of 256, so that the K types fit.
+# Rows of 256 weights, because the K types have blocks of 256.
 WIDE = ("--layers", "2", "--dim", "256", "--ffn", "256", "--heads", "4", "--vocab", "512", "--context", "256")
 
 
@@ -46,7 +46,7 @@ class QuantizeTest(CommandTest):
         result = self.quantize(self.folder, "-o", self.out, "--check", self.text)
         self.assertEqual(result["bytes"] // 1000, sum(t["bytes"] for t in result["types"]) // 1000)
         self.assertLess(result["bits_per_weight"], 7)
-        self.assertLess(result["check"]["kl_mean"], 1)  # random weights: a trained model has a tenth of it
+        self.assertLess(result["check"]["kl_mean"], 1)  # high because the weights are random; a trained model has a tenth of this
         self.assertGreater(result["check"]["kl_mean"], 0)
         self.assertTrue(self.kvick_says("run", "-m", self.out, "-p", "one two", "--quiet", "-n", "4").stdout)
 

@@ -1,4 +1,5 @@
-"""One model in several processes that mpirun has started: what one process does, on every strategy; and ranks that end or stall."""
+"""A model split over several processes, started by mpirun: it answers as one process does, with every strategy, and ends when a rank
+exits or stalls."""
 
 import concurrent.futures
 import http.client
@@ -20,7 +21,7 @@ TEXT = "All happy families are alike; each unhappy family is unhappy in its own 
 
 
 class RankServer(Server):
-    """A server of several processes; `process` is mpirun."""
+    """A server with several ranks. `process` is mpirun."""
 
     def __init__(self, ranks, *arguments):
         self.launcher = (*MPIRUN, str(ranks))
@@ -30,7 +31,7 @@ class RankServer(Server):
         return subprocess.Popen([*self.launcher, *command], **options)
 
     def ranks(self):
-        """Process ids by rank."""
+        """{rank: process id}"""
         found = {}
         for name in os.listdir("/proc"):
             try:
@@ -53,7 +54,7 @@ class Ranks(CommandTest):
 
     def setUp(self):
         super().setUp()
-        # Open MPI gives back less than it took; kvick's own memory is looked after by all other tests.
+        # Open MPI leaks memory. Leaks of kvick itself are found by the other tests.
         self.env["ASAN_OPTIONS"] = "detect_leaks=0"
 
     def run_ranks(self, ranks, command, *arguments, status=0):
@@ -68,7 +69,7 @@ class Ranks(CommandTest):
             self.COMMAND = "run"
             return self.json_of("--quiet", *words)
         lines = self.run_ranks(ranks, "run", "--ranks", *words).stdout.splitlines()
-        self.assertEqual(len(lines), 1, lines)  # of rank 0 alone
+        self.assertEqual(len(lines), 1, lines)  # only rank 0 prints
         return json.loads(lines[0])
 
     def test_ranks_answer_what_one_process_does(self):
@@ -183,7 +184,7 @@ class Ranks(CommandTest):
         self.assertEqual(server.process.wait(SECONDS), 0, (self.top / "serve.log").read_text())
 
     def test_prompts_are_kept_in_a_folder_over_a_restart(self):
-        prompt = [3 + i * i % 400 for i in range(150)]  # a block of 128 tokens, and some
+        prompt = [3 + i * i % 400 for i in range(150)]  # a little more than one block of 128 tokens
         texts = set()
 
         def cached(folder, ranks, *arguments):
@@ -199,7 +200,8 @@ class Ranks(CommandTest):
             self.assertEqual(server.process.wait(SECONDS), 0, log)
             return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
 
-        # Sums of ranks round otherwise than one process, or more of them; those of a pipeline do not.
+        # With tensor parallelism, sums are rounded differently for each number of ranks, so files are shared only by runs with the same
+        # number. With --pipeline, values are those of one process.
         self.assertEqual([cached("tensor", ranks) for ranks in (2, 2, 4, 0, 4, 2)], [0, 128, 0, 0, 128, 128])
         self.assertEqual([cached("pipeline", ranks, *split) for ranks, split in
                           ((2, ("--pipeline",)), (3, ("--pipeline",)), (0, ()), (2, ()))], [0, 128, 128, 0])
@@ -237,13 +239,13 @@ class Ranks(CommandTest):
         self.assertGreater(server.metric('preemptions_total{how="recompute"}'), 0)
 
     def assert_ends(self, server, number, rank):
-        """Within a bounded time, with a line that says why, whichever rank it is."""
+        """Checks that all ranks end within a limited time, and that the reason is printed, after one rank gets a signal."""
         began = time.monotonic()
         os.kill(server.ranks()[rank], number)
         try:
             status, answer = self.ask(server)
             self.assertEqual(status, 503, answer)
-        except (OSError, http.client.HTTPException):  # mpirun was faster
+        except (OSError, http.client.HTTPException):  # mpirun ended the server before it could answer
             self.assertNotEqual(number, signal.SIGSTOP)
         self.assertNotEqual(server.process.wait(SECONDS), 0)
         self.assertLess(time.monotonic() - began, 20)

@@ -1,4 +1,4 @@
-"""A `redis-server` of a test's own, on a port that was free, asked over its protocol; skipped where there is none."""
+"""Runs a `redis-server` for a test on a free port and talks to it. Tests are skipped if it is not installed."""
 
 import shutil
 import signal
@@ -31,7 +31,7 @@ class Redis:
         return f"{'rediss' if self.tls else 'redis'}://{secret}127.0.0.1:{self.port}"
 
     def start(self):
-        """Again on the same port after stop()."""
+        """Starts the server; after stop(), again on the same port."""
         log = open(self.folder / "redis.log", "ab")
         self.process = subprocess.Popen([PROGRAM, *self.arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         log.close()
@@ -54,7 +54,7 @@ class Redis:
         self.process.wait()
 
     def ask(self, *command):
-        """The answer to one command: bytes, a number, None or a list of those."""
+        """Sends one command and returns the reply: bytes, a number, None, or a list of these."""
         with socket.create_connection(("127.0.0.1", self.port), SECONDS) as connection:
             file = connection.makefile("rb")
             for words in ([["AUTH", self.password]] if self.password else []) + [command]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""OpenAI's Responses API of `kvick serve` from outside: events, conversations that go on, and what Codex CLI sends."""
+"""OpenAI's Responses API in `kvick serve`: events, continued conversations, and a request as Codex CLI sends it."""
 
 import json
 import pathlib
@@ -28,7 +28,7 @@ class ResponsesTest(ServedTest):
         return response
 
     def events(self, server, headers=None, **body):
-        """The events of a stream, which must name their types and count up, and the answer's headers."""
+        """(events of a stream, response headers). Checks that each event has its type as a name and a rising sequence number."""
         connection = server.connect()
         try:
             answer = server.send(connection, "POST", "/v1/responses", {**body, "stream": True}, headers=headers)
@@ -74,7 +74,7 @@ class Answers(ResponsesTest):
 
     def test_a_conversation_goes_on_as_if_it_was_sent_whole(self):
         first = self.respond(self.server, input="One", instructions="old")
-        two = "Two " * 50  # more than a block of the cache
+        two = "Two " * 50  # longer than a block of the prefix cache
         second = self.respond(self.server, input=two, previous_response_id=first["id"])
         sent = [{"role": "user", "content": "One"}, *first["output"], {"role": "user", "content": two}]
         self.assertEqual(text_of(second), text_of(self.respond(self.server, input=sent)))

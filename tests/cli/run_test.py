@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick run` with a model that thinks before it answers: what goes where. And with an adapter."""
+"""`kvick run` with a thinking model (where its thoughts and its answer are printed), and with an adapter."""
 
 import json
 import pathlib

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick run --schema` and its kin: answers of a random model, which knows nothing of JSON, have the form all the same."""
+"""`kvick run --schema` and similar options: even a random model, which knows nothing of JSON, gives answers of the required form."""
 
 import json
 import unittest

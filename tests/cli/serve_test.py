@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick serve` from outside: answers, errors, keys, per-request caches, and files that survive kills and damage."""
+"""`kvick serve` over HTTP: answers, errors, API keys, caches chosen by requests, and prefix cache files that survive kills and damage."""
 
 import concurrent.futures
 import json
@@ -121,7 +121,7 @@ class Answers(ServeTest):
         logprobs = self.complete(self.server, logprobs=3)["choices"][0]["logprobs"]
         self.assertEqual(len(logprobs["tokens"]), 24)
         for token, logprob, top in zip(logprobs["tokens"], logprobs["token_logprobs"], logprobs["top_logprobs"]):
-            if len(top) == 3:  # else some of them have the same text
+            if len(top) == 3:  # with fewer, several tokens have the same text
                 self.assertEqual(logprob, max(top.values()), token)  # greedy: the likeliest
 
     def test_an_answer_keeps_to_its_schema(self):
@@ -135,7 +135,7 @@ class Answers(ServeTest):
             self.assertIn(value["age"], range(121))
 
     def test_each_request_chooses_its_cache_and_exact_ones_agree(self):
-        """All at once in one server."""
+        """Sends all requests at once to one server."""
         exact = [{"strategy": one} for one in ("virtual", "bmc:r=16", "upfront", "iterative", "paged:block=16")]
         q8 = [{"strategy": one, "type": "q8"} for one in ("bmc", "paged")]
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -261,7 +261,7 @@ class Errors(ServeTest):
 
 
 class Access(ServeTest):
-    """What a request may ask for, and which pages may send one."""
+    """Which request options are allowed, and which web origins may send requests."""
 
     def refused_field(self, server, param, says, **body):
         status, answer = server.post("/v1/completions", prompt="a", max_tokens=1, **body)
@@ -311,7 +311,7 @@ class Ends(ServeTest):
 
 @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "two instances need two processors")
 class Instances(ServeTest):
-    """Two of them answer as one does."""
+    """Two instances (--instances) give the same answers as one."""
 
     def test_they_answer_as_one_and_go_where_a_prompt_is_cached(self):
         prompts = [[i + 3] * 200 for i in range(4)]
@@ -322,7 +322,7 @@ class Instances(ServeTest):
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
                 texts = list(pool.map(lambda i: self.text(two, prompts[i % 4]), range(16)))
             self.assertEqual(texts, right * 4)
-        # Counts follow an answer's end by a moment.
+        # The counters are updated a moment after an answer ends.
         finished = lambda: [two.metric(f'instance_jobs_finished_total{{instance="{i}"}}') for i in range(2)]
         self.wait_for("all have ended", lambda: sum(finished()) == 48)
         self.assertGreater(min(finished()), 0)
@@ -340,7 +340,7 @@ class Instances(ServeTest):
         whole = self.text(server, **body)
         streams = [server.events("/v1/completions", prompt=PROMPT, **body) for _ in range(2)]
         texts = [next(stream)["choices"][0]["text"] for stream in streams]
-        for _ in range(2):  # so much that they cannot have ended before anybody notices
+        for _ in range(2):  # so long that they cannot end before the server notices the closed connections
             gone = server.events("/v1/completions", prompt=PROMPT, max_tokens=1900, n=8, **GREEDY)
             next(gone)
             gone.close()
@@ -352,7 +352,7 @@ class Instances(ServeTest):
 
 
 class Files(ServeTest):
-    """Prompts of two files each. A server without files says first what is right."""
+    """Prefix cache files (--kv-dir), two for each prompt. The reference answers come from a server without files."""
 
     def setUp(self):
         super().setUp()
@@ -401,9 +401,9 @@ class Files(ServeTest):
                     while True:
                         self.assertEqual(self.text(server, self.prompts[i]), self.right[i])
                         answered.release()
-                except (OSError, ValueError):  # the server is gone, in the middle of an answer too
+                except (OSError, ValueError):  # the server was killed, possibly in the middle of an answer
                     pass
-                except Exception as error:  # http.client's own for the same
+                except Exception as error:  # http.client has exceptions of its own for this
                     if type(error).__module__ != "http.client":
                         raise
 
@@ -421,7 +421,7 @@ class Files(ServeTest):
         how = generator.choice(("flip", "truncate", "lengthen", "delete"))
         if how == "delete":
             return path.unlink()
-        if not data or how == "lengthen":  # it may have been cut to nothing before
+        if not data or how == "lengthen":  # it may have been truncated to nothing before
             data += b"\0"
         elif how == "flip":
             data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
@@ -442,7 +442,7 @@ class Files(ServeTest):
             torn += server.metric('kv_file_events_total{event="torn"}')
             self.wait_for("what was lost is written again", lambda s=server: s.metric("kv_file_blocks") == 12)
             self.assertEqual(server.stop(), 0)
-        # Every file, so that the first question must meet one.
+        # Damages every file, so that the first request must read a damaged one.
         for path in self.files.glob("*.kv"):
             path.write_bytes(path.read_bytes()[:-1])
         server = self.serve("--kv-dir", self.files)

@@ -1,4 +1,4 @@
-"""A `kvick serve` of a test's own: started on a free port, asked over loopback, never left behind."""
+"""Runs `kvick serve` for a test on a free loopback port, and always ends it."""
 
 import http.client
 import json
@@ -7,7 +7,7 @@ import subprocess
 
 from made_model import KVICK, CommandTest, make_model
 
-SECONDS = 60  # for anything that should take a moment
+SECONDS = 60  # time limit for operations that usually take a moment
 
 
 class Server:
@@ -15,7 +15,7 @@ class Server:
         self.log = open(folder / "serve.log", "ab")
         self.process = self.start([KVICK, "--json", "serve", "-m", model, "--port", "0", *map(str, arguments)],
                                   env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log)
-        line = self.process.stdout.readline()  # ends with the process, so this wait ends too
+        line = self.process.stdout.readline()  # returns when the server listens or exits
         if not line:
             self.kill()
             raise AssertionError(f"the server did not start: {(folder / 'serve.log').read_text()}")
@@ -35,7 +35,7 @@ class Server:
         return connection.getresponse()
 
     def ask(self, method, path, body=None, key=None, headers=None):
-        """Status and body, which is parsed where it is JSON."""
+        """(status, body) of a response. A JSON body is parsed."""
         connection = self.connect()
         try:
             response = self.send(connection, method, path, body, key, headers)
@@ -48,7 +48,7 @@ class Server:
         return self.ask("POST", path, body, key)
 
     def events(self, path, **body):
-        """The events of a stream as they come; the last must be [DONE]."""
+        """Yields the events of a stream as they arrive. Checks that it ends with [DONE]."""
         connection = self.connect()
         try:
             response = self.send(connection, "POST", path, {**body, "stream": True})
@@ -69,14 +69,14 @@ class Server:
         return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(f"kvick_{name} "))
 
     def stop(self, number=signal.SIGTERM):
-        """Exit status, after that signal."""
+        """Sends a signal, waits for the exit, and returns the exit status."""
         self.process.send_signal(number)
         status = self.process.wait(SECONDS)
         self.kill()
         return status
 
     def kill(self):
-        """Also what cleans up: does nothing to a server that has ended."""
+        """Kills the server, if it still runs. Also called for cleanup."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -85,10 +85,10 @@ class Server:
 
 
 class ServedTest(CommandTest):
-    """Servers of a model made as MODEL says, with the options ALWAYS; killed when the test ends."""
+    """Tests with servers of the model MODEL and the options ALWAYS. Servers are killed when a test ends."""
 
     COMMAND = "serve"
-    MODEL = ()  # of make_model
+    MODEL = ()  # arguments of make_model
     ALWAYS = ()
 
     @classmethod

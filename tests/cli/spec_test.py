@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick run --spec`: guesses that change nothing but the time. `kvick bench` with them, and with adapters."""
+"""`kvick run --spec`: speculative decoding does not change answers. Also `kvick bench` with it, and with adapters."""
 
 import unittest
 
@@ -27,7 +27,8 @@ class SpecTest(CommandTest):
                 self.assertEqual(guessed["text"], plain["text"], spec)
                 self.assertLessEqual(guessed["accepted"], guessed["drafted"])
                 if spec.startswith("draft") and "gain=off" in spec:
-                    # A draft model reads prompts as it reads answers: where that is the same, it is never wrong.
+                    # A draft model always processes prompts with exact arithmetic. If the model does too and is the same one, all
+                    # draft tokens are accepted.
                     exact = self.answer("--spec", spec, "--prompt-arithmetic", "exact", temperature=temperature)
                     self.assertEqual(exact["accepted"], exact["drafted"], "the same model")
                     self.assertGreater(exact["accepted"], 20)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A GGUF file that was split: its parts are one model for every command."""
+"""GGUF files that are split into several parts: every command treats the parts as one model."""
 
 import json
 import pathlib
@@ -23,7 +23,7 @@ def padded(data):
 
 
 class Gguf:
-    """A file's metadata as bytes, and its tensors: (name, description without the offset, data)."""
+    """The content of a GGUF file: its metadata as bytes, and tensors as (name, description without the offset, data)."""
 
     def __init__(self, path):
         self.data = pathlib.Path(path).read_bytes()
@@ -68,7 +68,7 @@ class Gguf:
 
 
 def write_part(path, number, count, whole, tensors):
-    """Part `number`, from 0: the first has the metadata."""
+    """Writes part `number`, counted from 0. Part 0 has the metadata."""
     keys = (text("split.no") + struct.pack("<IH", 2, number) + text("split.count") + struct.pack("<IH", 2, count) +
             text("split.tensors.count") + struct.pack("<Ii", 5, len(whole.tensors)))
     described, data = b"", b""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick train ranges` and the types that need its file; a cache whose sequences go on past its context."""
+"""`kvick train ranges` and the row types that need its file; a cache whose sequences may grow beyond the context."""
 
 import json
 import unittest
@@ -17,7 +17,7 @@ class StaticTest(CommandTest):
         self.ranges = self.top / "ranges.kvr"
 
     def as_command(self, command):
-        """The same folder and model for another command."""
+        """Switches this test to another command, with the same folder and model; returns self."""
         self.COMMAND = command
         return self
 
@@ -40,7 +40,7 @@ class Ranges(StaticTest):
             self.assertAlmostEqual(rate / exact, 1, 2, rates)
         bench = self.as_command("bench").json_of("-p", 8, "-n", 2, "-r", 1, "--kv-type", f"static8:{self.ranges}",
                                                  "--kv", "sliding:reserve=1.5", "--ctx", 64)
-        # 2 layers, keys and values, 2 heads of 16, one byte: 128 bytes a token; 94.5 rows are 95.
+        # 2 layers x keys and values x 2 heads x 16 values x 1 byte = 128 bytes per token; 94.5 rows are rounded up to 95.
         self.assertEqual((bench["kv"]["used_bytes"], bench["kv"]["allocated_bytes"]), (2 * 128, 95 * 128))
 
     def test_people_are_told_how_to_use_it(self):
@@ -69,7 +69,7 @@ class Endless(StaticTest):
 
     def test_bench_goes_past_the_context(self):
         result = self.json_of("-p", 0, "-n", 4, "-d", 700, "-r", 1, "--ctx", 64, "--kv", "sliding")
-        # 2 layers, keys and values, 2 heads of 16, f16: 256 bytes a token.
+        # 2 layers x keys and values x 2 heads x 16 values x 2 bytes (f16) = 256 bytes per token.
         self.assertEqual((result["kv"]["used_bytes"], result["kv"]["allocated_bytes"]), (63 * 256, 126 * 256))
         self.refused("-p", 0, "-n", 4, "-d", 700, "--ctx", 64, says="does not fit a context of 64")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`kvick serve --kv-store` with a real Redis: replicas that share prompts, every way a store fails during load, and
-prompts that one server reads and another answers."""
+"""`kvick serve --kv-store` with a real Redis: replicas share prompts, the store fails in every way under load, and one server processes
+a prompt that another one answers."""
 
 import concurrent.futures
 import random
@@ -121,7 +121,7 @@ class Replicas(StoreTest):
         self.wait_for("all is written", lambda: self.event(one, "write") == 2)
         answer = self.complete(two, prompt)
         self.assertEqual((self.cached(answer), answer["choices"]), (256, right["choices"]))
-        # Without the certificate or the password it is not used, and says so.
+        # Without the certificate or the password the server does not use the store and logs the reason.
         for arguments, says in (((*password,), "certificate verify failed"), (ca, "NOAUTH")):
             other = self.serve("--kv-store", url, *arguments)
             self.assertEqual(self.complete(other, prompt)["choices"], right["choices"])
@@ -165,7 +165,7 @@ class Replicas(StoreTest):
 
 
 class Faults(StoreTest):
-    """Two servers that share nothing in memory, so that rows come from the store again and again; each fault in the middle of it."""
+    """Store faults under load, with two servers that keep nothing in memory and therefore read rows from the store repeatedly."""
 
     def setUp(self):
         super().setUp()
@@ -188,7 +188,7 @@ class Faults(StoreTest):
 
     def other_types(self):
         for key in self.store.ask("KEYS", "*"):
-            # In one step, or a server writes the key again in between.
+            # One atomic script, because otherwise a server could write the key in between.
             self.store.ask("EVAL", "redis.call('DEL', KEYS[1]) return redis.call('LPUSH', KEYS[1], 'x')", "1", key)
 
     def stall(self):
@@ -285,7 +285,7 @@ class Handover(StoreTest):
         redis.stop()
         self.assertEqual(self.complete(decode, tokens(300, 2), kv_transfer_params=params)["usage"]["completion_tokens"], 16)
         self.assertEqual(decode.metric('handovers_total{end="computed"}'), 2)
-        # Without a store there is nothing to hand over, and nothing is promised.
+        # A server without a store cannot hand over rows and does not offer to.
         alone = self.serve()
         self.assertNotIn("kv_transfer_params", self.complete(alone, prompt, max_tokens=1, kv_transfer_params=GIVE))
         self.assertEqual(self.complete(alone, prompt, kv_transfer_params=params)["choices"], right)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`--kv-tier`: the same answers with keys and values in a slower tier, bytes that are planned and counted, and mistakes."""
+"""`--kv-tier`: answers do not change with keys and values in a slower tier, planned and counted bytes agree, and mistakes are refused."""
 
 import unittest
 
@@ -18,7 +18,7 @@ class TierTest(CommandTest):
         return self.json_of("-f", self.text, "--ctx", 128, *arguments)
 
     def test_every_tier_predicts_what_memory_does(self):
-        # A token has 256 bytes of keys and values, a chunk of 128 takes 32 KiB of frames.
+        # A token has 256 bytes of keys and values, so a chunk of 128 tokens needs 32 KiB of frames.
         tiers = ("ram:unit=8,fast=40KiB,size=16MiB,bandwidth=2GB/s", f"file:dir={self.top},unit=8,fast=40KiB",
                  f"file:dir={self.top},unit=8,fast=40KiB,io=pread", f"file:dir={self.top},direct=off,fast=40KiB")
         for tier in tiers:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""`kvick train tokens`, `lm`, `bct`, `export`, `start`, `answers`, `draft`, `maple` and `predictor` as a user meets them: from a
-text, or from a model, to a model that answers.
+"""`kvick train tokens`, `lm`, `bct`, `export`, `start`, `answers`, `draft`, `maple` and `predictor`: they start from a text or a model
+and produce a model that answers.
 
-What trains needs kvick-train, which is built where libtorch is; those tests are skipped without it.
+Training needs kvick-train, which is only built if libtorch is installed. Without it those tests are skipped.
 """
 
 import json
@@ -16,7 +16,7 @@ import unittest
 KVICK = os.environ["KVICK"]
 TRAINER = pathlib.Path(KVICK).parent / "kvick-train"
 SMALL = ("--dim", "64", "--layers", "1", "--heads", "2", "--ctx", "32", "--batch", "2", "--steps", "3", "--slots", "8")
-needs_trainer = unittest.skipUnless(TRAINER.exists(), "kvick-train is not built: there is no libtorch")
+needs_trainer = unittest.skipUnless(TRAINER.exists(), "kvick-train is not built because libtorch is missing")
 
 
 class TrainTest(unittest.TestCase):
@@ -72,7 +72,7 @@ class TrainTest(unittest.TestCase):
                 self.assertEqual(json.loads(answer.stdout)["prompt_tokens"], 3)
 
     def make_teacher(self):
-        """A model of a vocabulary that texts can be made tokens of, and prompts of each form."""
+        """Makes a model whose vocabulary can tokenize texts, and a file of prompts (JSON lines). Returns both paths."""
         model = self.top / "teacher.gguf"
         subprocess.run([os.environ["MAKE_MODEL"], "-o", model, "--layers", "3", "--dim", "64", "--ffn", "96", "--heads", "2",
                         "--vocab", "512", "--context", "256", "--tied", "--type", "Q8_0"], check=True, timeout=120)
@@ -130,7 +130,8 @@ class TrainTest(unittest.TestCase):
         self.assertRegex(done.stderr, "spoilt.gguf: kvick.draft.words has 512, which is no token's number$")
 
     def with_other_first_word(self, model, token):
-        """A copy whose list of words begins with another one: behind the key are its type, its elements' and their number."""
+        """A copy of the model with another first entry in its list of words. In the file the key is followed by its type, the type of
+        the elements and their number."""
         data, key = bytearray(model.read_bytes()), b"kvick.draft.words"
         at = data.index(key) + len(key) + 4 + 4 + 8
         data[at:at + 4] = token.to_bytes(4, "little")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`kvick train kvtypes`, and `--kv-type auto`, which chooses by what it wrote."""
+"""`kvick train kvtypes`, and `--kv-type auto`, which chooses types from the file that it writes."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ class Types(CommandTest):
         super().setUp()
         self.text = self.top / "text.txt"
         self.text.write_text(TEXT)
-        # A model of the test's own, for the file that is written beside it.
+        # Each test has its own model, because the file is written next to the model.
         self.model, self.file = str(self.top / "own.gguf"), self.top / "own.kvt"
         make_model(self.model, *SMALL, "--head-dim", "64", "--type", "Q8_0")
 
@@ -66,7 +66,7 @@ class Types(CommandTest):
         self.json_of("-f", self.text, *MEASURE, "--kv-type", "f16", "--kv-type", "q4")
         self.json_of("-f", self.text, *MEASURE, "--kv-type", "q8")
         self.assertEqual(names(), {"f16", "q8", "q4"})
-        # Nothing is measured first: the whole table would take minutes of a real model.
+        # The mistake is reported before anything is measured, because measuring all types of a real model takes minutes.
         self.refused("-f", self.text, "--window", 32, "--kv-type", "q3",
                      says="own.kvt has types of another measurement, which would be lost: .*give another file with -o")
         other = self.top / "other.txt"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The command line itself: its help, what it says of mistyped words, and a prompt without -p."""
+"""The command line: help, suggestions for mistyped words, and prompts without -p."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ class WordsTest(CommandTest):
         return done
 
     def wrong(self, *arguments, says):
-        """One line on stderr, nothing on stdout, exit status 2."""
+        """Checks that kvick exits with status 2, with one line on stderr and nothing on stdout."""
         done = self.run_kvick(*arguments, status=2)
         self.assertEqual((done.stdout, len(done.stderr.splitlines())), ("", 1), done)
         self.assertTrue(done.stderr.startswith("kvick: "), done.stderr)
@@ -31,7 +31,7 @@ class WordsTest(CommandTest):
         self.wrong("train", "distl", says="train has no command 'distl'; did you mean 'distil'?")
         self.wrong("run", "--promt", "x", says="run has no option --promt; did you mean '--prompt'?")
         self.wrong("serve", "--prt=80", says="serve has no option --prt; did you mean '--port'?")
-        self.wrong("run", "--qiet", "x", says="did you mean '--quiet'?")  # of the program
+        self.wrong("run", "--qiet", "x", says="did you mean '--quiet'?")  # a global option
 
     def test_a_word_like_none_lists_what_there_is(self):
         self.wrong("frobnicate", says="there are run, chat, serve,")
@@ -91,7 +91,8 @@ class WordsTest(CommandTest):
         same = self.answer("-p", "one two", "-n", "4")["tokens"]
         self.assertEqual(self.answer("one two", "-n", "4")["tokens"], same)
         self.assertEqual(self.answer("-n", "4", "one", "two")["tokens"], same)
-        self.assertEqual(self.answer("--stop", "zzzz", "one", "two", "-n", "4")["tokens"], same)  # not more texts to stop at
+        # --stop takes only one value, so the words after it are the prompt.
+        self.assertEqual(self.answer("--stop", "zzzz", "one", "two", "-n", "4")["tokens"], same)
 
     def test_a_model_may_stand_before_the_prompt(self):
         run = ("run", "--json", "--temp", "0", "--raw", "-n", "4")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/hardening on the built program, and on small ones that lack one thing each."""
+"""Runs tools/hardening on the built program, and on small programs that lack one hardening property each."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Headless Chromium for tests of the page. Imported where Playwright or Chromium is missing, it ends the program with 77."""
+"""Headless Chromium for tests of the page. If Playwright or Chromium is missing, importing this module exits with status 77."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ except ImportError:
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 if not CHROMIUM:
-    print("skipped: there is no chromium on PATH; install Debian's package chromium, or set CHROMIUM")
+    print("skipped: no chromium in PATH; install Debian's package chromium, or set CHROMIUM")
     sys.exit(77)
 
 WAIT_MS = 20_000
@@ -27,8 +27,8 @@ class BrowserTest(unittest.TestCase):
         cls.browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         cls.addClassCleanup(cls.browser.close)
 
-    # expected: parts of what the browser itself may report, such as a refused request that the test is about.
-    # path: of the page; it may ask for all that is under url.
+    # Opens url + path. The page may request everything under url. expected: texts that the browser's console messages may contain,
+    # for example when a test provokes a refused request.
     def open(self, url, width=1280, height=800, scheme="light", expected=("status of 400",), path="", **more):
         context = self.browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **more)
         self.addCleanup(context.close)

@@ -1,4 +1,4 @@
-// As much of a document as the page's modules need to make nodes, for tests without a browser.
+// A minimal DOM, with what the page's modules need to create nodes, for tests without a browser.
 
 class Text {
   constructor(data) { this.data = String(data); }
@@ -29,13 +29,13 @@ export const install = () => {
   globalThis.document = { createElement: (name) => new Element(name), createTextNode: (text) => new Text(text) };
 };
 
-// Elements below a node, itself included, of a name.
+// All elements with a tag name in a node's subtree, including the node itself.
 export function all(node, name) {
   if (!(node instanceof Element)) return [];
   return [...(node.tagName === name ? [node] : []), ...node.childNodes.flatMap((child) => all(child, name))];
 }
 
-// As HTML without attributes, to compare with.
+// The node as HTML without attributes, for comparisons.
 export function outline(node) {
   if (!(node instanceof Element)) return node.data;
   return `<${node.tagName}>${node.childNodes.map(outline).join("")}</${node.tagName}>`;

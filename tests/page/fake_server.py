@@ -1,9 +1,9 @@
-"""A server that speaks as `kvick serve` does, without a model: the page's files, scripted answers, a made-up cache.
+"""A fake `kvick serve` without a model: serves the page's files, scripted answers, and a made-up state of the cache.
 
-    tests/page/fake_server.py [PORT]        to look at the page while working on it
+    tests/page/fake_server.py [PORT]        serves the page, to look at it while working on it
 
-Answers depend on the words of the last message: "markdown", "think", "tool", "json", "slow", "break", "fail", or else a plain
-sentence. Class FakeServer is for tests; `requests` are the bodies that came.
+The answer depends on words in the last message: "markdown", "think", "tool", "json", "slow", "break" or "fail"; otherwise it is a
+plain sentence. Tests use the class FakeServer, whose `requests` are the bodies of the received requests.
 """
 
 import http.server
@@ -47,7 +47,7 @@ CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "we
 
 
 def answer_to(messages):
-    """Deltas of the scripted answer, and why it ends."""
+    """(deltas of the scripted answer, its finish reason)."""
     last = messages[-1]
     text = last["content"].lower()
     words = lambda content: [{"content": word + " "} for word in content.split(" ")]
@@ -70,7 +70,7 @@ def answer_to(messages):
 
 
 class Cache:
-    """Counters and a picture of the cache that go on with time."""
+    """Made-up counters and a made-up cache map, which change over time."""
 
     def __init__(self):
         self.began, self.steps, self.written, self.read, self.found, self.finished = time.monotonic(), 0, 0, 0, 0, 0
@@ -214,10 +214,10 @@ class FakeServer(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, *_):
-        pass  # a browser that goes away is no news
+        pass  # ignore browsers that close their connections
 
     def close(self):
-        self.gone = True  # for the connections that are still open
+        self.gone = True  # ends the connections that are still open
         self.shutdown()
         self.server_close()
 

@@ -1,4 +1,4 @@
-// The page's modules that touch no page.
+// Tests of the page's modules that do not need a page.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -248,7 +248,7 @@ test("numbers are short words", () => {
   assert.deepEqual([0.0012, 0.25, 2, 250, NaN].map(seconds), ["1.2 ms", "250 ms", "2.0 s", "250 s", "–"]);
 });
 
-// As CONTRIBUTING.md has it of files, and as the policy of the page's answers needs it.
+// Checks the file sizes of CONTRIBUTING.md and the rules of the page's content security policy.
 test("every file of the page is part of the program, small, and makes no markup of text", () => {
   const folder = fileURLToPath(new URL("../../src/server/page/", import.meta.url)), read = (path) => readFileSync(path, "utf8");
   const list = read(`${folder}../CMakeLists.txt`), table = read(`${folder}../api/page_files.cc`);

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The pages in headless Chromium on a server of scripted answers (fake_server.py), so without the program.
+"""Tests the pages in headless Chromium with a fake server (fake_server.py), without the kvick program.
 
-Needs what page_test.py needs. Tests of accessibility also need axe-core, and are skipped without it:
+Needs Playwright and Chromium, like page_test.py. Accessibility tests also need axe-core and are skipped without it:
 
-    npm install --prefix build/axe axe-core@4.10.3       # or AXE names axe.min.js
+    npm install --prefix build/axe axe-core@4.10.3       # or set AXE to the path of axe.min.js
 """
 
 import json
@@ -371,7 +371,7 @@ class Pictures(FakePage):
         self.assertLessEqual(page.evaluate(wide), 390)
 
 
-@unittest.skipUnless(AXE.is_file(), "axe-core is missing: npm install --prefix build/axe axe-core@4.10.3, or AXE names axe.min.js")
+@unittest.skipUnless(AXE.is_file(), "axe-core is missing: npm install --prefix build/axe axe-core@4.10.3, or set AXE to the path of axe.min.js")
 class Accessible(FakePage):
     def check(self, what):
         self.page.evaluate(AXE.read_text(encoding="utf-8"))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The page of `kvick serve`, in headless Chromium, on a small made model.
+"""Tests the page of `kvick serve` in headless Chromium, with a small random model.
 
-KVICK and MAKE_MODEL name the programs. It needs Debian's chromium and Playwright (python3 -m pip install playwright);
-CHROMIUM names another browser's program. Where either is missing nothing is tested, and the exit status is 77.
+The environment variables KVICK and MAKE_MODEL are the paths of the programs. Needs Playwright (python3 -m pip install playwright) and
+Debian's chromium, or another browser whose path is in CHROMIUM. If one is missing, the exit status is 77.
 """
 
 import json
@@ -19,8 +19,8 @@ from playwright.sync_api import expect
 
 KVICK = os.environ["KVICK"]
 MAKE_MODEL = os.environ["MAKE_MODEL"]
-# So slow that an answer of LONG tokens takes longer than the page is waited for, also on a fast processor whose other
-# core compiles: the server must still write when Stop is clicked, however late the browser gets to it.
+# A model so slow that an answer of LONG tokens takes longer than the tests' timeout, even on a fast processor. So the server still
+# generates when Stop is clicked, however late the browser does that.
 MODEL = ("--layers", "12", "--dim", "768", "--ffn", "2048", "--heads", "12", "--kv-heads", "2", "--vocab", "512",
          "--context", "16384")
 LONG, SHORT = "16000", "24"  # tokens
@@ -49,18 +49,18 @@ class Page(BrowserTest):
     @classmethod
     def end_server(cls):
         cls.server.terminate()
-        cls.server.terminate()  # at once: nobody waits for what still runs
+        cls.server.terminate()  # the second signal ends the server at once, without waiting for running answers
         cls.server.wait(60)
         cls.server.stdout.close()
 
     def setUp(self):
-        while self.metric('kvick_jobs{state="running"}') > 0:  # of the test before, whose page is gone
+        while self.metric('kvick_jobs{state="running"}') > 0:  # wait for requests of the previous test, whose page is closed
             time.sleep(0.05)
         self.page = self.open(self.url)
 
     def ask(self, text, longest, **settings):
         self.page.click("#open-settings")
-        # The likeliest token each time, and loops may go on: a made model then writes for as long as it may.
+        # Greedy decoding, and loops are allowed, so that a random model generates up to the maximum length.
         for name, value in {"temperature": "0", "max-tokens": longest, **settings}.items():
             self.page.fill(f"#{name}", value)
         self.page.select_option("#loops", "go on")
@@ -102,7 +102,7 @@ class Page(BrowserTest):
         self.wait_for("() => document.querySelector('.message.assistant')?.textContent.length > 10")
         self.page.click("#stop")
         expect(self.page.locator(".message.assistant .note")).to_have_text("Stopped.", timeout=WAIT_MS)
-        # Not by the page's own count of jobs: it asks now and then, and may show what was before the request.
+        # The page's own job count is not used, because the page polls it and may still show the state before the request.
         self.wait_for_metric('kvick_jobs_total{end="cancelled"}', cancelled + 1)
         self.wait_for("() => document.querySelector('#jobs').textContent === '0 run, 0 wait'")
         expect(self.page.locator("#input")).to_be_focused()

@@ -112,7 +112,7 @@ class Replicas(unittest.TestCase):
 
     def test_a_rolling_restart_loses_no_request(self):
         before = set(re.findall(r"is process (\d+)", self.said()))
-        restarts = self.said().count("all servers are new")
+        restarts = self.said().count("restarted all servers")
         over, failures, done = threading.Event(), [], []
 
         def load(first):
@@ -129,7 +129,7 @@ class Replicas(unittest.TestCase):
                 self.wait_for(lambda: len(done) > AT_ONCE)
                 subprocess.run([sys.executable, ROOT / "scripts" / "replicas", "restart", *self.options], check=True,
                                timeout=SECONDS)
-                self.wait_for(lambda: self.said().count("all servers are new") > restarts)
+                self.wait_for(lambda: self.said().count("restarted all servers") > restarts)
                 at = len(done)
                 self.wait_for(lambda: len(done) > at + 4 * AT_ONCE)
             finally:

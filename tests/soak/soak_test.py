@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""tools/soak for some seconds: made models, instances where there are cores for two, and files that fail.
+"""Runs tools/soak for some seconds on random models, with failing files and, if there are two cores, two instances.
 
-KVICK, FAULTY_SERVER and MAKE_MODEL name the programs.
+The environment variables KVICK, FAULTY_SERVER and MAKE_MODEL are the paths of the programs.
 """
 
 import os
@@ -11,11 +11,12 @@ import sys
 import tempfile
 
 SOAK = pathlib.Path(__file__).resolve().parent.parent.parent / "tools" / "soak"
-# Thirds of it are compared, of which the first is for warming up. Memory for a fifth of what the streams would like to have, and files for a part of what is written.
+# The run has three equal parts: warm-up, and two whose memory is compared. --kv-memory holds a fifth of what the streams ask for, and
+# --kv-dir-size a part of what is written.
 LOAD = ("--seconds", "20", "--streams", "256", "--prompts", "16", "--ctx", "3000", "--kv-memory", "6MB")
 MODELS = {
     "rows": (("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--type", "Q8_0"), ("--kv-dir-size", "1MB")),
-    # Of four layers three keep a state: checkpoints of these are damaged as well.
+    # Three of the four layers keep a recurrent state, so that files with checkpoints of states are damaged too.
     "states": (("--family", "lfm2", "--layers", "4", "--dim", "64", "--ffn", "96", "--heads", "2"), ("--kv-dir-size", "3MB")),
 }
 

@@ -1,26 +1,32 @@
 #!/usr/bin/env python3
-"""Servers under load to which everything happens at once, by a schedule that a seed gives; nothing may go wrong that shows.
+"""Chaos test: servers under load while faults of all kinds are injected, following a schedule that is drawn from a seed.
 
     tools/chaos/chaos.py [--kvick build/release/kvick] [--make-model build/release/tools/make_model/make_model]
                          [--seconds 60] [--streams 64] [--seed N] [--every 2] [--bound 60]
-    tools/chaos/chaos.py --schedule FILE --seed N ...     does the faults of that file
-    tools/chaos/chaos.py --shrink ...                     where it fails, looks for the smallest schedule that fails still
+    tools/chaos/chaos.py --schedule FILE --seed N ...     injects the faults of that file
+    tools/chaos/chaos.py --shrink ...                     if the run fails, searches for a smaller schedule that still fails
 
-Four servers on made models: one whose layers are alike, one with windows, one with states, each with --kv-dir and, where
-redis-server or valkey-server is installed, --kv-store; and one that has all three models in memory for two. Every stream asks one and
-another, for caches of all strategies, types and policies, with drafts and without; some vanish, stall, send a byte a second, half a request or
-garbage. Meanwhile servers and store are stopped, killed and started again, files are damaged and change places, the disk
-and the store fill up, and cores are taken away (schedule.py, faults.py). A disk that can be full needs the right to mount a small file
-system, in a namespace of its own; without it that fault is left out.
+Runs four servers on random models: "plain" (all layers alike), "windows" (sliding-window layers), "states" (recurrent layers), and
+"several", which serves all three models with memory for two. The first three have --kv-dir and, if redis-server or valkey-server is
+installed, --kv-store. The streams send requests to random servers, with all cache strategies, row types and policies, with and
+without speculative decoding. Some clients disconnect, stall, send one byte per second, half a request or garbage. Meanwhile servers
+and the store are stopped, killed and restarted, files are damaged and swapped, the disk and the store fill up, and cores are taken
+away (schedule.py, faults.py). To fill a disk the tool mounts a small tmpfs in a namespace of its own; if it may not mount, that fault
+is left out.
 
-Right is: every answer that came whole is, where its cache is exact (questions.py), to the last bit of its log-probabilities
-that of a server that reads each prompt alone and anew; no status from 500 up but 503; no good request is refused; no
-connection breaks but by a server that was killed (those are asked again); no server ends by itself or hangs; at the end each
-answers, has no sequence and no used byte left, ends with status 0 at SIGTERM, and said nothing on stderr that is not expected;
-resident memory does not grow.
+The run passes if all of this holds:
+* Every complete answer from an exact cache (questions.py) equals, to the last bit of its log-probabilities, the answer of a reference
+  server that computes each prompt alone and without the prefix cache.
+* No status is 500 or above except 503, and no valid request is refused with another error.
+* Connections break only if their server was killed or restarted. Those requests are sent again.
+* No server exits by itself or hangs.
+* At the end each server still answers, holds no sequences and no used cache bytes, exits with status 0 after SIGTERM, and has
+  written only expected lines to stderr.
+* Resident memory does not grow.
 
-Prints what it does, and one JSON object at the end, with the schedule where something was not right; then it exits with 1. Only
-loopback addresses. Streams are threads, so a schedule is kept exactly and what meets it is not.
+Prints its progress to stderr and one JSON object at the end. If a check failed, the object contains the schedule and the exit status
+is 1. Uses only loopback addresses. The faults of a schedule are repeated exactly; the timing of requests is not, because streams are
+threads.
 """
 
 import argparse
@@ -46,7 +52,7 @@ import questions  # noqa: E402
 import schedule  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-OWN_MOUNTS = "KVICK_CHAOS_MOUNTS"  # set where this process has mounts of its own
+OWN_MOUNTS = "KVICK_CHAOS_MOUNTS"  # environment variable, set if this process runs in its own mount namespace
 DISK = "4m"
 
 
@@ -55,7 +61,8 @@ def say(words):
 
 
 def may_mount():
-    """Begins again in a namespace of its own, so that no mount outlives this process."""
+    """Whether file systems can be mounted. If so, restarts this program in a mount namespace of its own, so that no mount outlives
+    it."""
     if OWN_MOUNTS in os.environ:
         return True
     for flags in ("-m", "-rm"):
@@ -69,13 +76,13 @@ def may_mount():
 
 
 class Run:
-    """One schedule, on servers and files of its own."""
+    """One run of a schedule, with new servers and files."""
 
     def __init__(self, args, models, folder, reference):
         self.args, self.models, self.folder, self.reference = args, models, folder, reference
         self.store = processes.Store(folder) if processes.STORE else None
         self.servers = {name: self.server(name) for name in schedule.SERVERS}
-        self.resident = collections.defaultdict(list)  # (server, life) -> MB
+        self.resident = collections.defaultdict(list)  # (server, number of its start) -> samples in MB
 
     def server(self, name):
         command = [self.args.kvick, "--json", "serve", "--port", "0", "--ctx", "1024", "--threads", "2", "--client-kv", "any",
@@ -131,13 +138,13 @@ class Run:
         for stream in streams:
             stream.join(max(0, until - time.monotonic()))
         if left := sum(stream.is_alive() for stream in streams):
-            load.fail("hangs", f"{left} streams wait for their last answers")
+            load.fail("hangs", f"{left} streams still wait for an answer")
         return work
 
     def watch(self, load):
         for server in self.servers.values():
             if server.died():
-                load.fail("deaths", f"{server.name} ended by itself: status {server.process.returncode}")
+                load.fail("deaths", f"{server.name} exited by itself with status {server.process.returncode}")
                 with server.lock:
                     server.down = True
                     server.start()
@@ -154,7 +161,7 @@ class Run:
 
 
 class Runs:
-    """Runs of one set of arguments; right answers are kept from one to the next."""
+    """Several runs with the same arguments, which share the models and the reference answers."""
 
     def __init__(self, args, folder):
         self.args, self.folder, self.count = args, folder, 0
@@ -179,7 +186,7 @@ class Runs:
         return result
 
     def fails(self, part):
-        """Whether one of a few runs of it does: what fails now and then must not be taken for what does not."""
+        """Whether the schedule `part` fails in at least one of --tries runs. Several runs, because a failure may be intermittent."""
         say(f"== {len(part)} faults")
         return any(not self.run(part)["ok"] for _ in range(self.args.tries))
 
@@ -188,26 +195,26 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kvick", default=str(ROOT / "build/release/kvick"))
     parser.add_argument("--make-model", default=str(ROOT / "build/release/tools/make_model/make_model"))
-    parser.add_argument("--seconds", type=float, default=60, help="of load; some more go by before and after it")
+    parser.add_argument("--seconds", type=float, default=60, help="duration of the load; starting and checking take additional time (default: 60)")
     parser.add_argument("--streams", type=int, default=64)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
-    parser.add_argument("--every", type=float, default=2, help="seconds from one fault to the next, about")
+    parser.add_argument("--every", type=float, default=2, help="average seconds between faults (default: 2)")
     parser.add_argument("--prompts", type=int, default=18)
-    parser.add_argument("--bound", type=float, default=60, help="seconds that a request may take, with all that is done to its server")
-    parser.add_argument("--schedule", type=pathlib.Path, help="faults as JSON, in place of those of the seed")
-    parser.add_argument("--shrink", action="store_true", help="where it fails, make the schedule smaller")
-    parser.add_argument("--tries", type=int, default=2, help="runs of each smaller schedule")
-    parser.add_argument("--keep", type=pathlib.Path, help="a folder for models, files and logs (default: removed at the end)")
+    parser.add_argument("--bound", type=float, default=60, help="maximum duration of a request in seconds, faults included (default: 60)")
+    parser.add_argument("--schedule", type=pathlib.Path, help="JSON file with the faults, instead of drawing them from the seed")
+    parser.add_argument("--shrink", action="store_true", help="if the run fails, search for a smaller schedule that still fails")
+    parser.add_argument("--tries", type=int, default=2, help="runs of each smaller schedule (default: 2)")
+    parser.add_argument("--keep", type=pathlib.Path, help="folder for models, files and logs (default: a temporary folder)")
     return parser.parse_args()
 
 
 def chosen_schedule(args):
-    """A seed has one schedule on all machines; what one of them cannot do is left out."""
+    """The schedule without the faults that this machine cannot inject. A seed draws the same schedule on every machine."""
     kinds = schedule.kinds_with(processes.STORE is not None, args.disk)
     drawn = schedule.from_text(args.schedule.read_text()) if args.schedule else schedule.draw(args.seed, args.seconds, args.every)
     for fault in drawn:
         if fault.kind not in kinds:
-            say(f"cannot be done on this machine: {fault.words()}")
+            say(f"left out, not possible on this machine: {fault.words()}")
     return [fault for fault in drawn if fault.kind in kinds]
 
 
@@ -228,7 +235,7 @@ def main():
             if args.shrink:
                 faults_of_it = schedule.shrink(faults_of_it, runs.fails)
             result["schedule"] = [vars(fault) for fault in faults_of_it]
-            say(f"seed {args.seed}, and this schedule for --schedule FILE:\n{schedule.to_text(faults_of_it)}")
+            say(f"failed; repeat with --seed {args.seed} and this schedule as --schedule FILE:\n{schedule.to_text(faults_of_it)}")
     print(json.dumps(result))
     return 0 if result["ok"] else 1
 

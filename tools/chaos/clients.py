@@ -1,4 +1,4 @@
-"""Streams of requests, good and bad, and what came back."""
+"""The clients of the chaos test: they send valid and invalid requests and record the answers."""
 
 import collections
 import http.client
@@ -14,29 +14,29 @@ BAD_BODIES = (b"{", b"[]", b"\xff\xfe{}", b'{"prompt": 5}', b'{"prompt": "a", "t
               b'{"prompt": "a", "kv": {"strategy": "none"}}', b'{"prompt": "a", "kv": {"strategy": "bounded"}}',
               b'{"prompt": "a", "kv": {"type": "q8", "select": "none:x=1"}}', b'{"prompt": "a", "spec": "skip:layers=0-99"}',
               b'{"prompt": [1, 2, 100000]}', b'{"prompt": [' + b"7," * 5000 + b"7]}", b"[" * 100000)
-# What a client does, and how often.
+# What a client does with a request, and how often (relative weights).
 MANNERS = {"asks": 66, "vanishes": 12, "stalls": 5, "sends_slowly": 4, "sends_half": 4, "sends_garbage": 9}
-REPORTED = 10  # of each sort of failure
+REPORTED = 10  # maximum number of messages kept for each kind of failure
 
 
 class CutOff(Exception):
-    """An answer that ended before its end, on a connection that did not break."""
+    """An event stream that ended with an error or without [DONE], although the connection did not break."""
 
 
 class Busy(Exception):
-    """Status 503, or what stands for it in a stream."""
+    """Status 503, or the error code "busy" in an event stream."""
 
 
 class Load:
-    """What all streams share. Each has a random source of its own; what they count changes under the lock."""
+    """State shared by all streams. Each stream has its own random generator; the counts are guarded by the lock."""
 
     def __init__(self, args, servers, prompts):
         self.args, self.servers, self.prompts = args, servers, prompts
         self.lock = threading.Lock()
         self.counts = collections.Counter()
-        self.failures = collections.defaultdict(list)  # sort -> the first ones, in words
-        self.answers = collections.defaultdict(dict)  # question -> answer -> who had it first, in words
-        self.answered = collections.Counter()  # by server
+        self.failures = collections.defaultdict(list)  # kind of failure -> the first messages
+        self.answers = collections.defaultdict(dict)  # question -> {answer: description of the first request that got it}
+        self.answered = collections.Counter()  # answers by server
         self.began = time.monotonic()
         self.until = self.began + args.seconds
 
@@ -51,7 +51,7 @@ class Load:
                 self.failures[sort].append(f"{time.monotonic() - self.began:.1f} s: {words}")
 
     def run(self):
-        """Starts the streams, which end by themselves; returns their threads."""
+        """Starts the streams and returns their threads, which end when the time is over."""
         streams = [threading.Thread(target=self.stream, args=(i,), daemon=True) for i in range(self.args.streams)]
         for stream in streams:
             stream.start()
@@ -73,7 +73,7 @@ class Load:
                 time.sleep(0.2 + generator.random() / 2)
 
     def one(self, server, request, manner):
-        """False if it must be asked again: its server was killed or is busy."""
+        """Sends one request. False if it must be sent again because its server was killed or is busy."""
         began = time.monotonic()
         try:
             getattr(request, manner)()
@@ -107,7 +107,7 @@ class Request:
 
     def make_body(self):
         body, generator = self.question.body(self.load.prompts), self.generator
-        # Several drafts of one step choose rows together, so that with a policy answers are not those without drafts.
+        # With a policy, the draft tokens of a step choose rows together, so speculative decoding changes the answers.
         likeliest, searched = (self.question.how == how for how in ("likeliest", "searched"))
         drafts = self.exact and not searched and self.question.select is None
         spec = generator.choice(questions.SPECS) if drafts else None
@@ -125,7 +125,8 @@ class Request:
         return f"prompt {self.question.prompt} of {len(self.body['prompt'])} tokens, {json.dumps(fields)}"
 
     def send(self, slowly=False):
-        """A connection that has sent the request, and its response once that begins; the seconds of `slowly` go by within the body."""
+        """Sends the request and waits for the response to begin; returns the connection and the response. slowly: sends the first
+        bytes of the body one per second."""
         data = json.dumps(self.body).encode()
         connection = socket.create_connection(("127.0.0.1", self.server.port), self.load.args.bound)
         head = (f"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -183,7 +184,7 @@ class Request:
                 connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
                                    b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
             status = connection.recv(100).split(b" ")[1:2]
-        if status and not 400 <= int(status[0]) < 500:  # closed without a word is an answer too
+        if status and not 400 <= int(status[0]) < 500:  # closing the connection without a response is right too
             self.judge_status(int(status[0]), b"to garbage")
 
     def judge_status(self, status, text):
@@ -201,11 +202,11 @@ class Request:
                 return choices
             event = json.loads(line[6:])
             if "error" in event:
-                if event["error"].get("code") == "busy":  # known once the stream has begun
+                if event["error"].get("code") == "busy":  # the server can notice this after the stream has begun
                     raise Busy
                 raise CutOff(event["error"]["message"])
             choices += event["choices"]
-        raise CutOff("the stream has no end")
+        raise CutOff("the stream ended without [DONE]")
 
     def judge(self, answers):
         self.load.count("answers")

@@ -1,4 +1,5 @@
-"""Faults, each done to a server, its files, its disk, the store or the machine, and taken back after its seconds."""
+"""Injects the faults of the chaos test. Each affects a server, its files, its disk, the store or the machine, and is reverted after
+its duration."""
 
 import http.client
 import os
@@ -10,11 +11,11 @@ import sys
 import threading
 import time
 
-DRAIN_SECONDS = 60  # for SIGTERM: running answers end first, for 30 s at most
+DRAIN_SECONDS = 60  # limit for exiting after SIGTERM; the server finishes running answers first, for at most 30 s
 
 
 class Faults:
-    """Does a schedule, each fault in a thread of its own, since they overlap. `end` waits until all are taken back."""
+    """Runs a schedule. Faults overlap, so each has its own thread. `end` waits until all faults are reverted."""
 
     def __init__(self, servers, store, schedule, say):
         self.servers, self.store, self.schedule, self.say = servers, store, schedule, say
@@ -40,7 +41,7 @@ class Faults:
         try:
             getattr(self, fault.kind)(fault, self.servers.get(fault.target))
         except (OSError, http.client.HTTPException) as error:
-            # What it was for has gone meanwhile: a process that another fault has killed, a file that was evicted.
+            # The target is gone, for example a process that another fault killed or a file that was evicted.
             self.failed.append(f"{fault.words()}: {error!r}")
 
     def wait(self, fault):
@@ -79,7 +80,7 @@ class Faults:
         server.use_cores(cores)
 
     def busy_cores(self, fault, _):
-        # They end by themselves too, should this process be killed.
+        # The programs also end by themselves, in case this process is killed.
         program = f"import time\nuntil = time.monotonic() + {fault.seconds}\nwhile time.monotonic() < until: pass"
         busy = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(2 * len(os.sched_getaffinity(0)))]
         self.wait(fault)
@@ -97,7 +98,7 @@ class Faults:
         for path in paths:
             try:
                 change(generator, path)
-            except (FileNotFoundError, ValueError):  # evicted, or cut to nothing before
+            except (FileNotFoundError, ValueError):  # evicted meanwhile, or already truncated to nothing
                 pass
 
     def flip_files(self, fault, server):
@@ -117,7 +118,7 @@ class Faults:
         self.each_file(fault, server, lambda _, path: path.unlink())
 
     def swap_files(self, fault, server):
-        """A sound file under the name of another one."""
+        """Swaps pairs of intact files, so that each has the other's name."""
         _, paths = self.some_files(fault, server)
         for one, two in zip(paths[::2], paths[1::2]):
             between = one.with_suffix(".swapped")
@@ -129,7 +130,7 @@ class Faults:
                 pass
 
     def strange_files(self, fault, server):
-        """What is no file under the names of files: folders, pipes that nobody writes, links to nothing and to what has no end."""
+        """Replaces files by folders, pipes without a writer, dangling links and links to /dev/zero."""
         made = []
 
         def replace(generator, path):
@@ -142,13 +143,13 @@ class Faults:
         for path in made:
             try:
                 path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-            except OSError:  # the server has removed it, or put a file there
+            except OSError:  # the server has removed it or written a new file
                 pass
 
     def lose_folder(self, fault, server):
-        """As a disk that is unplugged: nothing can be read or written under its name."""
+        """Moves the folder of prefix cache files away, like a disk that is unplugged."""
         away = server.files / "away"
-        with server.lock:  # not while it starts, which would make a new one
+        with server.lock:  # not while the server starts, because it would create a new folder
             folder = server.files / "blocks"
             folder.rename(away)
             self.wait(fault)
@@ -163,7 +164,7 @@ class Faults:
                     try:
                         while True:
                             file.write(bytes(size))
-                    except OSError:  # it is full
+                    except OSError:  # the disk is full
                         pass
             self.wait(fault)
         finally:

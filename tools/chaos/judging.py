@@ -1,4 +1,4 @@
-"""What was right: answers against a server that has nothing to go wrong, and the servers as they are at the end."""
+"""Judges a run: compares answers with those of a reference server without faults, and checks the servers' state at the end."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import time
 import questions
 
 IDLE_SECONDS = 60
-# What a server may say on stderr of what is done to it; anything else is a failure.
+# Lines that a server may write to stderr because of the faults. Any other line is a failure.
 EXPECTED = (
     r"^kvick: the store at 127\.0\.0\.1:\d+/0 (answers again$|is not used until it answers: )",
     r"^kvick: (loaded|unloads) the model (plain|windows|states)$",
@@ -17,10 +17,10 @@ EXPECTED = (
 
 
 class Reference:
-    """Right answers, asked for one at a time from a server of its own for each model, and kept for further runs."""
+    """Reference answers, requested one at a time from a separate server for each model, and kept for further runs."""
 
     def __init__(self, start):
-        self.start, self.answers = start, {}  # start(model) gives a server
+        self.start, self.answers = start, {}  # start(model) starts a server
 
     def learn(self, wanted, prompts):
         for model in questions.MODELS:
@@ -54,11 +54,12 @@ def wrong_answers(load, reference):
         right = reference.answers[question]
         for answer, said in answers.items():
             if answer != right:
-                load.fail("wrong_answers", f"{said}: {answer} is not {right}")
+                load.fail("wrong_answers", f"{said}: got {answer}, expected {right}")
 
 
 def last_words(load, server):
-    """Once all is quiet each of its models must answer a long prompt right, through the caches that were damaged."""
+    """After the load, asks each model of the server for answers to two long prompts. They must be right although the cache files
+    were damaged."""
     for model in questions.MODELS if server.name == "several" else (server.name,):
         for prompt in (1, 2):
             question = questions.Question(model, None, prompt, "likeliest")
@@ -75,7 +76,7 @@ def last_words(load, server):
 
 
 def left_over(server):
-    """Gauges that must be zero when nobody asks, but are not after some time; and the metrics."""
+    """(gauges that should be zero on an idle server but are not after IDLE_SECONDS, all metrics)."""
     until = time.monotonic() + IDLE_SECONDS
     while True:
         metrics = server.metrics()
@@ -93,8 +94,10 @@ def unexpected_lines(server):
 
 
 def grown(samples):
-    """Of resident MB in one life of a server: by how much the last third has more than the middle one beyond a quarter and 16 MB, or
-    0; with faults it goes up and down by as much. The first third is for warming up, and less than half a minute says nothing."""
+    """By how many MB a server's resident memory grew too much between two restarts, or 0.
+
+    The median of the last third of the samples may exceed that of the middle third by a quarter plus 16 MB, since faults make memory
+    vary by as much. The first third is for warming up. Fewer than 60 samples (half a minute) are not judged."""
     third = len(samples) // 3
     if third < 20:
         return 0
@@ -103,7 +106,7 @@ def grown(samples):
 
 
 def close(load, server, bound):
-    """Looks at a server whose clients have gone, and ends it; its metrics."""
+    """Checks a server after its clients have ended, stops it, and returns the metrics that are worth reporting."""
     metrics = {}
     if server.alive():
         try:

@@ -1,4 +1,4 @@
-"""Servers and a store that are stopped, killed and started again in the middle of load, and remember when that was."""
+"""The processes of the chaos test: servers and a store that are stopped, killed and restarted under load."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ START_SECONDS = 60
 
 
 class Server:
-    """One `kvick serve`. `lock` is held while it is killed and started; all else may be asked from any thread."""
+    """A `kvick serve` process. Hold `lock` to end and start it; the other methods may be called from any thread."""
 
     def __init__(self, name, command, folder):
         self.name, self.command, self.folder = name, command, folder
@@ -23,13 +23,13 @@ class Server:
         self.files = folder / f"{name}-files"
         self.lock = threading.Lock()
         self.process, self.port, self.down = None, 0, True
-        self.since = 0.0  # when the life began that it has now
-        self.lives, self.trouble = 0, []  # what went wrong with starting and ending it, in words
+        self.since = 0.0  # time of the last start (time.monotonic)
+        self.lives, self.trouble = 0, []  # number of starts; messages about failed starts and ends
 
     def start(self):
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
-        line = self.process.stdout.readline()  # ends with the process, so this wait ends too
+        line = self.process.stdout.readline()  # returns when the server listens or exits
         if not line:
             self.process.wait()
             self.trouble.append(f"{self.name} did not start: status {self.process.returncode}")
@@ -39,7 +39,8 @@ class Server:
         self.since, self.down = time.monotonic(), False
 
     def end(self, number, bound):
-        """Its status, after that signal. Nobody is surprised by connections that end from here on."""
+        """Sends a signal, waits at most `bound` seconds for the exit, and returns the exit status. From now on broken connections are
+        expected."""
         self.down = True
         self.process.send_signal(number)
         self.process.send_signal(signal.SIGCONT)
@@ -56,11 +57,11 @@ class Server:
         return self.process is not None and self.process.poll() is None
 
     def died(self):
-        """It ended though nobody ended it."""
+        """Whether the server exited although it was not told to."""
         return not self.down and self.process.poll() is not None
 
     def excuses(self, began):
-        """Whether a request that began then could not have an answer."""
+        """Whether a request that began at that time may go unanswered because the server is down or was restarted."""
         return self.down or began < self.since
 
     def connect(self, seconds):
@@ -77,7 +78,7 @@ class Server:
                 for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
     def resident(self):
-        """MB; None where it has ended."""
+        """Resident memory in MB, or None if the process has ended."""
         try:
             with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
                 return next((int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS")), None)
@@ -85,7 +86,7 @@ class Server:
             return None
 
     def use_cores(self, cores):
-        """All threads that it has."""
+        """Restricts all existing threads of the server to these cores."""
         for task in os.listdir(f"/proc/{self.process.pid}/task"):
             os.sched_setaffinity(int(task), cores)
 
@@ -97,7 +98,7 @@ class Server:
 
 
 class Store:
-    """A Redis or Valkey in memory, empty at each start, always on the same port."""
+    """A Redis or Valkey server without files: empty at each start, always on the same port."""
 
     def __init__(self, folder):
         with socket.create_server(("127.0.0.1", 0)) as one:
@@ -121,7 +122,7 @@ class Store:
             self.process.wait()
 
     def ask(self, *command):
-        """The answer to one command; OSError where there is none, as while it is killed or stopped."""
+        """The reply to one command. Raises OSError if there is none, for example while the store is killed or stopped."""
         with socket.create_connection(("127.0.0.1", self.port), 2) as connection:
             parts = [word if isinstance(word, bytes) else str(word).encode() for word in command]
             connection.sendall(b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts))
@@ -131,7 +132,7 @@ class Store:
     def read(self, file):
         line = file.readline()
         if not line.endswith(b"\r\n"):
-            raise ConnectionError("the store hung up")
+            raise ConnectionError("the store closed the connection")
         kind, rest = line[:1], line[1:].strip()
         if kind == b"*":
             return [self.read(file) for _ in range(int(rest))]

@@ -1,18 +1,18 @@
-"""What is asked, and which answers must be the same to the last bit.
+"""The requests of the chaos test, and which of their answers must be identical to the last bit.
 
-Strategies that docs/reference/strategies.md calls exact must say the same on every layout, in every batch, after every
-restart, drafts or none, sampled ones too: they are held to one answer for each model, type of rows and prompt. Policies that
-choose rows and forget none have one answer each, without drafts. Policies that forget and types that change with age have
-not: how a prompt was cut into steps, which follows the load, says which rows are forgotten or rounded. Where a sequence is
-shorter than what they always keep they read all rows, and must say what full attention does; else an answer of theirs must
-only be whole.
+* Strategies that docs/reference/strategies.md calls exact must give one answer for each model, row type and prompt: with every
+  memory layout, in every batch, after every restart, with and without speculative decoding, greedy or sampled.
+* Policies that choose rows but forget none must give one answer for each policy, without speculative decoding.
+* With policies that forget rows, and row types that change with age, the answer depends on how a prompt is cut into steps, and so
+  on the load. These answers only have to be complete. But a sequence shorter than ALWAYS_KEPT rows reads all rows unchanged, so its
+  answer must be that of full attention.
 """
 
 import dataclasses
 import random
 
 MODELS = ("plain", "windows", "states")
-# 64 / 2 elements a head, since types of rows are quantised by groups of 32.
+# The head dimension is 64 / 2 = 32, because quantised row types have groups of 32 elements.
 SHAPE = ("--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "1024")
 MADE = {
     "plain": ("--layers", "2", *SHAPE, "--type", "Q8_0"),
@@ -25,12 +25,12 @@ STRATEGIES = (None, None, "virtual", "bmc:r=32", "upfront", "iterative", "paged:
 POLICIES = ("quest:dense_layers=0,budget=0.25", "sparq", "clusters:budget=0.25", "streaming", "h2o", "scissorhands", "auto:loss=0.02,dense_layers=0")
 CHOOSING = POLICIES[:3]
 AGING = ("mixed", "kivi4")
-ALWAYS_KEPT = 128  # the policies' least= and the aging types' window=
+ALWAYS_KEPT = 128  # rows; the default of the policies' least= and of the aging types' window=
 HOW = {"likeliest": {"temperature": 0, "logprobs": 2, "return_token_ids": True},
        "sampled": {"temperature": 1, "logprobs": 2, "return_token_ids": True},
        "searched": {"temperature": 0, "use_beam_search": True, "best_of": 3}}
 SPECS = (None, None, "lookup:gain=off", "suffix:gain=off", "skip:layers=1,gain=off", "auto")
-TOKENS = 24  # of an answer
+TOKENS = 24  # length of an answer
 
 
 def keeps_all(prompt):
@@ -47,11 +47,11 @@ class Kind:
         return ((self.select is None or self.select in CHOOSING) and self.type not in AGING) or keeps_all(prompt)
 
     def choice_for(self, prompt):
-        """The policy whose own answer it is."""
+        """The policy on which the answer depends, or None if all rows are read."""
         return self.select if self.select in CHOOSING and not keeps_all(prompt) else None
 
     def row_type(self):
-        """Of the kind that reads all rows and must say the same."""
+        """The row type of the reference that must give the same answer. Aging types do so only while no row has aged."""
         return None if self.type in AGING else self.type
 
     def fields(self):
@@ -64,11 +64,11 @@ KINDS = (*(Kind(strategy) for strategy in STRATEGIES), *(Kind(strategy, of) for 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """What one right answer belongs to."""
+    """All that determines an exact answer. Requests with equal questions must get equal answers."""
     model: str
     type: str | None
-    prompt: int
-    how: str  # of HOW
+    prompt: int  # index of the prompt
+    how: str  # key of HOW
     select: str | None = None
 
     def body(self, prompts):
@@ -76,19 +76,19 @@ class Question:
         return {"prompt": prompts[self.prompt], "max_tokens": TOKENS, "ignore_eos": True, **fields}
 
     def whole(self, answer):
-        """A search tells its text alone."""
+        """Whether an answer is complete. A beam search returns only text."""
         text, ids, probabilities = answer
         return text != "" if self.how == "searched" else len(ids) == len(probabilities) == TOKENS
 
     def reference(self, prompts):
-        """The plainest way to the answer: nothing cached, the default strategy, no drafts."""
+        """The request for the reference answer: default strategy, no prefix cache, no speculative decoding."""
         kv = {name: value for name, value in (("type", self.type), ("select", self.select)) if value}
         return {**self.body(prompts), **({"kv": kv} if kv else {}), "cache_prompt": False}
 
 
 def make_prompts(seed, count):
-    """Token ids, a third of them short enough for all rows to be kept; the others begin alike, over several blocks of the files
-    and over less than one."""
+    """Prompts as lists of token ids. A third of them are so short that all rows are kept. The others start with one of four common
+    prefixes, which are shorter than one block of the prefix cache files or span several."""
     generator = random.Random(f"prompts {seed}")
 
     def tokens(least, most):
@@ -98,12 +98,13 @@ def make_prompts(seed, count):
 
 
 def palette(seed, server, second):
-    """The kinds that a server is asked for in this part of the time: it keeps eight at once, and changes them as others come."""
+    """The six kinds that are requested from a server in this period of 5 s. A server keeps at most eight caches and replaces them as
+    other kinds are requested."""
     return random.Random(f"palette {seed} {server} {int(second) // 5}").sample(KINDS, 6)
 
 
 def answer_of(choices):
-    """Text, token ids and their log-probabilities by choice, from one whole answer or from the events of a stream."""
+    """(text, token ids, log-probabilities) of each choice, from the choices of a whole answer or of all events of a stream."""
     texts, ids, probabilities = {}, {}, {}
     for choice in choices:
         index = choice["index"]

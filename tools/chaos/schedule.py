@@ -1,7 +1,7 @@
-"""Schedules of faults: drawn from a seed, kept in a file, and made smaller while they still make a run fail.
+"""Schedules of faults: drawn from a seed, written to and read from files, and shrunk while they still make a run fail.
 
-A schedule is a list of faults in the order of their times. A fault says all that it needs, a seed for its own draws too, so
-that it does the same whichever others are left out.
+A schedule is a list of faults ordered by time. Each fault contains everything it needs, including a seed for its own random choices,
+so it does the same whichever other faults are left out.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import random
 
 SERVERS = ("plain", "windows", "states", "several")
 WITH_FILES = SERVERS[:3]  # --kv-dir and --kv-store take one model
-# Kind: on what, how often it is drawn, and the shortest and longest time that it lasts.
+# Kind: (what it affects, relative weight, shortest and longest duration in seconds).
 KINDS = {
     "stop_server": ("server", 3, 0.3, 4.0),
     "kill_server": ("server", 4, 0.1, 1.5),
@@ -31,16 +31,16 @@ KINDS = {
     "flip_store": ("store", 3, 0, 0),
     "cut_connections": ("store", 2, 0, 0),
 }
-QUIET = 0.8  # of the time faults may last so long; what is left is for getting well
+QUIET = 0.8  # all faults end within this share of the run; in the rest the servers recover
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    at: float  # seconds from the beginning of the load
+    at: float  # seconds since the begin of the load
     kind: str
-    seconds: float
+    seconds: float  # duration
     target: str  # a server, "store" or "machine"
-    share: float  # of files, of values
+    share: float  # share of the files or of the store's values that are affected
     seed: int
 
     def words(self):
@@ -49,12 +49,12 @@ class Fault:
 
 
 def kinds_with(store, disk):
-    """What can be done on a machine with a program for the store, and where a file system may be mounted."""
+    """The kinds of faults that a machine can inject. store: a store program is installed. disk: file systems can be mounted."""
     return [kind for kind, (on, *_) in KINDS.items() if (on != "store" or store) and (on != "disk" or disk)]
 
 
 def draw(seed, seconds, every, kinds=tuple(KINDS)):
-    """A fault about every so many seconds."""
+    """Draws a schedule for a run of `seconds`, with one fault every `every` seconds on average."""
     generator = random.Random(f"schedule {seed}")
     faults = []
     for _ in range(max(1, round(QUIET * seconds / every))):
@@ -72,7 +72,7 @@ def to_text(faults):
 
 
 def from_text(text):
-    """Raises ValueError with a sentence."""
+    """The schedule in a JSON text. Raises ValueError with a message if it is not one."""
     try:
         faults = [Fault(**one) for one in json.loads(text)]
         known = {"server": SERVERS, "files": WITH_FILES, "disk": WITH_FILES}
@@ -81,13 +81,13 @@ def from_text(text):
             if fault.target not in known.get(on, (on,)) or min(fault.at, fault.seconds) < 0 or not 0 <= fault.share <= 1:
                 raise ValueError(fault)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"no schedule, which is a JSON list of faults as a failing run prints it: {error!r}") from error
+        raise ValueError(f"not a schedule (a JSON list of faults, as a failing run prints it): {error!r}") from error
     return sorted(faults, key=lambda fault: fault.at)
 
 
 def shrink(faults, fails):
-    """A part of the faults with which it fails still, where no part of it was found to: halves are left out, then quarters, down
-    to single faults (delta debugging). `fails` runs a schedule; it is not asked twice for one."""
+    """A smaller schedule that still fails, found by delta debugging: it tries to leave out halves, then quarters, down to single
+    faults, until leaving out any single fault makes the run pass. fails(part) runs a schedule; it is called at most once for each."""
     known = {}
 
     def failing(part):

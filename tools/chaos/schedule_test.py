@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Schedules without servers: the same from a seed, whole after a file, within the time, and made smaller without losing the failure."""
+"""Tests of schedule.py, without servers: drawing, files and shrinking of schedules."""
 
 import json
 import pathlib
@@ -49,7 +49,7 @@ class File(unittest.TestCase):
         for text in ("", "{", "7", "[7]", "[{}]", json.dumps([{**good, "kind": "none"}]), json.dumps([{**good, "target": "none"}]),
                      json.dumps([{**good, "at": -1}]), json.dumps([{**good, "share": 2}]), json.dumps([{**good, "more": 2}]),
                      json.dumps([{**good, "seconds": "long"}])):
-            with self.assertRaisesRegex(ValueError, "^no schedule, which is a JSON list"):
+            with self.assertRaisesRegex(ValueError, "^not a schedule \\(a JSON list"):
                 schedule.from_text(text)
 
 

@@ -1,19 +1,19 @@
-"""What is measured: one row of a table each."""
+"""The cases that compare.py measures. Each is a row of its tables."""
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
     name: str
-    prompt: int = 0  # tokens of a timed prefill
-    decode: int = 0  # tokens of a timed decode, per sequence
-    depth: int = 0  # tokens in each sequence's cache before
+    prompt: int = 0  # length of the timed prefill in tokens; 0: the case times decode
+    decode: int = 0  # length of the timed decode in tokens per sequence
+    depth: int = 0  # tokens in each sequence's cache before the measurement
     parallel: int = 1  # sequences that decode together
     kv: str = "f16"  # type of keys and values: f16 or q8
 
     @property
     def rate(self):
-        """The field of the benches' JSON that holds the figure."""
+        """The field in the JSON output of the benches that has the figure."""
         return "prefill_tok_s" if self.prompt else "decode_tok_s"
 
     @property
@@ -43,7 +43,7 @@ CASES = [
 
 
 def named(text):
-    """The cases of a list of names with commas between; "all" is all of them."""
+    """The cases in a comma-separated list of names; "all": every case. Raises ValueError for an unknown name."""
     if text == "all":
         return CASES
     known = {case.name: case for case in CASES}

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Speed of kvick against other engines on the same files, in one run, alternating.
+"""Compares the speed of kvick with other engines on the same model files, alternating between engines in one run.
 
     tools/compare/compare.py FILE.gguf... [--llama-cpp [LABEL=]PYTHON]... [--ik [LABEL=]FOLDER]... [--openvino [LABEL=]PYTHON]...
                              [--mistralrs [LABEL=]PYTHON]... [--cases all] [--rounds 5 | --quick] [--threads 2] [-o MACHINE/NAME]
 
-An engine is given by what runs it: PYTHON is the interpreter of an environment that has llama-cpp-python
-(openvino-genai, mistralrs), FOLDER the one with ik_llama.cpp's llama-bench and llama-batched-bench, --kvick another kvick than
-build/release's (given twice: the first one's ratios are shown). LABEL names it in the tables, so that two builds of one
-engine can stand beside each other. A fair llama.cpp has no AVX512-FP16 (GGML_NATIVE=OFF with AVX-512, VNNI and BF16
-on), since that one makes its f16 attention several times slower.
+PYTHON is the interpreter of an environment with llama-cpp-python, openvino-genai or mistralrs. FOLDER holds ik_llama.cpp's
+llama-bench and llama-batched-bench. --kvick names another program than build/release/kvick; if it is given several times, ratios
+are shown for the first. LABEL is the engine's name in the tables, so that two builds of an engine can be compared. For a fair
+comparison build llama.cpp without AVX512-FP16 (GGML_NATIVE=OFF with AVX-512, VNNI and BF16 on), because AVX512-FP16 makes its f16
+attention several times slower.
 
-Each round runs every file, case and engine once, each engine with all its configurations (flash attention on or off,
-one cache or one per sequence, weights repacked or not); those that reach less than 0.8 of its best in the first round
-are not run again. What an engine refuses is a cell of the table. Prints tables, of several files one more with a row for
-each, and, with -o, writes docs/results/MACHINE/DATE/NAME.json, again after every round. kvick's share of the roofline is
-the one that `kvick bench` says.
+Each round runs every file, case and engine once, each engine with all its configurations (flash attention on or off, one cache for
+all sequences or one each, weights repacked or not). A configuration that reaches less than 0.8 of the speed of the engine's best in
+the first round is not run again. If an engine cannot run a case, the table says "refused". Prints a table for each file, preceded, if
+there are several, by a table with one row for each. With -o, writes docs/results/MACHINE/DATE/NAME.json after every round. kvick's
+share of the roofline is the one that `kvick bench` reports.
 """
 import argparse
 import json
@@ -30,7 +30,7 @@ import peers as engines
 import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-WORTH_REPEATING = 0.8  # of an engine's best configuration
+WORTH_REPEATING = 0.8  # share of the speed of an engine's best configuration
 
 
 def machine():
@@ -83,12 +83,12 @@ def peers_of(args):
             result.append(engines.Peer(label if equals else name, kind, str(pathlib.Path(path).absolute())))
     labels = [peer.label for peer in result]
     if len(set(labels)) != len(labels):
-        raise ValueError(f"two engines have one name, give them LABEL=: {', '.join(labels)}")
+        raise ValueError(f"two engines have the same name; add LABEL= to tell them apart: {', '.join(labels)}")
     return result
 
 
 def command_of(args, peers):
-    """The command that makes the results again, with the names of things instead of their places."""
+    """The command that repeats the measurement, with placeholders for paths of this machine."""
     words = ["tools/compare/compare.py", *(pathlib.Path(file).name for file in args.files)]
     places = {"kvick": "KVICK", "llama-cpp": "PYTHON", "ik": "FOLDER", "openvino": "PYTHON", "mistralrs": "PYTHON"}
     words += [f"--{peer.kind} {shlex.quote(peer.label)}={places[peer.kind]}" for peer in peers
@@ -102,11 +102,11 @@ def parsed(argv):
     parser.add_argument("files", nargs="+", metavar="FILE")
     for kind in NAMES:
         parser.add_argument(f"--{kind}", action="append", default=[], metavar="[LABEL=]PATH")
-    parser.add_argument("--cases", default="all", help="names with commas between, of " + ", ".join(c.name for c in case_list.CASES))
+    parser.add_argument("--cases", default="all", help="comma-separated names of cases: " + ", ".join(c.name for c in case_list.CASES))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", dest="rounds", action="store_const", const=1, help="one round")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--timeout", type=int, default=900, help="seconds of one measurement, after which it counts as refused")
+    parser.add_argument("--timeout", type=int, default=900, help="time limit of one measurement in seconds; a longer one counts as refused (default: 900)")
     parser.add_argument("-o", metavar="MACHINE/NAME", help="writes docs/results/MACHINE/DATE/NAME.json")
     args = parser.parse_args(argv)
     args.files = [str(pathlib.Path(file).absolute()) for file in args.files]

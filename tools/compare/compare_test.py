@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The comparison with engines that are a few lines of shell, and its tables."""
+"""Tests compare.py with fake engines of a few lines of shell, and the tables that it makes."""
 
 import json
 import pathlib

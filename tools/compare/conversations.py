@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""How many prompt tokens a server reads again in conversations that go on, beside llama.cpp's server.
+"""Measures how many prompt tokens a server computes again in multi-turn conversations, compared with llama.cpp's server.
 
     tools/compare/conversations.py --data FOLDER --kvick LABEL=FILE [--llama-server LABEL=FILE] [--kv-memory 48M]
                                    [--llama-options "-c 16384 --cache-ram 16"] [--kill] [--rounds 1] [-o MACHINE/NAME]
 
-The trace: --conversations (40) of --turns (6), each with one of four system prompts, the longer two of which describe tools;
-questions and answers are those of FOLDER/gsm8k/test.jsonl. In every second conversation the server's own answer is
-kept in the history. In the others it counts as thinking, which templates strip: the history has the file's answer in its
-place. --streams (8) requests are open at a time, and whose turn is next is drawn by chance (--seed), so that each
-conversation waits while others take its memory.
+The trace has --conversations (40) conversations of --turns (6) turns. Each has one of four system prompts, two of which describe
+tools. Questions and answers come from FOLDER/gsm8k/test.jsonl. In half of the conversations the history has the server's own answers.
+In the others the server's answers stand for thinking, which chat templates strip: the history has the file's answers instead.
+--streams (8) requests run at a time. The next conversation is chosen at random (--seed), so conversations wait while others
+evict their rows.
 
-A prompt token is read again if an earlier prompt began with the same tokens up to it, and the server did not take it from its
-cache (usage.prompt_tokens_details.cached_tokens). With --kill the server is killed (SIGKILL) when half of the
-requests are answered, and started again; the second half is counted apart.
+A prompt token counts as read again if an earlier prompt had the same tokens up to and including it, but the server did not take it
+from its cache (usage.prompt_tokens_details.cached_tokens). With --kill the server is killed (SIGKILL) after half of the requests and
+started again. The figures of the two halves are separate.
 
 Prints a table; with -o MACHINE/NAME writes docs/results/MACHINE/DATE/NAME.json.
 """
@@ -39,7 +39,7 @@ TOOLS = ("get_weather", "search", "send_mail", "calendar", "run_python", "read_f
 
 
 def system_prompts(data):
-    """Four: two short, two with the descriptions of tools that agents send."""
+    """The four system prompts: two without tools, and two with descriptions of tools, as agents send them."""
     def tool(name):
         return json.dumps({"type": "function", "function": {
             "name": name, "description": f"Calls {name.replace('_', ' ')} and gives back what it says.",
@@ -52,7 +52,8 @@ def system_prompts(data):
 
 
 class Conversation:
-    """What has been said, as the client sends it."""
+    """A conversation and its history. turns: (question, answer) pairs. strips: the history gets these answers instead of the
+    server's."""
 
     def __init__(self, system, turns, strips):
         self.messages = [{"role": "system", "content": system}]
@@ -83,7 +84,7 @@ def post(port, path, body, timeout=600):
 
 
 def tokens_of(port, messages):
-    """The prompt's tokens, by kvick's /tokenize, which takes messages."""
+    """The tokens of a prompt, from kvick's /tokenize, which accepts messages."""
     answer = post(port, "/tokenize", {"messages": messages})
     if answer.status != 200:
         sys.exit(f"/tokenize: {answer.status} {answer.read()[:300]}")
@@ -91,7 +92,7 @@ def tokens_of(port, messages):
 
 
 def complete(port, messages, answer_tokens):
-    """(text, prompt tokens, those from the cache, seconds to the first token)"""
+    """(answer, number of prompt tokens, number of cached prompt tokens, seconds to the first token)"""
     began, first, text, usage = time.monotonic(), None, "", None
     answer = post(port, "/v1/chat/completions", {
         "messages": messages, "max_tokens": answer_tokens, "temperature": 0, "stream": True, "ignore_eos": True,
@@ -113,7 +114,7 @@ def complete(port, messages, answer_tokens):
 
 
 class Seen:
-    """All prompts so far as a tree of tokens, for the longest beginning that one has in common with an earlier one."""
+    """All prompts so far as a prefix tree, to find the longest prefix that a prompt has in common with an earlier one."""
 
     def __init__(self):
         self.root, self.lock = {}, threading.Lock()
@@ -135,7 +136,7 @@ class Seen:
 
 
 class Run:
-    """The trace on one server."""
+    """One run of the trace on one server."""
 
     def __init__(self, args, server, tokenizer):
         self.args, self.server, self.tokenizer = args, server, tokenizer
@@ -149,7 +150,7 @@ class Run:
                 return None
             ready = [c for c in self.ready if c.turns]
             if not ready:
-                return None  # what is left belongs to conversations that wait for an answer
+                return None  # all remaining turns are in conversations that wait for an answer
             self.left -= 1
             chosen = self.random.choice(ready)
             self.ready.remove(chosen)
@@ -162,7 +163,7 @@ class Run:
             common = self.seen.common(tokens)
             text, prompt, cached, first = complete(self.server.port, messages, self.args.answer)
             if prompt != len(tokens):
-                print(f"{self.server.label} counts {prompt} tokens in a prompt of {len(tokens)}: its conversation ends",
+                print(f"{self.server.label} counts {prompt} tokens in a prompt of {len(tokens)}; leaving out its conversation",
                       file=sys.stderr)
                 continue
             self.seen.add(tokens)
@@ -172,14 +173,14 @@ class Run:
                 self.rows.append({"prompt": prompt, "cached": cached, "again": max(0, common - cached), "ttft": first})
 
     def part(self, until):
-        """Requests are sent until so many are left; gives the rows of these."""
+        """Sends requests until `until` turns are left. Returns one row for each request."""
         self.rows = []
         threads = [threading.Thread(target=self.work, args=(until,)) for _ in range(self.args.streams)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        if self.left > until:  # the last threads found nobody ready
+        if self.left > until:  # the threads ended because all conversations waited for an answer
             self.work(until)
         return self.rows
 
@@ -192,7 +193,8 @@ def figures(rows):
 
 
 def held_bytes(port):
-    """What the server has for keys, values and states, in use or cached: with a large --kv-memory all that the trace keeps."""
+    """Bytes that the server has allocated for keys, values and states, in use or cached. With a large --kv-memory nothing is evicted,
+    so this is the memory for the whole trace."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()
@@ -239,7 +241,7 @@ def parsed():
     parser.add_argument("--program", default=str(ROOT / "build/release/kvick"))
     parser.add_argument("--llama-program", default="llama-server")
     parser.add_argument("--kv-memory", default="1G")
-    parser.add_argument("--kvick-options", default="", help="more options; FOLDER in them is an empty folder of the run's own")
+    parser.add_argument("--kvick-options", default="", help="further options for kvick serve; FOLDER stands for a new empty folder")
     parser.add_argument("--llama-options", default="")
     parser.add_argument("--kill", action="store_true")
     for name, default in (("conversations", 40), ("turns", 6), ("streams", 8), ("answer", 32), ("rounds", 1), ("seed", 1)):
@@ -249,7 +251,7 @@ def parsed():
     if args.output:
         kept.parsed(args.output)
     if not args.kvick:
-        parser.error("give --kvick LABEL=FILE: it counts the tokens of all prompts")
+        parser.error("give --kvick LABEL=FILE: kvick counts the tokens of all prompts")
     return args
 
 

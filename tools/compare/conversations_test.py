@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/compare/conversations.py on a server of the test's own: what counts as read again, and what history is sent."""
+"""Tests tools/compare/conversations.py with a fake server: which tokens count as read again, and which history is sent."""
 
 import http.server
 import json
@@ -13,7 +13,7 @@ from conversations import Conversation, Run, Seen, figures, table
 
 
 class Fake(http.server.BaseHTTPRequestHandler):
-    """A token is a character; each prompt is said to have 10 tokens in the cache."""
+    """A fake server whose tokens are characters and which reports 10 cached tokens for each prompt."""
     protocol_version = "HTTP/1.0"
 
     def do_POST(self):
@@ -66,9 +66,9 @@ class ConversationsTest(unittest.TestCase):
         server.server_close()
         self.assertEqual(len(rows), 8)
         first = sorted(r["again"] for r in rows)[0]
-        self.assertEqual(first, 0)  # the first prompt of all repeats nothing
+        self.assertEqual(first, 0)  # the very first prompt repeats nothing
         again = [r for r in rows if r["again"]]
-        self.assertGreaterEqual(len(again), 4)  # at least every second turn repeats its first
+        self.assertGreaterEqual(len(again), 4)  # at least the second turn of each conversation repeats its first
         sums = figures(rows)
         self.assertEqual(sums["requests"], 8)
         self.assertAlmostEqual(sums["read_again_share"], sum(r["again"] for r in rows) / sum(r["prompt"] for r in rows))

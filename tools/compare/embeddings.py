@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How fast servers embed texts of mixed lengths, in one run, alternating, and whether their vectors agree.
+"""Compares the speed at which kvick's and llama.cpp's servers embed texts of mixed lengths, and whether their vectors agree.
 
     tools/compare/embeddings.py --llama-program PATH [--texts 64] [--shortest 16] [--longest 400] [--batch 16]
                                 [--connections 2] [--rounds 3] [-o MACHINE/NAME] FILE.gguf...
 
-Each file is served by `kvick serve` and by llama.cpp's server. A text is random tokens, as many as a draw between --shortest
-and --longest says, the same texts for both, and others in each round; a request to /v1/embeddings has --batch of them, and
---connections requests are open at a time. The server that is not measured is stopped by SIGSTOP. Rates are tokens of texts per second; `cosine` is
-the least of the cosines between the two servers' vectors of a text.
+Each file is served by `kvick serve` and by llama.cpp's server, which are measured alternately. A text consists of random tokens; its
+length is random between --shortest and --longest. Both servers get the same texts; each round has new ones. A request to
+/v1/embeddings has --batch texts, and --connections requests run at a time. The server that is not being measured is paused with
+SIGSTOP. Rates are tokens of texts per second. `cosine` is the lowest cosine similarity between the two servers' vectors of a text.
 
 Prints a table; with -o MACHINE/NAME writes docs/results/MACHINE/DATE/NAME.json.
 """
@@ -35,7 +35,7 @@ def texts(args, turn=0):
 
 
 def embed(port, batch):
-    """(vectors, tokens that the server counted) of some texts."""
+    """(vectors, number of tokens that the server counted) of some texts."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     connection.request("POST", "/v1/embeddings", json.dumps({"input": batch}), {"Content-Type": "application/json"})
     answer = connection.getresponse()
@@ -86,7 +86,7 @@ def measure(args, file):
                 server.signal(signal.SIGCONT)
                 vectors[label], rate = run(args, server.port, inputs)
                 server.signal(signal.SIGSTOP)
-                if turn > 0:  # the first warms up
+                if turn > 0:  # the first turn is a warm-up
                     rates[label].append(rate)
     finally:
         for server in servers.values():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/compare/embeddings.py on a server of the test's own: what is sent and what is counted."""
+"""Tests tools/compare/embeddings.py with a fake server: what is sent and what is counted."""
 
 import http.server
 import json
@@ -11,9 +11,9 @@ import embeddings
 
 
 class Fake(http.server.BaseHTTPRequestHandler):
-    """A text's vector is its first token and its length; they come back in the wrong order."""
+    """A fake server. The vector of a text is [first token, length], and vectors are returned in reverse order."""
     protocol_version = "HTTP/1.0"
-    more = 0  # tokens that are counted beside those that were sent
+    more = 0  # number of tokens by which the server's count is too high
 
     def do_POST(self):
         texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]

@@ -1,4 +1,4 @@
-"""Results that are kept: docs/results/MACHINE/DATE/NAME.json, which says where it comes from."""
+"""Writes results with their provenance to docs/results/MACHINE/DATE/NAME.json."""
 import datetime
 import json
 import pathlib
@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def parsed(place):
-    """MACHINE and NAME of MACHINE/NAME."""
+    """(MACHINE, NAME) of a text MACHINE/NAME. Raises ValueError for another text."""
     machine, slash, name = place.partition("/")
     if not (machine and slash and name) or "/" in name:
         raise ValueError(f"{place}: give MACHINE/NAME, such as xeon/s-q8_0; the machines are columns of docs/results/machines.md")
@@ -23,12 +23,12 @@ def commit():
 
 
 def without_folders(command):
-    """Of absolute paths only the last part, since folders of the machine say nothing elsewhere."""
+    """The command with absolute paths shortened to their last part, because folders of this machine mean nothing elsewhere."""
     return re.sub(r"(?<![\w./])/(?:[^\s/]+/)*([^\s/]+)", r"\1", command)
 
 
 def keep(place, result, folder=ROOT / "docs/results"):
-    """Writes the result with its provenance. tools/report then makes the tables."""
+    """Writes a result with its provenance and returns the path. tools/report then makes the tables."""
     machine, name = parsed(place)
     result = result | {"command": without_folders(result["command"])}
     date, rounds = datetime.date.today().isoformat(), result["rounds"]

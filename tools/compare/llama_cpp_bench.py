@@ -1,9 +1,9 @@
-"""Speed of llama.cpp (through llama-cpp-python) on one model: one JSON object on stdout.
+"""Measures the speed of llama.cpp (through llama-cpp-python) on one model. Prints one JSON object.
 
-Timed as kvick bench times itself: `prompt` pseudo-random tokens in batches of 512, then `decode` single ones of each of
-`parallel` sequences behind `depth`; logits of the last prompt token and of every decoded one. The low-level interface,
-since the high-level one copies logits through Python. --state FILE keeps what reading `depth` left in the cache, so that
-only the first run of a model and configuration reads it.
+Measures the same as kvick bench: the prefill of -p pseudo-random tokens in batches of 512, and the decode of -n tokens in each of -b
+sequences, all at a depth of -d tokens. Logits are computed for the last prompt token and for every decoded token. Uses the low-level
+interface, because the high-level one copies logits through Python. --state FILE stores the cache at that depth, so that only the
+first run of a model and configuration has to fill it.
 """
 import argparse
 import ctypes
@@ -23,7 +23,7 @@ def fail(what):
 
 
 class Log:
-    """llama.cpp's log: where it put the weights, and its last complaint."""
+    """Captures llama.cpp's log, to find the buffers of the weights and the last message."""
 
     def __init__(self):
         self.lines = []
@@ -59,7 +59,7 @@ class Context:
         self.lengths = [0] * args.b
 
     def decode(self, sequences, last_logits_only):
-        """One token for each entry of `sequences`, behind those that its sequence has."""
+        """Appends one random token for each entry of `sequences` to that sequence, in one batch."""
         batch = self.batch
         batch.n_tokens = len(sequences)
         for i, sequence in enumerate(sequences):
@@ -134,7 +134,7 @@ def main():
     if not model:
         fail(f"cannot load {args.m}: {log.complaint()}")
     context = Context(args, model, log)
-    context.read(0, min(args.p, BATCH))  # untimed: pages, caches, threads
+    context.read(0, min(args.p, BATCH))  # warm-up, not timed
     context.clear()
     context.step(min(args.n, 8))
     context.fill(args.d, args.state)

@@ -1,7 +1,7 @@
-"""Speed of mistral.rs on one GGUF file: one JSON object on stdout.
+"""Measures the speed of mistral.rs on one GGUF file. Prints one JSON object.
 
-A text of about `depth` + `prompt` tokens (one word again and again; how many tokens it has, the engine says), then `decode`
-tokens, as the engine itself counts and times them.
+Prefill is measured on a text of about -d + -p tokens (one repeated word), decode of -n tokens after a text of about -d tokens. Token
+counts and times are those that the engine reports.
 """
 import argparse
 import json
@@ -11,7 +11,7 @@ import sys
 
 
 def runner(args):
-    # Read when the engine starts its threads.
+    # The engine reads this when it starts its threads, so it must be set before the import.
     os.environ["RAYON_NUM_THREADS"] = str(args.threads)
     import mistralrs
 
@@ -37,9 +37,9 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     if args.b > 1 or args.kv_type != "f16":
-        sys.exit("only one sequence, and keys and values as the engine has them by default")
+        sys.exit("mistralrs_bench supports only one sequence and the engine's default type of keys and values")
     engine, loaded = runner(args)
-    usage(engine, loaded, 16, 4)  # untimed
+    usage(engine, loaded, 16, 4)  # warm-up, not timed
     result = {}
     if args.p:
         measured = usage(engine, loaded, args.d + args.p, 1)

@@ -1,8 +1,8 @@
-"""Speed of OpenVINO GenAI on one model: one JSON object on stdout.
+"""Measures the speed of OpenVINO GenAI (LLMPipeline) on one model. Prints one JSON object.
 
-A prompt of `depth` + `prompt` pseudo-random tokens for each of `parallel` sequences, then `decode` tokens each, greedily,
-through LLMPipeline; prefill is the time to the first token, decode the time of those after it. The prompt is read at
-once or, with --chunk, so many tokens at a time.
+Prefill is measured on -p pseudo-random tokens for each of -b sequences: the time to the first token. Decode is measured after a
+prompt of -d tokens: the time for the -n tokens after the first, decoded greedily. Prompts are processed at once or, with --chunk N,
+N tokens at a time.
 """
 import argparse
 import json
@@ -41,7 +41,7 @@ def tokens_of(sequences, length, vocab):
 
 
 def rates(pipe, args, prompt, decode):
-    """Tokens per second: of the prompt, and of all sequences' tokens behind the first of each."""
+    """Tokens per second over all sequences, of the prompts (prefill) and of the tokens after the first of each sequence (decode)."""
     inputs = tokens_of(args.b, prompt, args.vocab)
     start = time.perf_counter()
     result = pipe.generate(inputs, genai.GenerationConfig(max_new_tokens=decode + 1, ignore_eos=True, do_sample=False))
@@ -62,14 +62,14 @@ def main():
     parser.add_argument("-b", type=int, default=1, help="sequences that decode together")
     parser.add_argument("--kv-type", choices=("f16", "q8"), default="f16")
     parser.add_argument("--attention", choices=("paged", "stateful"), default="paged")
-    parser.add_argument("--precision", help="f32, bf16 or f16; by default what OpenVINO chooses")
+    parser.add_argument("--precision", help="type of activations: f32, bf16 or f16 (default: OpenVINO's choice)")
     parser.add_argument("--chunk", type=int, default=0)
     parser.add_argument("--cache-gb", type=int, default=4)
-    parser.add_argument("--vocab", type=int, default=30000, help="tokens are below this")
+    parser.add_argument("--vocab", type=int, default=30000, help="token ids are below this number (default: 30000)")
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     pipe = pipeline(args)
-    rates(pipe, args, 64, 4)  # untimed: compiles what depends on shapes
+    rates(pipe, args, 64, 4)  # warm-up, not timed: compiles kernels for the shapes
     result = {"version": genai.get_version(), "attention": args.attention}
     if args.p:
         measured = rates(pipe, args, args.p, 0)

@@ -1,8 +1,8 @@
-"""The engines that are compared: how each is called for a case, and where its output has the figure.
+"""The engines that compare.py knows: how to run each for a case, and how to read the figure from its output.
 
-An engine is one row of KINDS: `configurations` gives the commands that it may use for a case, by name (the best one
-counts), `figure` reads from what such a command (a finished process) printed: a dict of `tok_s`, tokens per second, and
-perhaps `roofline`, the share of it.
+An engine is one row of KINDS, a pair of functions. The first returns {name of a configuration: command} for a case; the best
+configuration counts. The second reads the output of a finished command and returns a dict with `tok_s` (tokens per second) and,
+if known, `roofline` (the share of the roofline).
 """
 import dataclasses
 import json
@@ -17,8 +17,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 @dataclasses.dataclass(frozen=True)
 class Setting:
     threads: int
-    timeout: int  # seconds of one command
-    scratch: pathlib.Path  # folder for caches that later rounds read again
+    timeout: int  # time limit of one command in seconds
+    scratch: pathlib.Path  # folder for llama.cpp's saved caches, which later rounds load
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Peer:
 
 
 class Refused(Exception):
-    """An engine does not do a case: its own words."""
+    """An engine cannot run a case. The message is the engine's own."""
 
 
 def shape(case, flags="pndb"):
@@ -42,14 +42,14 @@ def kvick(peer, file, case, setting):
     command = [peer.path, "bench", "--json", "--quiet", "-r", "1", "-m", file, *shape(case), "--ctx", str(context),
                "--kv-type", case.kv, "--threads", str(setting.threads)]
     configurations = {"": command}
-    if case.depth + case.prompt >= 4096:  # huge pages pay where the cache is long, and waste memory where it is short
+    if case.depth + case.prompt >= 4096:  # huge pages speed up long caches, but waste memory with short ones
         configurations["huge pages"] = [*command, "--kv", "virtual:hugepages=on"]
     return configurations
 
 
 def llama_cpp(peer, file, case, setting):
     result = {}
-    for flash in (True, False) if case.kv == "f16" else (True,):  # quantised values need flash attention
+    for flash in (True, False) if case.kv == "f16" else (True,):  # llama.cpp needs flash attention for quantised values
         for unified in (False, True) if case.parallel > 1 else (False,):
             name = f"flash {'on' if flash else 'off'}" + (", unified" if unified else "")
             command = [peer.path, str(HERE / "llama_cpp_bench.py"), "-m", file, *shape(case), "--kv-type", case.kv,
@@ -65,12 +65,12 @@ def ik_llama(peer, file, case, setting):
     kv = {"f16": "f16", "q8": "q8_0"}[case.kv]
     common = ["-m", file, "-t", str(setting.threads), "-ctk", kv, "-ctv", kv]
     if case.parallel > 1:
-        # Each shape twice: its own warm-up is 16 tokens.
+        # Each shape is run twice, because the bench's own warm-up is only 16 tokens.
         parallel, cells = f"{case.parallel},{case.parallel}", case.parallel * (case.depth + case.decode)
         command = [f"{peer.path}/llama-batched-bench", *common, "-c", str(cells), "-b", "512", "-ub", "512", "-fa", "on",
                    "-npp", str(case.depth), "-ntg", str(case.decode), "-npl", parallel]
         return {"repacked": [*command, "-rtr"], "as in the file": command}
-    repeats = "1" if case.depth + case.prompt > 1024 else "2"  # its own warm-up is one token
+    repeats = "1" if case.depth + case.prompt > 1024 else "2"  # twice for short cases, because the bench's own warm-up is only one token
     command = [f"{peer.path}/llama-bench", *common, "-fa", "1", "-r", repeats, "-o", "json"]
     if case.depth:
         command += ["-p", "0", "-n", "0", "-gp", f"{case.depth},{case.decode}"]
@@ -86,7 +86,7 @@ def openvino(peer, file, case, setting):
 
 
 def json_figure(done, case):
-    return {"tok_s": json.loads(done.stdout.splitlines()[-1])[case.rate]}  # mistral.rs prints its log before it
+    return {"tok_s": json.loads(done.stdout.splitlines()[-1])[case.rate]}  # last line, because mistral.rs prints its log first
 
 
 def mistralrs(peer, file, case, setting):
@@ -98,7 +98,7 @@ def kvick_figure(done, case):
     figure = json_figure(done, case)
     phase = "prefill" if case.prompt else "decode"
     for result in json.loads(done.stdout).get("results", []):
-        if result["phase"] == phase and result.get("roofline"):  # null where the machine was not measured
+        if result["phase"] == phase and result.get("roofline"):  # null if the machine was not measured
             figure["roofline"] = round(result["roofline"]["fraction"], 3)
     return figure
 
@@ -106,7 +106,7 @@ def kvick_figure(done, case):
 def ik_figure(done, case):
     if case.parallel == 1:
         return {"tok_s": max(json.loads(done.stdout)[0]["samples_ts"])}
-    # | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | T s | S t/s |, on either stream.
+    # The table is on stdout or stderr: | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | T s | S t/s |
     rows = re.findall(r"^\|\s*\d+ \|\s*\d+ \|\s*(\d+) \|(?:\s*[\d.]+ \|){4}\s*([\d.]+) \|",
                       done.stdout + "\n" + done.stderr, re.M)
     return {"tok_s": max(float(rate) for parallel, rate in rows if int(parallel) == case.parallel)}
@@ -121,7 +121,7 @@ def configurations(peer, file, case, setting):
 
 
 def without_folders(text):
-    """Paths as their last part, so that results do not tell where things lay."""
+    """The text with paths shortened to their last part, so that results contain no folders of this machine."""
     return re.sub(r"(?<![\w.:])(?:/[^\s/:'\"]+)+/(?=[^\s/])", "", text)
 
 
@@ -131,7 +131,7 @@ def words_of(error_output, status):
 
 
 def measure(peer, command, case, setting):
-    """What one command reached: tok_s, the seconds that it took, and the share of the roofline if known. Raises Refused."""
+    """Runs one command. Returns tok_s, the command's duration in seconds, and the share of the roofline if known. Raises Refused."""
     start = time.monotonic()
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=setting.timeout,

@@ -1,4 +1,4 @@
-"""Measurements to tables. A measurement is a dict: file, case, peer, round, and either tok_s and configuration or refused."""
+"""Makes tables from measurements. A measurement is a dict with file, case, peer, round, configuration, and either tok_s or refused."""
 import statistics
 
 
@@ -23,7 +23,7 @@ class Cells:
         self.mine = [m for m in measurements if m["file"] == file and m["case"] == case]
 
     def rates(self, peer):
-        """Tokens per second by round: of the peer's best configuration in that round."""
+        """{round: tokens per second of the peer's best configuration in that round}"""
         best = {}
         for m in self.mine:
             if m["peer"] == peer and "tok_s" in m:
@@ -31,7 +31,7 @@ class Cells:
         return best
 
     def roofline(self, peer):
-        """The median share of the roofline, of the rounds' best configurations; None if it is not known."""
+        """The share of the roofline: the median over rounds, each with its best configuration. None if it is not known."""
         best = {}
         for m in self.mine:
             if m["peer"] == peer and "roofline" in m and m["tok_s"] >= best.get(m["round"], m)["tok_s"]:
@@ -49,7 +49,8 @@ class Cells:
         return next((m["refused"] for m in self.mine if m["peer"] == peer and "refused" in m), None)
 
     def ratios(self, ours, theirs):
-        """Ours to the best of theirs, by round; of the rounds where all that ever answered have answered."""
+        """Our rate divided by the best of theirs, for each round in which we and all peers have a rate. Peers without any rate in
+        any round are ignored."""
         rates = [self.rates(peer) for peer in theirs if self.rates(peer)]
         mine = self.rates(ours)
         rounds = [r for r in mine if rates and all(r in other for other in rates)]
@@ -76,7 +77,7 @@ def peer_cell(cells, ours, peer, notes):
 
 
 def table(measurements, file, cases, peers):
-    """Markdown: a row per case. The first of `peers` is the one whose ratios are shown."""
+    """A Markdown table with one row per case. Ratios are those of the first peer to the others."""
     ours, others = peers[0], peers[1:]
     lines = ["| tokens/s | " + " | ".join(peers) + " | ratio to the fastest |", "|---" * (len(peers) + 2) + "|"]
     notes = []
@@ -91,7 +92,8 @@ def table(measurements, file, cases, peers):
 
 
 def by_file(measurements, files, cases, peers):
-    """Markdown: a row per file; of the first of `peers` the rate, its share of the roofline and its ratio to each other."""
+    """A Markdown table with one row per file: for each case the first peer's rate, share of the roofline, and ratio to each other
+    peer."""
     ours, others = peers[0], peers[1:]
     cases = [case for case in cases if any(m["case"] == case.name for m in measurements)]
     head = ["tokens/s", *(case.title for case in cases)]
@@ -118,8 +120,8 @@ BY_FILE = """\
 {table}"""
 
 HEAD = """\
-Median (lowest to highest) of {rounds} alternating round(s); in bold kvick's rate as a multiple of the other's, of figures
-of the same round. Each engine in every round with its best configuration, which is named. {machine}, {threads} threads.
+Median (lowest to highest) of {rounds} alternating round(s). Bold figures are kvick's rate divided by the other engine's in the same
+round. In every round each engine is represented by its best configuration, which is named. {machine}, {threads} threads.
 """
 
 

@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""Servers under the same load, in one run, alternating: output tokens per second and waiting times.
+"""Compares servers under the same load, alternating in one run: output tokens per second and latency.
 
     tools/compare/servers.py --kvick LABEL=FILE... [--llama-server LABEL=FILE...] [--vllm FOLDER --vllm-python DIR]
                              [--client vllm|load] [--temperature 0,1] [--rounds 3] [--streams 16] [--requests 48] [-o NAME]
 
-Each --kvick LABEL=FILE is `kvick serve` of that model, each --llama-server LABEL=FILE is llama.cpp's server with a slot
-for each stream; FOLDER is a Hugging Face folder for `vllm serve --dtype bfloat16`, DIR the virtual environment that has
-vLLM. All servers are started first, and stopped by SIGSTOP while another one is loaded, so that only one works at a
-time. The client is `vllm bench serve` of DIR (--client vllm), or tools/load, which needs nothing else. Prompts are
-random tokens (--prompt, 200), answers have --answer (128) tokens.
+Each --kvick LABEL=FILE starts `kvick serve` with that model, each --llama-server LABEL=FILE llama.cpp's server with one slot per
+stream. FOLDER is a Hugging Face folder for `vllm serve --dtype bfloat16`, DIR the virtual environment with vLLM. All servers are
+started first; while one is measured, the others are paused with SIGSTOP. The client is `vllm bench serve` from DIR (--client vllm) or
+tools/load (--client load), which needs no other packages. Prompts are --prompt (200) random tokens, answers have --answer (128) tokens.
 
-`allowed` is what `kvick bench` of the same file needs for the prompts and for decoding --streams sequences at once behind
-them, one after the other, as output tokens per second: what a server could reach that loses nothing, with a client that takes no
-time. Prints a table and, with -o, writes docs/results/MACHINE/DATE/NAME.json.
+`allowed` is an upper limit for kvick's output tokens per second. It is computed from the times that `kvick bench` needs for the same
+prompts and for decoding --streams sequences together after them: what a server without overhead could reach, with a client that uses
+no CPU time. Prints a table and, with -o, writes docs/results/MACHINE/DATE/NAME.json.
 """
 import argparse
 import json
@@ -40,7 +39,7 @@ def free_port():
 
 
 class Server:
-    """A server of its own process group, so that it can be held still while another one is measured."""
+    """A server in its own process group, so that it can be paused while another one is measured."""
 
     def __init__(self, label, command, model, env=None):
         self.label, self.command, self.model, self.port = label, command, model, free_port()
@@ -52,7 +51,7 @@ class Server:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.process.poll() is not None:
-                sys.exit(f"{self.label} ended before it listened; see {self.log.name}")
+                sys.exit(f"{self.label} exited before it listened; see {self.log.name}")
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5).read()
                 return
@@ -100,7 +99,7 @@ def load_with_tool(args, server, temperature, seed):
 
 
 def allowed(args, file):
-    """Output tokens per second that `kvick bench` allows for the load."""
+    """The upper limit for the load's output tokens per second, from `kvick bench`, with the speeds of prefill and decode."""
     command = [args.program, "bench", "--json", "--quiet", "-m", file, "-r", "3"]
     def rate(field, *shape):
         done = subprocess.run([*command, *shape], check=True, capture_output=True, text=True)
@@ -117,8 +116,8 @@ def parsed():
     parser.add_argument("--program", default=str(ROOT / "build/release/kvick"))
     parser.add_argument("--llama-server", action="append", default=[], metavar="LABEL=FILE")
     parser.add_argument("--llama-program", default="llama-server", help="llama.cpp's server")
-    parser.add_argument("--vllm", help="the Hugging Face folder that vLLM serves, and whose tokenizer its client uses")
-    parser.add_argument("--vllm-python", help="the virtual environment that has vLLM")
+    parser.add_argument("--vllm", help="Hugging Face folder that vLLM serves; its client uses the tokenizer there")
+    parser.add_argument("--vllm-python", help="virtual environment with vLLM")
     parser.add_argument("--client", choices=("vllm", "load"), default="load")
     parser.add_argument("--temperature", default="1,0")
     parser.add_argument("--vocab", type=int, default=32000)
@@ -167,7 +166,7 @@ def measure(args, servers):
     for number in range(args.rounds):
         turn = number % len(servers)
         for at, temperature in enumerate(args.temperatures):
-            # Prompts of its own for each load, or those of the one before would be found in the prefix cache.
+            # Each load has new prompts. Repeated prompts would be prefix cache hits.
             seed = 1 + number * len(args.temperatures) + at
             for server in servers[turn:] + servers[:turn]:
                 server.signal(signal.SIGCONT)

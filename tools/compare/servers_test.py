@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The comparison of servers, with a program of a few lines in kvick's place."""
+"""Tests servers.py with a fake kvick program of a few lines."""
 
 import json
 import pathlib
@@ -69,7 +69,7 @@ class WholeRun(unittest.TestCase):
         # 3 x (5 / 2000 + 4 / 1000) s for 12 tokens.
         self.assertIn("allows 615 output tokens/s", done.stdout)
         asked = [json.loads(line) for line in (self.folder / "asked").read_text().splitlines()]
-        self.assertEqual(len(asked), 2 * 2 * 2 * (3 + 1), "the requests and one before them")
+        self.assertEqual(len(asked), 2 * 2 * 2 * (3 + 1), "the requests and one warm-up request for each load")
         self.assertEqual(len({json.dumps(prompt) for _, prompt in asked}), 2 * 2 * 3, "a load repeats another's prompts")
 
     def test_llama_server_is_loaded_too(self):
@@ -85,7 +85,7 @@ class WholeRun(unittest.TestCase):
         self.program.write_text("#!/bin/sh\nexit 3\n")
         done = self.run_it("--kvick", "one=a.gguf", "--no-allowed")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, "kvick one ended before it listened; see .*log")
+        self.assertRegex(done.stderr, "kvick one exited before it listened; see .*log")
 
     def test_what_is_missing_is_said(self):
         self.assertIn("give at least one server", self.run_it().stderr)

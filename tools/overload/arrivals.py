@@ -1,4 +1,4 @@
-"""Requests that come when they come, however busy the server is (an open loop, Poisson arrivals), and what became of each."""
+"""Sends requests in an open loop: at times that do not depend on the server (Poisson arrivals). Records what became of each."""
 
 import asyncio
 import importlib.machinery
@@ -11,7 +11,7 @@ TOOLS = pathlib.Path(__file__).resolve().parents[1]
 
 
 def load_tool():
-    """tools/load, which has the client of one request."""
+    """The module tools/load, which has the client for one request."""
     loader = importlib.machinery.SourceFileLoader("load", str(TOOLS / "load"))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("load", loader))
     loader.exec_module(module)
@@ -22,7 +22,7 @@ load = load_tool()
 
 
 class Request:
-    """One that was sent `at` seconds into its phase."""
+    """A request that is due `at` seconds after the begin of its phase, and its response."""
 
     def __init__(self, at):
         self.at, self.got, self.error = at, None, ""
@@ -37,7 +37,7 @@ class Request:
 
 
 def poisson(chance, rate, seconds):
-    """Times of arrivals."""
+    """Random arrival times in seconds, at `rate` arrivals per second on average."""
     times, now = [], chance.expovariate(rate)
     while now < seconds:
         times.append(now)
@@ -46,7 +46,7 @@ def poisson(chance, rate, seconds):
 
 
 class Phase:
-    """Sends requests at their times, and waits for their ends."""
+    """Sends the requests of one phase and waits for their responses. server: (host, port). work: the options prompt, answer, vocab."""
 
     def __init__(self, server, work, seed):
         self.host, self.port = server
@@ -71,7 +71,7 @@ class Phase:
         return requests
 
     async def alone(self, count):
-        """One behind the other."""
+        """Sends `count` requests, one after another."""
         began, requests = time.perf_counter(), []
         for _ in range(count):
             requests.append(Request(time.perf_counter() - began))

@@ -1,4 +1,4 @@
-"""What the requests of a phase say together."""
+"""Computes the figures of a phase from its requests, and checks the goals."""
 
 import statistics
 
@@ -10,12 +10,13 @@ def share(values, percent):
 
 
 def good(request, bound):
-    """It was answered whole, and its first token came in time."""
+    """Whether the answer is complete and its first token came within `bound` seconds."""
     return request.answered and bool(request.got.times) and request.got.times[0] <= bound
 
 
 def tokens_between(request, begin, end):
-    """Tokens of its answer that came in a stretch of the phase's time. The last event says why the answer ended."""
+    """The number of the answer's tokens that came from `begin` to `end`, in seconds of the phase. The last event has no token but the
+    finish reason."""
     return sum(begin <= request.at + at < end for at in request.got.times[:-1])
 
 
@@ -25,13 +26,13 @@ def retry_after(request):
 
 
 def between(requests):
-    """Seconds from one token to the next, of answers that came."""
+    """The times between successive tokens of complete answers, in seconds."""
     return [after - before for request in requests if request.answered
             for before, after in zip(request.got.times, request.got.times[1:-1])]
 
 
 def figures(requests, bound, begin, end):
-    """Of a phase whose figures count from `begin` to `end`, in its seconds; goodput is in tokens/s."""
+    """The figures of a phase. Goodput, in tokens/s, counts tokens that came from `begin` to `end`, in seconds of the phase."""
     fair = [request for request in requests if good(request, bound)]
     refused = [request for request in requests if request.refused]
     waits = [request.got.times[0] for request in requests if request.answered and request.got.times]
@@ -48,13 +49,13 @@ def figures(requests, bound, begin, end):
 
 
 def is_past_best(rising):
-    """Whether the last two of some rates, each with its goodput, brought nothing over the best before them."""
+    """Whether the last two rates improved goodput by less than 3 % over the best rate before them."""
     goodput = [one["goodput_tok_s"] for one in rising]
     return len(goodput) > 2 and max(goodput[-2:]) < 1.03 * max(goodput[:-2])
 
 
 def goals(alone, rounds, times):
-    """The promises under `times` the best rate, each with what was seen; rounds: {times: figures} each."""
+    """The goals at `times` the best rate: whether each is met, and the measured value. rounds: a list of {multiple: figures}."""
     median = lambda key, at: statistics.median(one[at][key] for one in rounds)  # noqa: E731
     over = [one[times] for one in rounds]
     kept = median("goodput_tok_s", times) / max(1e-9, median("goodput_tok_s", 1))

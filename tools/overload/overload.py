@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""What a server does when more comes than it can do: goodput, refusals and waiting times, from one to ten times its capacity.
+"""Measures a server under overload: goodput, refusals and latency at one to ten times its capacity.
 
     tools/overload/overload.py --kvick build/release/kvick --model FILE [--serve "--max-wait 8"] [--times 1,2,10] [--rounds 2]
                                [--prompt 128] [--answer 64] [--bound 10] [--seconds 30] [-o MACHINE/NAME]
-    tools/overload/overload.py --url http://127.0.0.1:8080 [--pid PID] ...                a server that runs already
+    tools/overload/overload.py --url http://127.0.0.1:8080 [--pid PID] ...                measures a running server
 
-Requests come as they do from many people: at random times with a mean rate (Poisson arrivals), whether earlier ones are
-answered or not. Goodput is tokens/s of answers that came whole and began within --bound seconds. Some requests go one behind the
-other first (alone). Then the rate rises by half each time until goodput rises no more: the best rate. Then, in every
-round, each of --times multiples of that rate is offered for --seconds, of which the first third does not count.
+Requests arrive at random times with a given mean rate (Poisson arrivals), whether or not earlier ones have been answered. Goodput
+is the rate of tokens in complete answers whose first token came within --bound seconds. The measurement has three parts:
+* alone: some requests, one after another;
+* rising: the rate increases by half until goodput no longer rises; the rate with the highest goodput is the best rate;
+* in each round, the multiples --times of the best rate, for --seconds each. Goodput does not count the first third of this time.
 
-Prints a table and whether the goals are met: at the last of --times, goodput at least 0.9 of the best rate's; each refusal is
-status 429 or 503 with Retry-After; the time between tokens of what is answered, p99, within twice of that at the best rate.
-The client shares the machine's cores with the server; its processor time is among the figures.
+Prints a table and whether the goals are met. At the highest multiple, goodput must be at least 0.9 of that at the best rate, every
+refusal must be status 429 or 503 with Retry-After, no other request may fail, and the 99th percentile of the time between tokens must
+be at most twice that at the best rate. The client shares the machine's cores with the server; the results contain its CPU time.
 """
 
 import argparse
@@ -40,7 +41,8 @@ class Run:
         self.args, self.server, self.pid, self.seed = args, server, pid, args.seed
 
     def phase(self, work, begin, end, **what):
-        """work: of a Phase, its requests."""
+        """Runs a phase and returns its figures. work(phase): coroutine that sends the phase's requests and returns them. end: None for
+        the arrival of the last token. what: further fields of the result."""
         self.seed += 1
         before = resource.getrusage(resource.RUSAGE_SELF)
         requests = asyncio.run(work(Phase(self.server, self.args, self.seed)))
@@ -92,16 +94,16 @@ def measured(args, server, pid):
 def parsed(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default="http://127.0.0.1:8080")
-    parser.add_argument("--pid", type=int, help="of the server, for its memory")
-    parser.add_argument("--kvick", help="the program; needs --model")
+    parser.add_argument("--pid", type=int, help="process id of the server, to measure its memory")
+    parser.add_argument("--kvick", help="kvick program to start as the server; needs --model")
     parser.add_argument("--model")
-    parser.add_argument("--serve", default="", help="more options of kvick serve")
+    parser.add_argument("--serve", default="", help="further options for kvick serve")
     for name, default in ("prompt", 128), ("answer", 64), ("alone", 8), ("rounds", 2), ("vocab", 32000), ("seed", 1):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--rate", type=float, default=1, help="requests/s to begin with (1)")
-    parser.add_argument("--seconds", type=float, default=30, help="of each rate (30)")
-    parser.add_argument("--bound", type=float, default=10, help="seconds within which a good answer begins (10)")
-    parser.add_argument("--times", default="1,2,10", help="multiples of the best rate, with 1 (1,2,10)")
+    parser.add_argument("--rate", type=float, default=1, help="first rate in requests/s (default: 1)")
+    parser.add_argument("--seconds", type=float, default=30, help="duration of each rate in seconds (default: 30)")
+    parser.add_argument("--bound", type=float, default=10, help="maximum time to the first token in seconds, for goodput (default: 10)")
+    parser.add_argument("--times", default="1,2,10", help="multiples of the best rate; 1 is always included (default: 1,2,10)")
     parser.add_argument("-o", metavar="MACHINE/NAME", help="writes docs/results/MACHINE/DATE/NAME.json")
     args = parser.parse_args(argv)
     args.times = sorted({float(word) for word in args.times.split(",")} | {1})

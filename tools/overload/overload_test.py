@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/overload against a small service that can do little, and refuses, waits or breaks as it is told."""
+"""Tests tools/overload against a small fake server that refuses, queues or breaks off requests."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ ANSWER = 4  # tokens
 
 
 class Service:
-    """Answers few at once and lets few wait."""
+    """A fake server that answers two requests at a time, lets four wait, and refuses the others."""
 
     def __init__(self, retry_after="1", breaks=False):
         self.retry_after, self.breaks = retry_after, breaks
@@ -60,7 +60,7 @@ class Service:
 
     async def answer(self, writer):
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        for _ in range(ANSWER + 1):  # the last one says why it ended
+        for _ in range(ANSWER + 1):  # the last event has the finish reason
             await asyncio.sleep(0.005)
             writer.write(b'data: {"choices": [{}]}\n\n')
         if not self.breaks:
@@ -107,7 +107,7 @@ class Overload(unittest.TestCase):
         request = arrivals.Request(1.0)
         request.got = arrivals.load.Exchange(200, {}, "", 0.1, [2.0, 2.5, 3.0, 3.0], 3, True)
         self.assertEqual([judging.good(request, bound) for bound in (1.9, 2.0)], [False, True])
-        self.assertEqual(judging.tokens_between(request, 0, 3.6), 2)  # seconds of the phase, in which it came after one
+        self.assertEqual(judging.tokens_between(request, 0, 3.6), 2)  # seconds of the phase; the request was sent after 1 s
         self.assertEqual(judging.between([request]), [0.5, 0.5])
         figures = judging.figures([request], 1.9, 0, 5)
         self.assertEqual((figures["in_time"], figures["goodput_tok_s"], figures["answered"]), (0, 0, 1))
@@ -123,7 +123,7 @@ class Overload(unittest.TestCase):
         times = arrivals.poisson(random.Random(1), 100, 50)
         self.assertLess(abs(len(times) - 5000), 250)
         gaps = sorted(b - a for a, b in zip(times, times[1:]))
-        self.assertLess(gaps[len(gaps) // 2], 0.8 / 100)  # of an exponential law, 0.69 of the mean
+        self.assertLess(gaps[len(gaps) // 2], 0.8 / 100)  # the median of an exponential distribution is 0.69 of its mean
 
     def test_mistakes_in_the_options_are_refused(self):
         for words in (["--seconds", "0"], ["--kvick", "kvick"], ["--times", "0,1"]):

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What `kvick plan` says beforehand against what `kvick bench` counts and times, over a grid of models and caches.
+"""Compares the predictions of `kvick plan` with measurements of `kvick bench`, over a grid of models and caches.
 
     tools/plan/plan_check.py MODEL... [--kvick PROGRAM] [--kv virtual bmc:r=64 ...] [--kv-type f16 q8] [--depths 512 4096] [--batches 1 8]
                      [--quick] [-o FILE.json]
 
-Each cell is planned first, as for a model that nobody has run yet, and then decodes 48 tokens behind its depth. With -o what the file has
-already is not measured again, so that an interrupted run goes on. --quick: one repeat, depth 512 alone. On a machine that does nothing else.
+For each cell of the grid the tool first runs `kvick plan`, then measures the decode of 48 tokens at the cell's depth. With -o, cells that
+the file already has are not measured again, so an interrupted run can be continued. --quick: one repeat, only depth 512. Run it on an
+otherwise idle machine.
 """
 
 import argparse
@@ -31,7 +32,7 @@ def json_of(kvick, *arguments):
 
 
 def measure(kvick, cell, repeats):
-    """Tokens a second of all sequences together, and bytes of the cache."""
+    """Predicted and measured tokens/s (over all sequences) and cache bytes of one cell."""
     asked = ("-m", cell["path"], "--kv", cell["strategy"], "--kv-type", cell["kv_type"], "--ctx", cell["depth"] + DECODE, "-b", cell["batch"])
     plan = json_of(kvick, "plan", *asked)
     bench = json_of(kvick, "bench", *asked, "-p", 0, "-n", DECODE, "-d", cell["depth"], "-r", repeats)
@@ -51,7 +52,7 @@ def cells_of(options):
 
 
 def summary_of(cells):
-    """Of the ratios measured / predicted: how far the median cell and the worst are off, as shares."""
+    """The median and the worst error of the predicted speeds, as shares: 0.25 if one speed is 1.25 times the other."""
     runs = [run for cell in cells for run in cell["runs"]]
     if not runs:
         return {}
@@ -68,15 +69,15 @@ def write(path, data):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="+", help="files that kvick reads")
-    parser.add_argument("--kvick", default="kvick", help="the program (default: kvick)")
+    parser.add_argument("models", nargs="+", help="model files")
+    parser.add_argument("--kvick", default="kvick", help="kvick program (default: kvick)")
     parser.add_argument("--kv", nargs="+", default=STRATEGIES, help=f"strategies (default: {' '.join(STRATEGIES)})")
-    parser.add_argument("--kv-type", nargs="+", default=("f16",), help="types of rows (default: f16)")
-    parser.add_argument("--depths", nargs="+", type=int, default=(512, 4096), help="tokens before (default: 512 4096)")
-    parser.add_argument("--batches", nargs="+", type=int, default=(1, 8), help="sequences together (default: 1 8)")
-    parser.add_argument("--repeats", type=int, default=3, help="of which the median counts (default: 3)")
-    parser.add_argument("--quick", action="store_true", help="one repeat, depth 512 alone")
-    parser.add_argument("-o", "--output", type=pathlib.Path, help="JSON with every cell, which a later run goes on from")
+    parser.add_argument("--kv-type", nargs="+", default=("f16",), help="row types (default: f16)")
+    parser.add_argument("--depths", nargs="+", type=int, default=(512, 4096), help="tokens in the cache before (default: 512 4096)")
+    parser.add_argument("--batches", nargs="+", type=int, default=(1, 8), help="sequences decoded together (default: 1 8)")
+    parser.add_argument("--repeats", type=int, default=3, help="measurements per cell, of which the median is used (default: 3)")
+    parser.add_argument("--quick", action="store_true", help="one repeat, only depth 512")
+    parser.add_argument("-o", "--output", type=pathlib.Path, help="JSON file for the cells; a later run continues it")
     options = parser.parse_args(arguments)
     if options.quick:
         options.depths, options.repeats = (512,), 1

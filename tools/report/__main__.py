@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Makes the tables and plots of docs/results and docs/papers from their JSON.
+"""Generates the tables and plots of docs/results and docs/papers from the JSON files there.
 
-    python3 tools/report              writes what is not up to date
-    python3 tools/report --check      writes nothing; exits with 1 and says what is not up to date or says not where it is from
-    python3 tools/report --tables     leaves the plots alone
-    python3 tools/report --keep MACHINE FILE...   takes JSON of kvick lab, with its charts, into docs/results/MACHINE/DATE
+    python3 tools/report              updates the pages and plots that are out of date
+    python3 tools/report --check      writes nothing; prints pages and plots that are out of date and results with a wrong or
+                                      incomplete provenance, and exits with 1 if there are any
+    python3 tools/report --tables     updates tables, but not plots
+    python3 tools/report --keep MACHINE FILE...   copies JSON files of kvick lab and their charts to docs/results/MACHINE/DATE
     python3 tools/report --pdf FILE   writes docs/report.md as a PDF, with pandoc and weasyprint (Debian packages of these names)
 
-Tables need nothing but Python. Drawing needs matplotlib: `apt install python3-matplotlib`, or `pip install matplotlib`. --check
-does not, because each plot names the figures that it was drawn from.
+Tables need only Python. Plots need matplotlib: `apt install python3-matplotlib` or `pip install matplotlib`. --check works without
+it, because each plot contains a digest of the figures that it was drawn from.
 """
 
 import argparse
@@ -30,7 +31,7 @@ import tables  # noqa: E402
 
 
 def parts(docs):
-    """Pages that have made parts: path, and what each part holds."""
+    """{path of a page with generated parts: {name of a part: its text}}"""
     found, claims = results.Results(docs / "results"), papers.load(docs / "papers")
     by_question = {name: getattr(tables, name)(found) for name in ("speed", "strategies", "quality", "serving", "scale")}
     in_report = {name: pages.moved(by_question[name], "results") for name in ("strategies", "quality", "serving", "scale")}
@@ -44,7 +45,7 @@ def parts(docs):
 
 
 def experiments(docs):
-    """The names that kvick lab knows, as the guide lists them."""
+    """The names of the experiments of kvick lab, as docs/guides/comparing.md lists them."""
     cells = re.findall(r"^\| (`[^|]+`) \|", (docs / "guides/comparing.md").read_text(encoding="utf-8"), re.MULTILINE)
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
@@ -56,12 +57,12 @@ def faults(docs):
 
 
 def stale_pages(docs):
-    """(path, text that it should have) of every page that has another one."""
+    """(path, new text) of every page that is out of date."""
     for path, made in parts(docs).items():
         text = path.read_text(encoding="utf-8")
         missing = set(made) - set(pages.names(text))
         if missing:
-            raise SystemExit(f"{path}: no place for {', '.join(sorted(missing))}: a line <!-- made: NAME --> and a line <!-- end -->")
+            raise SystemExit(f"{path}: no place for {', '.join(sorted(missing))}: add a line <!-- made: NAME --> and a line <!-- end -->")
         if (wanted := pages.filled(text, made)) != text:
             yield path, wanted
 
@@ -79,7 +80,7 @@ def check(docs):
     for line in said:
         print(line)
     if said:
-        print("python3 tools/report makes the pages and plots anew")
+        print("run python3 tools/report to update the pages and plots")
     return 1 if said else 0
 
 
@@ -98,7 +99,7 @@ def write(docs, with_plots):
 
 def keep(docs, machine, files):
     if machine not in (known := machines.load(docs / "results")):
-        print(f"{machine} is no machine of docs/results/machines.json, which has {', '.join(known)}: describe it there first",
+        print(f"{machine} is not in docs/results/machines.json, which has {', '.join(known)}: describe it there first",
               file=sys.stderr)
         return 2
     try:

@@ -1,4 +1,4 @@
-"""Results of `kvick lab` and tools/plan that are kept: its JSON with a provenance, and its charts, in docs/results/MACHINE/DATE."""
+"""Copies results of `kvick lab` and tools/plan to docs/results/MACHINE/DATE: the JSON with a provenance, and the charts."""
 
 import datetime
 import json
@@ -17,11 +17,12 @@ def spread(data):
 
 
 def keep(machine, path, folder):
-    """Where it was kept. The day is that of the file, the commit that of the tree, which should be the program's."""
+    """Copies a result and returns its new path. The date is the file's modification date. The commit is the current one, so the
+    measured program should have been built from it."""
     data = json.loads(path.read_text(encoding="utf-8"))
     if "experiment" not in data or "cells" not in data:
-        raise ValueError(f"{path} is no file of kvick lab: it has no experiment or no cells")
-    for cell in data["cells"]:  # models are named, not where they lie on this machine
+        raise ValueError(f"{path} is not a result of kvick lab: it has no experiment or no cells")
+    for cell in data["cells"]:  # keep the file names of models, without the folders of this machine
         cell.get("what", {}).update({key: pathlib.PurePath(value).name for key, value in cell.get("what", {}).items()
                                      if isinstance(value, str) and value.startswith("/")})
     date = datetime.date.fromtimestamp(path.stat().st_mtime).isoformat()

@@ -1,4 +1,4 @@
-"""docs/results/machines.md: a column for each machine of machines.json, and how many results it has."""
+"""The table of docs/results/machines.md: one column for each machine in machines.json, with the number of its results."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Markdown pages with parts that are made: what lies between <!-- made: NAME --> and <!-- end --> is replaced."""
+"""Markdown pages with generated parts: the text between <!-- made: NAME --> and <!-- end --> is replaced."""
 
 import re
 
@@ -6,7 +6,7 @@ PART = re.compile(r"(<!-- made: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def markdown_table(head, rows, page=""):
-    """Rows of texts, Cells, or None for what was not measured."""
+    """A Markdown table. A cell is a text, a results.Cell, or None (not measured), which becomes a dash. page: see Cell.markdown."""
 
     def text(cell):
         if cell is None:
@@ -18,7 +18,7 @@ def markdown_table(head, rows, page=""):
 
 
 def filled(text, parts):
-    """The page with its made parts from `parts`, a dict of texts by name."""
+    """The page with its generated parts replaced by `parts`, {name: text}."""
 
     def replaced(match):
         if match[2] not in parts:
@@ -29,7 +29,7 @@ def filled(text, parts):
 
 
 def moved(text, folder):
-    """The text with its relative links as they are from the folder above `folder`."""
+    """The text with its relative links changed for a page in the parent folder of `folder`."""
     return re.sub(r"\]\((?![a-z]+:|#)", f"]({folder}/", text)
 
 

@@ -1,4 +1,4 @@
-"""docs/papers: what each paper claims, and what it is here. docs/papers/claims.json holds the claims."""
+"""The tables of docs/papers: the claims of each paper and what kvick measured. The claims are in docs/papers/claims.json."""
 
 import collections
 import json
@@ -21,7 +21,7 @@ def load(folder):
 
 
 def faults(papers, results, experiments):
-    """One sentence for each claim that is not whole: an unknown verdict or experiment, a file that is not there."""
+    """One message for each incomplete or wrong claim: a missing field, an unknown verdict or experiment, a missing file."""
     for paper, entry in papers.items():
         for claim in entry["claims"]:
             where = f"claims.json, {paper}, {claim.get('part')}"
@@ -30,10 +30,10 @@ def faults(papers, results, experiments):
                 yield f"{where}: lacks {', '.join(missing)}"
                 continue
             if claim["verdict"] not in VERDICTS:
-                yield f"{where}: {claim['verdict']!r} is no verdict; these are: {', '.join(VERDICTS)}"
+                yield f"{where}: {claim['verdict']!r} is not a verdict; the verdicts are: {', '.join(VERDICTS)}"
             measured = claim["verdict"] in ("reproduced", "direction reproduced", "refuted")
             if measured != bool(claim.get("files")):
-                yield f"{where}: what is measured names its files, and nothing else does"
+                yield f"{where}: a claim must name result files if it was measured, and only then"
             yield from (f"{where}: there is no {path}" for path in claim.get("files", []) if not (results / path).exists())
             words = claim["command"].split()
             if words[:2] == ["kvick", "lab"] and words[2] not in experiments:

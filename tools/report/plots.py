@@ -1,5 +1,5 @@
-"""The plots of docs/results. Each SVG names the figures that it was drawn from, by a digest, so that whether it is
-up to date can be seen without matplotlib."""
+"""The plots of docs/results. Each SVG contains a digest of the figures that it was drawn from, so that --check can tell without
+matplotlib whether it is up to date."""
 
 import hashlib
 import io
@@ -14,13 +14,13 @@ COLOURS = {tables.ZEN3: "#8c564b", tables.AMX: "#1b6ca8", tables.XEON: "#5aa9c9"
 
 
 def speed_points(results):
-    """(label, machine, over llama.cpp, over ik_llama.cpp or None), as in the table."""
+    """(label, machine, kvick's speed over llama.cpp's, over ik_llama.cpp's or None) for each row of the speed table."""
     return [(f"{model}: {work}", machine, over.value, ik.value if ik else None)
             for machine, model, work, *_, over, ik in tables.speed_rows(results)]
 
 
 def quality_points(results):
-    """(kind, name, bytes in percent, change of the perplexity in percent)"""
+    """(kind, name, bytes read in percent of f16's, change of perplexity in percent)"""
     points = [("type of rows", name, size, change) for name, size, change, *_ in tables.type_points(results) if name != "f16"]
     for budget in (25.0, 12.5):
         points += [(f"{budget:g} % of the rows", name, read, change)
@@ -29,7 +29,7 @@ def quality_points(results):
 
 
 def depth_points(results):
-    """(engine and type of rows, [(depth, tokens/s, least, most)]) of SmolLM2's shape."""
+    """("engine, row type", [(depth in tokens, mean, lowest and highest tokens/s)]) for the shape of SmolLM2-135M."""
     lines, model, rows = {}, "", ""
     for cells in results.load(DEPTHS)["tables"][0]["rows"]:
         model, rows = cells[0] or model, cells[1] or rows
@@ -79,7 +79,7 @@ def draw_speed(axes, points):
     axes.legend(handles=handles, loc="lower right", frameon=False)
 
 
-# Where a label would cover another: points right and up of its own place.
+# Offsets of labels that would otherwise overlap: typographic points to the right of and above the mark.
 NUDGES = {("12.5", "streaming"): (8, 3), ("12.5", "scissorhands"): (8, -9), ("12.5", "quest"): (-33, -3), ("25", "streaming"): (8, 3),
           ("12.5", "clusters"): (8, -10),
           ("25", "scissorhands"): (8, -9), ("25", "h2o"): (-25, -3), ("type", "mixed:old=q4"): (-58, 6), ("type", "q8"): (-16, -3)}
@@ -121,7 +121,7 @@ def draw_depth(axes, points):
     axes.grid(alpha=0.3)
 
 
-# Name: points, drawing, size in inches, title.
+# Name: (function of the points, function that draws them, size in inches, title).
 PLOTS = {
     "speed": (speed_points, draw_speed, (9, 7.4), "Speed beside llama.cpp and ik_llama.cpp, two threads"),
     "quality": (quality_points, draw_quality, (8, 5), "Quality against bytes, SmolLM2-135M, windows of 2,048 tokens"),
@@ -140,7 +140,7 @@ def mark(name, results):
 
 
 def svg(name, results):
-    """The plot as text, the same for the same figures and version of matplotlib."""
+    """The plot as SVG text. The same figures and version of matplotlib give the same text."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot

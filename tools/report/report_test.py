@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/report: pages that are made again from results, and what it says of results and claims that are not whole."""
+"""Tests tools/report: it regenerates pages from results, and reports incomplete results and claims."""
 
 import contextlib
 import io
@@ -32,7 +32,7 @@ def report(docs, *options):
 
 
 class Folder(unittest.TestCase):
-    """A folder of results that holds what a test writes."""
+    """A temporary folder of results, which a test fills."""
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -59,7 +59,7 @@ class Provenance(Folder):
     def test_a_result_of_another_machine_or_day_than_its_folder_says_is_named(self):
         for path in ("epyc/2026-11-23/a.json", "xeon/2026-11-24/a.json"):
             with self.subTest(path):
-                self.assertIn("lies elsewhere", " ".join(self.faults(path, **PROVENANCE)))
+                self.assertIn("its folder differs", " ".join(self.faults(path, **PROVENANCE)))
 
     def test_an_unknown_machine_lies_in_the_folder_not_recorded(self):
         self.assertEqual(self.faults("not-recorded/2026-11-23/a.json", **{**PROVENANCE, "machine": "not recorded"}), [])
@@ -127,9 +127,9 @@ class Claims(unittest.TestCase):
 
     def test_what_a_claim_lacks_is_named(self):
         self.assertIn("lacks ours", self.faults(ours=None))
-        self.assertIn("'maybe' is no verdict", self.faults(verdict="maybe"))
-        self.assertIn("names its files", self.faults(files=None))
-        self.assertIn("names its files", self.faults(verdict="not yet measured"))
+        self.assertIn("'maybe' is not a verdict", self.faults(verdict="maybe"))
+        self.assertIn("must name result files", self.faults(files=None))
+        self.assertIn("must name result files", self.faults(verdict="not yet measured"))
         self.assertIn("there is no xeon/none.json", self.faults(files=["xeon/none.json"]))
         self.assertIn("kvick lab has no bugdet", self.faults(command="kvick lab bugdet -o DIR"))
 
@@ -142,7 +142,7 @@ class Claims(unittest.TestCase):
 
 
 class Copy(unittest.TestCase):
-    """A copy of the documents, in which something is changed."""
+    """A copy of docs/, which a test changes."""
 
     def setUp(self):
         self.docs = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "docs"
@@ -182,7 +182,7 @@ class Check(Copy):
 
 
 class Keeping(Copy):
-    """Results of kvick lab that are taken in."""
+    """tools/report --keep, which copies results of kvick lab."""
 
     def lab_file(self, **data):
         path = self.docs.parent / "waste.json"
@@ -209,7 +209,7 @@ class Keeping(Copy):
         self.assertEqual(report(self.docs, "--keep", "xeon", path)[0], 2)
         rc, said = report(self.docs, "--keep", "toaster", path)
         self.assertEqual(rc, 2)
-        self.assertIn("toaster is no machine", said)
+        self.assertIn("toaster is not in docs/results/machines.json", said)
 
 
 class Plots(unittest.TestCase):
@@ -217,7 +217,7 @@ class Plots(unittest.TestCase):
         try:
             import matplotlib  # noqa: F401
         except ImportError:
-            self.skipTest("without matplotlib only the marks of plots are checked")
+            self.skipTest("matplotlib is not installed")
         with contextlib.redirect_stdout(io.StringIO()):
             text = plots.svg("depth", results.Results(DOCS / "results"))
         self.assertTrue(text.startswith("<?xml"))

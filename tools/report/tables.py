@@ -1,4 +1,4 @@
-"""The five tables of docs/results/README.md, the table of all comparisons, and what the three plots are drawn from."""
+"""The tables of docs/results/README.md, of all comparisons and of the planner, and the figures that the plots are drawn from."""
 
 import statistics
 
@@ -9,7 +9,7 @@ AMX, XEON, ZEN3, ZEN, ZEN5 = "Xeon, AMX", "Xeon", "Zen 3", "Zen 4", "Zen 5"
 EIGHT, SHAPES = "epyc-zen5/2026-11-28/llama-8b-layers.json", "epyc-zen5/2026-11-28/shapes.json"
 AVX2, DEEP = "epyc-zen3/2026-11-29/shapes.json", "epyc-zen3/2026-11-29/smollm2-depth.json"
 LLAMA, IK, OPENVINO = "llama.cpp", "ik_llama.cpp", "OpenVINO GenAI"
-# Machine, model, work, file of results, and what is looked up there: a file and case of compare.py ...
+# Rows of the speed table from results of compare.py: machine, model, work, result file, model file and case in it.
 COMPARED = (
     (AMX, "SmolLM2-135M shape Q8_0", "decode", "xeon-amx/2026-11-23/q8_0.json", "S-Q8_0.gguf", "decode"),
     (AMX, "SmolLM2-135M shape Q8_0", "prompt of 512", "xeon-amx/2026-11-23/q8_0.json", "S-Q8_0.gguf", "prefill"),
@@ -41,7 +41,8 @@ COMPARED = (
     (ZEN3, "SmolLM2-135M shape Q8_0", "behind 4,096 tokens", DEEP, "smollm2-Q8_0.gguf", "deep4k"),
     (ZEN3, "SmolLM2-135M shape Q8_0", "behind 4,096 tokens, q8", DEEP, "smollm2-Q8_0.gguf", "deep4k-q8"),
 )
-# ... or the row of a table: its number, the start of its cells, and the columns of kvick, the two others and the two ratios.
+# Rows of the speed table from results with `tables`: machine, model, work, result file, number of the table, start of the row's
+# cells, and the columns of kvick, llama.cpp, ik_llama.cpp and the two ratios.
 TABLED = (
     (ZEN, "Llama-3.1-8B shape Q4_K_M, 8 layers", "decode", "epyc-zen4/2026-11-26/zen4-llama-8b-layers.json",
      0, ("8 layers", "decode 128"), (3, 4, 5, 6, 7)),
@@ -61,7 +62,7 @@ TABLED = (
 )
 
 
-# What plan_check.py (and before it kvick lab) found: what the planner said beforehand, and what was measured.
+# Results of tools/plan/plan_check.py (formerly of kvick lab): the planner's predictions beside measurements.
 PLANNED = (
     (AMX, "xeon-amx/2026-11-22/plan-check-smollm2.json"),
     (AMX, "xeon-amx/2026-11-22/plan-check-m.json"),
@@ -69,7 +70,7 @@ PLANNED = (
 
 
 def speed_rows(results):
-    """Rows of (machine, model, work, kvick, llama.cpp, ik_llama.cpp, over llama.cpp, over ik_llama.cpp)."""
+    """Rows of (machine, model, work, tokens/s of kvick, llama.cpp and ik_llama.cpp, kvick's ratio to each of the two)."""
     for machine, model, work, path, file, case in COMPARED:
         rates = [results.rates(path, file, case, peer) for peer in ("kvick", LLAMA, IK)]
         yield [machine, model, work, *rates, *(results.ratio(path, file, case, peer) for peer in (LLAMA, IK))]
@@ -91,7 +92,8 @@ SERVING = "xeon/2026-11-22/serving-s.json"
 SHARING = "xeon-amx/2026-11-22/sharing.json"
 USECASES = "xeon/2026-11-22/usecases.json"
 EXACT = "[yes](speculation.md#are-the-answers-equal)"
-# Names in waste, breakdown and allocators, usecases, serving and sharing; None where an experiment does not have it.
+# Strategy, its names in the experiments waste, breakdown, allocators, usecases, serving and sharing (None: not in that experiment),
+# and its kind of attention: "bmm" (batched matrix multiplication) or "fused" (kvick's kernels).
 STRATEGIES = (
     ("`iterative`", None, "iterative", "iterative", "iterative", None, None, "bmm"),
     ("`upfront`", "upfront", "upfront", "upfront", None, "upfront", None, "bmm"),
@@ -132,7 +134,7 @@ CLUSTERS = "epyc-zen5/2026-11-28/budget-clusters.json"
 CLUSTERS_LONGER = "epyc-zen5/2026-11-28/budget-clusters-8192.json"
 KVZAP = "epyc-zen5/2026-11-28/budget-kvzap.json"
 KVZAP_LONGER = "epyc-zen5/2026-11-28/budget-kvzap-8192.json"
-# Over two windows of 8,192; other policies were measured over one (LONGER), which says less.
+# Results over two windows of 8,192 tokens. The other policies were measured over one window (LONGER), which is less reliable.
 TWO_WINDOWS = {"clusters": CLUSTERS_LONGER, "quest": CLUSTERS_LONGER, "sparq": CLUSTERS_LONGER,
                "kvzap": KVZAP_LONGER, "h2o": KVZAP_LONGER, "streaming": KVZAP_LONGER}
 TYPES = ("f16", "q8", "k=q8,v=q4", "kivi4", "mixed", "mixed:old=q4", "q4")
@@ -141,7 +143,7 @@ POLICIES = (("maple file=r16", MAPLE), ("sparq", BUDGET), ("clusters", CLUSTERS)
 
 
 def type_points(results):
-    """Type, bytes of f16's in percent, change of the perplexity in percent, mean KL divergence, speed over f16."""
+    """Rows of (type, bytes in percent of f16's, change of perplexity in percent, mean KL divergence, speed relative to f16)."""
     cells = {cell["key"]: cell["runs"][0] for cell in results.load(QUANT)["cells"]}
     for name in TYPES:
         run, summary = cells[name], results.load(QUANT)["summary"][name]
@@ -150,7 +152,7 @@ def type_points(results):
 
 
 def policy_points(results, budget):
-    """Policy, its file, bytes read in percent, change of the perplexity in percent, mean KL divergence."""
+    """Rows of (policy, result file, bytes read in percent, change of perplexity in percent, mean KL divergence)."""
     for policy, path in POLICIES:
         entry = results.case(path, "cases", policy=policy, budget_percent=budget)
         yield policy.split()[0], path, entry["read_of_full_percent"], entry["over_full_percent"], entry["kl_mean"]
@@ -222,7 +224,7 @@ def scale(results):
 
 
 def comparisons(results):
-    """Every file and case of every run of compare.py that is kept."""
+    """The table of every model file and case in all results of compare.py."""
     rows = []
     for path in results.files():
         data = results.load(path)
@@ -239,7 +241,7 @@ def comparisons(results):
 
 
 def planner_points(results):
-    """(machine, file, predicted tokens/s, measured tokens/s, whether the bytes are equal), of each cell."""
+    """(machine, result file, predicted tokens/s, measured tokens/s, whether the planned bytes were right) for each cell."""
     for machine, path in PLANNED:
         for cell in results.load(path)["cells"]:
             values = {key: statistics.median(run[key] for run in cell["runs"]) for key in cell["runs"][0]}
@@ -247,7 +249,8 @@ def planner_points(results):
 
 
 def planner(results):
-    """How far plans are from measurements: of each file the median cell and the worst, as shares of the smaller."""
+    """The table of the planner's errors: for each result file the median and the worst error of its cells, in percent of the smaller
+    of the predicted and the measured speed."""
     rows = []
     for machine, path in PLANNED:
         points = [point for point in planner_points(results) if point[1] == path]

@@ -73,8 +73,8 @@ void add_arithmetic_flags(const Command& command, EngineFlags& flags) {
       .add_choice<engine::Attention>(
           "--attn", flags.attention,
           {{"fused", engine::Attention::kFused}, {"bmm", engine::Attention::kBmm}},
-          "fused: attention by kvick's kernels, over the rows that there are; bmm: by a library's "
-          "batched products over whole buckets, as BMC does it (needs --kv-type f32)")
+          "how attention is computed: fused: by kvick's kernels, over the cached rows; bmm: by a "
+          "library's batched products over whole buckets, as in BMC (needs --kv-type f32)")
       .in_group(kArithmeticGroup);
   command
       .add_choice<engine::PromptArithmetic>(

@@ -10,8 +10,9 @@ void add_pooling_flag(const Command& command, std::optional<engine::Pooling>& po
        {"last", Pooling::kLast},
        {"mean", Pooling::kMean},
        {"cls", Pooling::kCls}},
-      "which of a text's states its embedding is: the last token's, the mean of all, or the first "
-      "token's (cls); auto: as the model's file says, else the last token's, or an encoder's mean");
+      "how an embedding is made from the final states of a text's tokens: the last token's, the "
+      "mean of all, or the first token's (cls); auto: as the model's file says, otherwise the mean "
+      "for encoders and the last token's for other models");
 }
 
 }  // namespace kvick::cli

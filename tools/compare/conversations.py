@@ -143,6 +143,7 @@ class Run:
         self.ready, self.rows, self.seen = conversations(args), [], Seen()
         self.random, self.lock = random.Random(args.seed), threading.Lock()
         self.left = sum(len(c.turns) for c in self.ready)
+        self.left_out = 0  # turns of conversations whose tokens the server counts differently
 
     def next(self, until):
         with self.lock:
@@ -165,6 +166,9 @@ class Run:
             if prompt != len(tokens):
                 print(f"{self.server.label} counts {prompt} tokens in a prompt of {len(tokens)}; leaving out its conversation",
                       file=sys.stderr)
+                with self.lock:
+                    self.left -= len(talk.turns) - 1  # next() has counted this turn
+                    self.left_out += len(talk.turns)
                 continue
             self.seen.add(tokens)
             with self.lock:
@@ -225,6 +229,7 @@ def measure(args, kind, label, file, tokenizer):
                 server.process.wait()
                 run.server = server = start(args, kind, label, file, folder)
             result["second_half"] = figures(run.part(0))
+            result["left_out"] = run.left_out
             if kind == "kvick":
                 result["held_bytes"] = held_bytes(server.port)
         finally:
@@ -264,6 +269,8 @@ def table(result):
             lines.append(f"| {run['server']} | {name} | {f['requests']} | {f['prompt_tokens']} | "
                          f"{f['cached_tokens'] / f['prompt_tokens']:.1%} | {f['read_again_share']:.1%} | "
                          f"{f['ttft_s_p50']:.2f} | {f['ttft_s_p95']:.2f} |")
+    lines += [f"\n{run['server']}: {run['left_out']} turns are left out, because this server counts other tokens in them"
+              for run in result["runs"] if run.get("left_out")]
     return "\n".join(lines)
 
 

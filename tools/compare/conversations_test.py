@@ -15,6 +15,7 @@ from conversations import Conversation, Run, Seen, figures, table
 class Fake(http.server.BaseHTTPRequestHandler):
     """A fake server whose tokens are characters and which reports 10 cached tokens for each prompt."""
     protocol_version = "HTTP/1.0"
+    counts_otherwise = "no such text"  # in prompts with this text it counts one token more
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -22,7 +23,7 @@ class Fake(http.server.BaseHTTPRequestHandler):
         if self.path == "/tokenize":
             answer = json.dumps({"tokens": list(map(ord, text))})
         else:
-            usage = {"prompt_tokens": len(text), "prompt_tokens_details": {"cached_tokens": 10}}
+            usage = {"prompt_tokens": len(text) + (self.counts_otherwise in text), "prompt_tokens_details": {"cached_tokens": 10}}
             events = [{"choices": [{"delta": {"role": "assistant"}}]}, {"choices": [{"delta": {"content": "said"}}]},
                       {"choices": [], "usage": usage}]
             answer = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
@@ -48,8 +49,9 @@ class ConversationsTest(unittest.TestCase):
         seen.add([1, 4])
         self.assertEqual([seen.common(t) for t in ([1, 2, 5], [1, 4, 9], [2], [])], [2, 2, 0, 0])
 
-    def test_a_run_sends_every_turn_once_and_counts_what_was_read_again(self):
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Fake)
+    def run_against(self, fake):
+        """Runs four conversations of two turns each. Returns the run and the rows of both halves."""
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), fake)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with tempfile.TemporaryDirectory() as folder:
             data = pathlib.Path(folder)
@@ -64,6 +66,18 @@ class ConversationsTest(unittest.TestCase):
             rows = run.part(4) + run.part(0)
         server.shutdown()
         server.server_close()
+        return run, rows
+
+    def test_a_conversation_whose_tokens_are_counted_otherwise_is_left_out_and_reported(self):
+        run, rows = self.run_against(type("Other", (Fake,), {"counts_otherwise": "question 2"}))
+        self.assertEqual((len(rows), run.left, run.left_out), (6, 0, 2))
+        sums = figures(rows)
+        self.assertIn("fake: 2 turns are left out",
+                      table({"kill": False, "runs": [{"server": "fake", "first_half": sums, "second_half": sums, "left_out": 2}]}))
+
+    def test_a_run_sends_every_turn_once_and_counts_what_was_read_again(self):
+        run, rows = self.run_against(Fake)
+        self.assertEqual((run.left, run.left_out), (0, 0))
         self.assertEqual(len(rows), 8)
         first = sorted(r["again"] for r in rows)[0]
         self.assertEqual(first, 0)  # the very first prompt repeats nothing

@@ -193,7 +193,9 @@ void add_state(const Spec& spec, const std::string& blk, TensorList& list) {
   // Decays of about a tenth to almost nothing a token.
   list.add({blk + "ssm_a", "", {heads, 1}, DType::kF32, -kPlain, kBias});
   list.add({blk + "ssm_d", "", {heads, 1}, DType::kF32, kPlain, kBias});
-  if (!f.no_state_norm)
+  if (!f.no_state_norm && f.state_groups == 1)  // as llama-quantize writes it
+    list.add({blk + "ssm_norm.weight", "", {inner}, DType::kF32, kPlain, kNorm});
+  else if (!f.no_state_norm)
     list.add({blk + "ssm_norm.weight",
               "",
               {f.state_groups, inner / f.state_groups},

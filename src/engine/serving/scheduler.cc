@@ -176,7 +176,8 @@ std::optional<Refusal> Scheduler::refuses(const Job& job) const {
 }
 
 bool Scheduler::fits(const RunningJob& running) {
-  if (running_.empty() && !others_have_any()) return true;
+  // Alone it is tried whatever it may take: its steps ask others for the memory of cached rows.
+  if (running_.empty() && !others_run_or_want(running.rank())) return true;
   uint32_t sequences = 0;
   uint64_t growth = 0;
   const auto room = [this](const RunningJob& one, const AnswerSequence& answer) {
@@ -196,7 +197,7 @@ bool Scheduler::fits(const RunningJob& running) {
     }
   }
   const uint32_t own = std::max(running.sequences(), running.job.beams);
-  if (sequences + own > options_.max_sequences) return false;
+  if (!running_.empty() && sequences + own > options_.max_sequences) return false;
   const auto tokens =
       running.longest() + static_cast<uint32_t>(room(running, running.answers.front()));
   const uint64_t needed = stores_.needed_bytes(*running.kind, tokens, own);

@@ -108,7 +108,7 @@ class Scheduler {
 
   // scheduler_memory.cc
   uint64_t available_bytes(const Rank& rank) const;
-  bool others_have_any() const;
+  bool others_run_or_want(const Rank& rank) const;
   bool wait_for_others(const RunningJob& running, uint64_t bytes);
   void give_to_others();
   void tell_others();

@@ -15,8 +15,11 @@ uint64_t Scheduler::available_bytes(const Rank& rank) const {
   return all - std::min(all, others.wanted_bytes);
 }
 
-bool Scheduler::others_have_any() const {
-  return options_.memory != nullptr && options_.memory->others(options_.member, {}).have_any();
+// Whether other schedulers run jobs, or wait for memory for one that ranks ahead.
+bool Scheduler::others_run_or_want(const Rank& rank) const {
+  if (options_.memory == nullptr) return false;
+  const MemoryShare::Others others = options_.memory->others(options_.member, rank);
+  return others.run || others.wanted_bytes > 0;
 }
 
 // True: a job that found no room waits until others have given some. Cached rows cost them least,

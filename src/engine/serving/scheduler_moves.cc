@@ -80,7 +80,7 @@ void Scheduler::remember(const RunningJob& running, const AnswerSequence& answer
   try {
     const uint32_t known = std::min(answer.committed, running.prompt_rows());
     texts_.add(salt_of(owner_of(running.job)), std::span(answer.tokens).first(known));
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
   }
 }
 

@@ -114,7 +114,7 @@ bool Scheduler::run(StoreKind& kind) {
     }();
     if (lost.ok()) {
       settle(work, *lost);
-      end_lost(*lost);
+      end_lost(lost_jobs(kind));  // anew: some of them may have ended by a failure of their own
       return true;
     }
     const bool drafted = std::any_of(work.begin(), work.end(),
@@ -375,6 +375,7 @@ void Scheduler::take(RunningJob& running, std::span<StepDraw> draws) {
         running.job.salt.empty())
       speculation_.add_text(answer.tokens);
   }
+  std::ranges::sort(ended);  // draws come in the order of the step's work
   for (auto at = ended.rbegin(); at != ended.rend(); ++at) {
     if (running.job.choices == 1) keep_state(running, running.answers[*at]);
     close_answer(running, running.answers[*at]);

@@ -65,7 +65,6 @@ class MemoryShare {
   struct Others {
     bool run = false;
     uint64_t cached_bytes = 0, wanted_bytes = 0;
-    bool have_any() const { return run || cached_bytes > 0; }
   };
   Others others(size_t member, const Rank& rank) const;
   // Waits until some member publishes, at most `seconds`.

@@ -55,7 +55,7 @@ TEST(MemoryShare, PreemptsNothingForTheBytesOfAnAskForCachedRows) {
 
 TEST(MemoryShare, SaysWhatOthersHaveAndKeepForThoseAhead) {
   MemoryShare share(100, 3);
-  EXPECT_FALSE(share.others(0, {}).have_any());
+  EXPECT_FALSE(share.others(0, {}).run);
   share.publish(1, {.runs = false, .cached_bytes = 4, .wanted = {.bytes = 9, .rank = Rank{2, 1}}});
   share.publish(2, {.runs = false, .cached_bytes = 3, .wanted = {.bytes = 5, .rank = Rank{7, 2}}});
   share.begin_to_run(2);
@@ -64,13 +64,13 @@ TEST(MemoryShare, SaysWhatOthersHaveAndKeepForThoseAhead) {
   EXPECT_EQ(others.cached_bytes, 7U);
   EXPECT_EQ(others.wanted_bytes, 5U);
   EXPECT_FALSE(share.others(2, {}).run);
-  EXPECT_TRUE(share.others(2, {}).have_any());
+  EXPECT_EQ(share.others(2, {}).cached_bytes, 4U);
 }
 
 // Two schedulers of one engine, stepped in turn by the test, that share room for `tokens` rows.
 class TwoBatchers : public testing::Test {
  protected:
-  void make(const std::string& kv, uint32_t tokens) {
+  void make(const std::string& kv, uint32_t tokens, uint32_t sequences = 16) {
     kv_ = parse_kv_options(kv, "").value();
     const uint64_t bytes = tokens * engine_->make_store({}).value()->shape().token_bytes();
     share_ = std::make_shared<MemoryShare>(bytes, 2);
@@ -79,6 +79,7 @@ class TwoBatchers : public testing::Test {
       options.kv = kv_;
       options.kv_bytes = bytes;
       options.headroom_tokens = 2;
+      options.max_sequences = sequences;
       options.memory = share_;
       options.member = i;
       schedulers_.push_back(Scheduler::make(*engine_, options).value());
@@ -122,6 +123,28 @@ std::vector<Token> prompt_of(size_t tokens, Token first) {
   std::vector<Token> prompt(tokens, 7);
   prompt.front() = first;
   return prompt;
+}
+
+// The estimate of a job is a token too high, and its answers are more than an instance's share of
+// the sequences: alone it is admitted nevertheless, though the other instance keeps cached rows.
+TEST_F(TwoBatchers, TryAJobThatIsAloneWhateverItIsEstimatedToTake) {
+  make("paged:block=4", 64);
+  add(0, job_of(prompt_of(50, 3), 2));
+  run_all();
+  add(1, job_of(prompt_of(63, 4), 2));
+  run_all();
+  expect_right();
+}
+
+TEST_F(TwoBatchers, TryAJobWithMoreAnswersThanSequencesIfItIsAlone) {
+  make("paged:block=4", 128, 2);
+  add(0, job_of(prompt_of(20, 3), 2));
+  run_all();
+  Job job = job_of(prompt_of(10, 4), 2);
+  job.choices = 3;
+  add(1, std::move(job));
+  run_all();
+  expect_right();
 }
 
 TEST_F(TwoBatchers, GiveAJobAllMemoryThatOthersOnlyKeep) {

@@ -309,7 +309,8 @@ bool SmallModelDrafter::read(std::span<const Token> tokens) {
     const model::Slot slot = {.seq = *seq_,
                               .past = static_cast<uint32_t>(committed_.size()),
                               .tokens = chunk,
-                              .parents = {}};
+                              .parents = {},
+                              .reusable = false};  // no drafter looks for them
     const auto last = static_cast<uint32_t>(chunk.size() - 1);
     if (!executor_.advance(*small_.store, {.slots = {&slot, 1}}, {&last, 1}).ok()) return false;
     committed_.insert(committed_.end(), chunk.begin(), chunk.end());

@@ -253,7 +253,8 @@ std::vector<PagedStore::Held> PagedStore::held_blocks() const {
       Held& block = held[at];
       uint32_t own = std::min(pool_.rows(), left);
       left -= own;
-      own -= std::exchange(unseen, 0);
+      const uint32_t hidden = std::min(own, unseen);  // several blocks' where rows are held
+      own -= hidden, unseen -= hidden;
       block.two = std::max(block.two, std::min(own, block.most));
       block.most = std::max(block.most, own);
       if (block.users++ == 0) block.first = id;

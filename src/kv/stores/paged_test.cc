@@ -147,6 +147,18 @@ TEST(Paged, AForkOfALongPromptTakesNothingAndThenOneBlock) {
   EXPECT_EQ(c.usage().allocated_bytes, before.allocated_bytes + 32 * kToken);
 }
 
+TEST(Paged, HeldRowsThatNoTokenSeesAreNotInUse) {
+  Shape shape = kShape;
+  shape.window = 8;
+  Conversations c("paged:block=4", UINT64_MAX, shape);
+  const SeqId a = c.open({});
+  c.store->facets().rows->hold_rows(a, 0);
+  c.add(a, same(1, 40));
+  EXPECT_LE(c.usage().used_bytes, 8 * kToken);
+  EXPECT_LE(c.usage().used_bytes + c.usage().wasted_bytes, c.usage().allocated_bytes);
+  for (const MapEntry& entry : c.store->facets().holdings->map()) EXPECT_LE(entry.used_tokens, 4u);
+}
+
 TEST(Paged, TheMapHasABlockForEachPiece) {
   Conversations c("paged:block=4");
   const SeqId a = c.open({}), b = c.open({});

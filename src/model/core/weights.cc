@@ -341,6 +341,10 @@ Result<std::vector<float>> WeightReader::norm_weight(const std::string& name, Sl
 
 Result<std::vector<float>> WeightReader::rows(const std::string& name, uint32_t rows,
                                               uint32_t columns) {
+  // llama-quantize writes no outer dimensions of 1.
+  const io::Tensor* const flat = file_.find(name + ".weight");
+  if (rows == 1 && flat != nullptr && flat->shape.size() == 1)
+    return vector(name + ".weight", columns);
   KVICK_TRY(const io::Tensor* tensor, find(name + ".weight", {rows, columns}));
   return floats(*tensor);
 }

@@ -48,10 +48,6 @@ base::Status<> Mamba2::read_vectors(const BlockReader& reader) {
   }
   KVICK_TRY(d_, weights.column(reader.name("ssm_d"), state_.heads));
   if (!reader.has("ssm_norm.weight")) return base::Done{};
-  if (state_.groups == 1 && reader.has("ssm_a_log")) {
-    KVICK_TRY(gated_norm_, weights.vector(reader.name("ssm_norm.weight"), state_.inner()));
-    return base::Done{};
-  }
   KVICK_TRY(gated_norm_,
             weights.rows(reader.name("ssm_norm"), state_.groups, state_.inner() / state_.groups));
   return base::Done{};

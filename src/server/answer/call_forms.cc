@@ -30,7 +30,19 @@ const Json* field_of(const Json* value, std::string_view name) {
   return field == value->end() ? nullptr : &*field;
 }
 
-bool is_text(const Tools& tools, std::string_view name, std::string_view key) {
+void add_types(const Json* schema, std::vector<std::string>& types) {
+  const Json* const type = field_of(schema, "type");
+  if (type != nullptr)
+    for (const Json& one : type->is_array() ? *type : Json::array({*type}))
+      if (one.is_string()) types.push_back(one.get<std::string>());
+  for (const char* const choices : {"anyOf", "oneOf"})
+    if (const Json* const list = field_of(schema, choices); list != nullptr && list->is_array())
+      for (const Json& one : *list) add_types(&one, types);
+}
+
+// The types that the schema of a call's argument allows, by their names in JSON Schema.
+std::vector<std::string> types_of(const Tools& tools, std::string_view name, std::string_view key) {
+  std::vector<std::string> types;
   for (const Json* const some : {&tools.list, &tools.deferred}) {
     if (!some->is_array()) continue;
     for (const Json& tool : *some) {
@@ -38,11 +50,25 @@ bool is_text(const Tools& tools, std::string_view name, std::string_view key) {
       const Json* const own = field_of(function, "name");
       if (own == nullptr || *own != name) continue;
       const Json* const properties = field_of(field_of(function, "parameters"), "properties");
-      const Json* const type = field_of(field_of(properties, key), "type");
-      return type != nullptr && *type == "string";
+      add_types(field_of(properties, key), types);
+      return types;
     }
   }
-  return false;
+  return types;
+}
+
+// Whether an argument is its text, and not the JSON value that the text also is: where strings are
+// allowed and that value would be a string or of no allowed type.
+bool is_text(const std::vector<std::string>& types, const Json& value) {
+  const auto allows = [&](const char* type) {
+    return std::find(types.begin(), types.end(), type) != types.end();
+  };
+  if (!allows("string") || value.is_string()) return allows("string");
+  if (value.is_number_integer() && allows("integer")) return false;
+  if (value.is_number()) return !allows("number");
+  if (value.is_null()) return !allows("null");
+  if (value.is_boolean()) return !allows("boolean");
+  return !allows(value.is_array() ? "array" : "object");
 }
 
 // One line break at each end belongs to the form.
@@ -131,8 +157,8 @@ std::optional<ToolCall> tagged_call(std::string_view text, const Calls& syntax,
     key = trimmed(key);
     value = value_text(value);
     const auto parsed = parse_json(value);
-    arguments[std::string(key)] =
-        is_text(tools, name, key) || !parsed.ok() ? Json(std::string(value)) : *parsed;
+    const bool text = !parsed.ok() || is_text(types_of(tools, name, key), *parsed);
+    arguments[std::string(key)] = text ? Json(std::string(value)) : *parsed;
   }
   return ToolCall{.name = std::string(name), .arguments = to_text(arguments)};
 }

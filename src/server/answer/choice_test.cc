@@ -92,6 +92,33 @@ TEST(AnswerParts, ArgumentsBetweenMarksAreWhatTheSchemaSays) {
   expect_parts("<function=other></function>", "<function=other></function>.stop", syntax);
 }
 
+TEST(AnswerParts, ArgumentsBetweenMarksAreTextIfAStringIsAllowed) {
+  text::AnswerSyntax glm;
+  glm.calls = {.form = Calls::Form::kTagged,
+               .key_open = "<arg_key>",
+               .key_close = "</arg_key>",
+               .value_close = "</arg_value>"};
+  const auto expect = [&](const char* schema, const std::string& text, const std::string& value) {
+    Tools tools = weather();
+    tools.list[0]["function"]["parameters"]["properties"]["city"] = Json::parse(schema);
+    expect_parts("<tool_call>get<arg_key>city</arg_key>" + text + "</arg_value></tool_call>",
+                 R"(|get{"city":)" + value + "}.tool_calls", {.tools = &tools, .syntax = &glm});
+  };
+  for (const char* schema : {R"({"anyOf": [{"type": "string"}, {"type": "null"}]})",
+                             R"({"type": ["string", "null"]})"}) {
+    expect(schema, "12", R"("12")");
+    expect(schema, "true", R"("true")");
+    expect(schema, R"({"a":1})", R"("{\"a\":1}")");
+    expect(schema, R"("quoted")", R"("\"quoted\"")");
+    expect(schema, "null", "null");
+  }
+  expect(R"({"anyOf": [{"type": "integer"}, {"type": "null"}]})", "12", "12");
+  expect(R"({"type": ["string", "number"]})", "12", "12");
+  expect(R"({"type": ["string", "integer"]})", "1.5", R"("1.5")");
+  expect(R"({"oneOf": [{"type": "string"}, {"type": "array"}]})", "[1]", "[1]");
+  expect(R"({"type": "string"})", "null", R"("null")");
+}
+
 TEST(AnswerParts, ASchemaMayBeAnything) {
   text::AnswerSyntax glm;
   glm.calls = {.form = Calls::Form::kTagged,

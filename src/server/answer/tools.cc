@@ -72,13 +72,43 @@ ApiStatus read_choice(const Fields& request, const Json& value, Tools& tools) {
   return Done{};
 }
 
-Json call_schema(const Json& function) {
-  const bool given = function.contains("parameters") && function["parameters"].is_object();
-  const Json any = {{"type", "object"}};
+bool is_one_of(std::string_view key, std::initializer_list<std::string_view> keys) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+// A schema within another one, at the JSON pointer `place`: references to its own root ("#",
+// "#/...") lead there.
+Json moved_to(const std::string& place, const Json& schema) {
+  Json moved = schema;
+  if (schema.is_array())
+    for (Json& one : moved) one = moved_to(place, one);
+  if (!schema.is_object()) return moved;
+  for (auto& [key, value] : moved.items()) {
+    if (is_one_of(key, {"enum", "const", "default", "examples"})) continue;  // no schemas
+    if (key == "$ref" && value.is_string()) {
+      const auto to = value.get<std::string>();
+      if (to == "#" || to.starts_with("#/")) value = "#" + place + to.substr(1);
+    } else if (value.is_object() && is_one_of(key, {"properties", "$defs", "definitions"})) {
+      for (Json& one : value) one = moved_to(place, one);
+    } else {
+      value = moved_to(place, value);
+    }
+  }
+  return moved;
+}
+
+// place: the JSON pointer of this schema in the whole one.
+Json call_schema(const Json& function, const std::string& place) {
+  Json arguments = Json::object();
+  if (function.contains("parameters") && function["parameters"].is_object())
+    arguments = moved_to(place + "/properties/arguments", function["parameters"]);
+  // Arguments are an object, whether or not the tool says so.
+  const auto says = [&](const char* key) { return arguments.contains(key); };
+  if (!says("type") && !says("$ref") && !says("anyOf") && !says("oneOf") && !says("allOf"))
+    arguments["type"] = "object";
   return {{"type", "object"},
           {"properties",
-           {{"name", {{"enum", Json::array({function["name"]})}}},
-            {"arguments", given ? function["parameters"] : any}}},
+           {{"name", {{"enum", Json::array({function["name"]})}}}, {"arguments", arguments}}},
           {"required", Json::array({"name", "arguments"})},
           {"additionalProperties", false}};
 }
@@ -98,13 +128,15 @@ ApiResult<Tools> read_tools(Fields& fields) {
 
 Json Tools::response_format() const {
   if (choice != Choice::kRequired) return nullptr;
-  Json calls = Json::array();
+  std::vector<const Json*> functions;
   for (const Json* some : {&list, &deferred})
-    for (const Json& tool : *some) {
-      const Json& function = tool["function"];
-      if (std::find(names.begin(), names.end(), function["name"]) != names.end())
-        calls.push_back(call_schema(function));
-    }
+    for (const Json& tool : *some)
+      if (std::find(names.begin(), names.end(), tool["function"]["name"]) != names.end())
+        functions.push_back(&tool["function"]);
+  Json calls = Json::array();
+  for (const Json* function : functions)
+    calls.push_back(call_schema(
+        *function, functions.size() == 1 ? "" : fmt::format("/anyOf/{}", calls.size())));
   const Json schema = calls.size() == 1 ? calls[0] : Json({{"anyOf", calls}});
   return {{"type", "json_schema"}, {"json_schema", {{"name", "tool_call"}, {"schema", schema}}}};
 }

@@ -8,7 +8,7 @@
 
 namespace kvick::server {
 
-inline constexpr size_t kMostTools = 128;
+inline constexpr size_t kMostTools = 4096;  // of a request; agents defer most of long lists
 
 struct Tools {
   enum class Choice { kNone, kAuto, kRequired };

@@ -107,6 +107,7 @@ ApiStatus offer(ChatRequest& request) {
                      "{} and a tool_choice that requires a call exclude each other",
                      request.format_field);
   request.response_format = std::move(calls);
+  request.format_field = "tools";
   return Done{};
 }
 

@@ -200,7 +200,16 @@ TEST(MessagesRequest, CanForceACallOfADeferredTool) {
       "tool_choice":{"type":"tool","name":"get"})"));
   EXPECT_TRUE(request.variables["tools"].is_null());
   EXPECT_EQ(request.response_format["json_schema"]["schema"]["properties"]["arguments"],
-            Json::parse(R"({"required":["x"]})"));
+            Json::parse(R"({"required":["x"],"type":"object"})"));
+}
+
+TEST(MessagesRequest, TakesLongListsOfDeferredTools) {
+  std::string tools = R"(,"tools":[{"name":"t0","input_schema":{}})";
+  for (int i = 1; i < 1000; ++i)
+    tools += fmt::format(R"(,{{"name":"t{}","defer_loading":true,"input_schema":{{}}}})", i);
+  const ChatRequest request = taken(with(tools + "]"));
+  EXPECT_EQ(request.tools.names.size(), 1000U);
+  EXPECT_EQ(request.variables["tools"].size(), 1U);
 }
 
 TEST(MessagesRequest, LeavesOutThePicturesOfToolsAndNamesThem) {

@@ -28,11 +28,13 @@ std::string name_in(const Json& body, bool ollama) {
   return ollama && name.empty() ? text_field(body, "name") : name;
 }
 
-// The adapter of that name, or null. Ollama's clients may write ":latest" behind it.
+// The adapter of that name, or null. Ollama's lists write ":latest" behind names, and clients use
+// those with the other APIs too.
 std::shared_ptr<const engine::NamedAdapter> adapter_named(const engine::Adapters& adapters,
-                                                          std::string_view name, bool ollama) {
+                                                          std::string_view name) {
+  if (const auto adapter = engine::find_adapter(adapters, name)) return adapter;
   for (const auto& adapter : adapters)
-    if (adapter->name == name || (ollama && same_model(adapter->name, name))) return adapter;
+    if (same_model(adapter->name, name)) return adapter;
   return nullptr;
 }
 
@@ -49,6 +51,8 @@ std::string names_of(const ModelHost& models, const engine::Adapters& adapters) 
 std::optional<size_t> Api::find_model(std::string_view name) const {
   for (size_t i = 0; i < models_.size(); ++i)
     if (models_.name(i) == name) return i;
+  for (size_t i = 0; i < models_.size(); ++i)
+    if (same_model(name, models_.name(i))) return i;
   return std::nullopt;
 }
 
@@ -56,10 +60,7 @@ std::optional<size_t> Api::find_model(std::string_view name) const {
 ApiResult<size_t> Api::model_of(const Route& route, const Json& body) const {
   const std::string name = name_in(body, route.ollama);
   if (const auto found = find_model(name)) return *found;
-  if (route.ollama)
-    for (size_t i = 0; i < models_.size(); ++i)
-      if (same_model(name, models_.name(i))) return i;
-  if (adapter_named(adapters(), name, route.ollama) != nullptr) return size_t{0};
+  if (adapter_named(adapters(), name) != nullptr) return size_t{0};
   const bool none = name.empty() || (!route.ollama && name == kSglangPlaceholder);
   if (none || options_.any_model) return size_t{0};
   return route.ollama ? no_ollama_model(name) : no_model(name);
@@ -106,7 +107,7 @@ ApiResult<HttpResponse> Api::models(const Call&) const {
 
 ApiResult<HttpResponse> Api::model(const Call& call) const {
   if (const auto found = find_model(call.argument)) return json_response(model_json(*found));
-  if (const auto adapter = engine::find_adapter(adapters(), call.argument))
+  if (const auto adapter = adapter_named(adapters(), call.argument))
     return json_response(adapter_json(*adapter));
   return no_model(call.argument);
 }
@@ -117,8 +118,7 @@ engine::Adapters Api::adapters() const {
 }
 
 engine::AdapterUse Api::adapter_of(const Call& call) const {
-  auto adapter =
-      adapter_named(call.model->engine->adapters(), name_in(call.body, call.ollama), call.ollama);
+  auto adapter = adapter_named(call.model->engine->adapters(), name_in(call.body, call.ollama));
   const float scale = adapter != nullptr ? adapter->scale : 1;
   return {.adapter = std::move(adapter), .scale = scale};
 }

@@ -129,6 +129,14 @@ TEST_F(ApiTest, AnswersOllamaWhoAsksForNothingAtOnce) {
   EXPECT_TRUE(service_.jobs.empty());
 }
 
+TEST_F(ApiTest, TakesTheNamesOfOllamasListsInAllApis) {
+  EXPECT_EQ(posted("/v1/completions", R"({"model":"tiny:latest","prompt":"x"})").response.status,
+            200U);
+  EXPECT_EQ(get("/v1/models/tiny:latest").response.status, 200U);
+  EXPECT_EQ(posted("/v1/completions", R"({"model":"tiny:1b","prompt":"x"})").response.status, 404U);
+  EXPECT_EQ(get("/v1/models/tiny:1b").response.status, 404U);
+}
+
 TEST_F(ApiTest, SaysToOllamaWhatIsWrongInOneSentence) {
   const Seen other = posted("/api/chat", R"({"model":"other:1b","messages":[]})");
   EXPECT_EQ(other.response.status, 404U);

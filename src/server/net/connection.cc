@@ -252,11 +252,17 @@ std::string Connection::request_id() const {
 // Who may not use the server, and what it would not do, costs it no more than the head.
 void Connection::take_head() {
   made_id_ = fmt::format("{:08x}{:08x}", hub_.options.id_seed, ++hub_.made_ids);
-  const HttpRequest head = read_head();
+  // With a length or without one, its body would be taken for the next request (RFC 9112, 6.1).
+  if (parser_->get().count(http::field::transfer_encoding) > 0 && !parser_->chunked()) {
+    ++hub_.counters.malformed;
+    return end_with({.message = "Transfer-Encoding must end with chunked; send Content-Length or a "
+                                "chunked body"});
+  }
+  head_ = read_head();
   framing_ = {.http_1_1 = parser_->get().version() >= 11,
               .keep_alive = parser_->get().keep_alive() && !hub_.draining(),
-              .without_body = head.method == "HEAD"};
-  const std::optional<HttpResponse> answer = answer_to_head(head);
+              .without_body = head_.method == "HEAD"};
+  const std::optional<HttpResponse> answer = answer_to_head(head_);
   if (!answer) return begin_body();
   ++hub_.counters.requests;
   // A body that nobody reads would be taken for the next request.
@@ -313,7 +319,7 @@ void Connection::dispatch() {
   begun_ = false;
   ++number_;
   ++hub_.counters.requests;
-  HttpRequest request = read_head();
+  HttpRequest request = std::exchange(head_, {});  // not with the trailers of a chunked body
   request.body = std::move(parser_->get().body());
   request.share = std::exchange(body_share_, {});
   parser_.reset();

@@ -120,6 +120,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::array<char, 16 << 10> chunk_;
   std::string input_;  // read, but not parsed
   std::optional<Parser> parser_;
+  HttpRequest head_;      // of the request whose body the parser has
   BodyShare body_share_;  // of the body that the parser has
   bool reading_ = false, parsing_ = false;
   bool ended_ = false;  // the client sends no more

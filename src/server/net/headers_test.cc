@@ -63,6 +63,44 @@ TEST(Server, ReadsHeadersThatChoose) {
   EXPECT_EQ(keeps.choices, (Headers{{"x-kvick-kv", "bmc"}, {"x-kvick-spec", "auto"}}));
 }
 
+TEST(Server, TakesNoHeadersFromTheTrailersOfABody) {
+  struct Keeps final : Handler {
+    void handle(HttpRequest request, std::shared_ptr<Reply> reply) override {
+      seen = std::move(request);
+      reply->send({.body = "{}"});
+    }
+    HttpRequest seen;
+  } keeps;
+  Server server({.port = 0});
+  const uint16_t port = server.listen(keeps).value();
+  std::thread thread([&] { server.run(); });
+  Client client(port);
+  client.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "2\r\n{}\r\n0\r\nX-Kvick-Spec: auto\r\nX-Request-Id: a b\r\n\r\n");
+  EXPECT_EQ(client.answer().status, 200);
+  server.stop();
+  thread.join();
+  EXPECT_EQ(keeps.seen.body, "{}");
+  EXPECT_TRUE(keeps.seen.choices.empty());
+  EXPECT_EQ(keeps.seen.id.find(' '), std::string::npos);
+}
+
+TEST(Server, RefusesATransferEncodingThatDoesNotEndWithChunked) {
+  TestServer server;
+  for (const char* coding : {"chunked, identity", "identity", "xchunked\r\nContent-Length: 2"}) {
+    Client client = server.client();
+    client.send(
+        fmt::format("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+                    "{}\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                    coding));
+    const auto answer = client.answer();
+    EXPECT_EQ(answer.status, 400) << coding;
+    EXPECT_NE(answer.head.find("Connection: close"), std::string::npos) << answer.head;
+    EXPECT_TRUE(client.ended()) << coding;
+  }
+}
+
 TEST(Server, HandsOverToAnotherHandler) {
   struct Says final : Handler {
     explicit Says(unsigned number) : status(number) {}

@@ -8,8 +8,7 @@ using base::Done;
 ApiStatus read_logprobs(Fields& fields, ChatRequest& request) {
   KVICK_TRY(const bool wanted, fields.get_bool("logprobs", false));
   KVICK_TRY(const int64_t top, fields.get_int("top_logprobs", 0, {0, kMostTopTokens}));
-  if (!wanted && fields.find("top_logprobs") != nullptr)
-    return bad_field("top_logprobs", "top_logprobs needs logprobs: true");
+  if (!wanted && top > 0) return bad_field("top_logprobs", "top_logprobs needs logprobs: true");
   if (wanted) request.logprobs = static_cast<uint32_t>(top);
   return Done{};
 }
@@ -70,7 +69,10 @@ ApiResult<ChatRequest> parse_chat(const Json& body, UnknownFields& unknown) {
     return bad_field(request.format_field,
                      "{} and a tool_choice that requires a call exclude each other",
                      request.format_field);
-  if (!calls.is_null()) request.response_format = calls;
+  if (!calls.is_null()) {
+    request.response_format = calls;
+    request.format_field = "tools";
+  }
   return request;
 }
 

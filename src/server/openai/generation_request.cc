@@ -73,7 +73,7 @@ ApiStatus read_choices(Fields& fields, GenerationRequest& request) {
   if (beam_search) request.beams = static_cast<uint32_t>(best_of);
   if (!beam_search && best_of != n)
     return bad_field("best_of", "best_of above n needs use_beam_search: true");
-  if (!beam_search && fields.find("length_penalty") != nullptr)
+  if (!beam_search && penalty != 1)
     return bad_field("length_penalty", "length_penalty needs use_beam_search: true");
   return Done{};
 }

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "server/testing/requests.h"
+#include "text/schema/test_schema.h"
 
 namespace kvick::server {
 namespace {
@@ -270,6 +271,50 @@ TEST(Chat, MakesARequiredCallASchemaOfTheAnswer) {
             Json::parse(R"({"type":"object","properties":{"name":{"enum":["g"]},
               "arguments":{"type":"object"}},"required":["name","arguments"],
               "additionalProperties":false})"));
+}
+
+// What a required call's arguments may be, with and without a second tool.
+void expect_arguments(std::string_view parameters, const std::vector<std::string>& right,
+                      const std::vector<std::string>& wrong) {
+  for (const char* second : {"", R"(,{"type":"function","function":{"name":"g"}})"}) {
+    const ChatRequest request = chat(fmt::format(
+        R"(,"tool_choice":"required","tools":[{{"type":"function","function":{{"name":"f","parameters":{}}}}}{}])",
+        parameters, second));
+    EXPECT_EQ(request.format_field, "tools");
+    text::SchemaTexts texts(request.response_format["json_schema"]["schema"].dump());
+    const auto call = [](const std::string& arguments) {
+      return fmt::format(R"({{"name":"f","arguments":{}}})", arguments);
+    };
+    for (const std::string& one : right) EXPECT_TRUE(texts.takes(call(one))) << one;
+    for (const std::string& one : wrong) EXPECT_FALSE(texts.takes(call(one))) << one;
+  }
+}
+
+TEST(Chat, FollowsReferencesInTheSchemasOfTools) {
+  expect_arguments(
+      R"({"type":"object","$defs":{"P":{"type":"object","properties":{"n":{"type":"integer"}},
+                       "required":["n"]}},"properties":{"p":{"$ref":"#/$defs/P"},"l":{"type":"array",
+                       "items":{"$ref":"#/$defs/P"}}},"required":["p"]})",
+      {R"({"p":{"n":1}})", R"({"p":{"n":1},"l":[{"n":2}]})"},
+      {R"({"p":{}})", R"({"p":{"n":1},"l":[{}]})"});
+  expect_arguments(
+      R"({"type":"object","properties":{"next":{"$ref":"#"}},"additionalProperties":false})",
+      {"{}", R"({"next":{"next":{}}})"}, {R"({"next":{"name":"f","arguments":{}}})"});
+  expect_arguments(
+      R"({"type":"object","properties":{"$ref":{"enum":["#/x"]}},"required":["$ref"]})",
+      {R"({"$ref":"#/x"})"}, {"{}"});
+}
+
+TEST(Chat, TakesOnlyObjectsAsArguments) {
+  expect_arguments("{}", {"{}", R"({"a":1})"}, {"3", "[]", "null"});
+  expect_arguments(R"({"properties":{"a":{"type":"integer"}}})", {R"({"a":1})"},
+                   {"3", R"({"a":"b"})"});
+}
+
+TEST(Chat, TakesDefaultsOfWhatIsOff) {
+  EXPECT_FALSE(chat(R"(,"logprobs":false,"top_logprobs":0)").logprobs.has_value());
+  EXPECT_EQ(completion(R"(,"use_beam_search":false,"length_penalty":1.0)").beams, 0U);
+  expect_refused({{R"(,"length_penalty":0.5)", "length_penalty", {"use_beam_search"}}}, true);
 }
 
 TEST(Chat, RefusesToolsThatMakeNoSense) {

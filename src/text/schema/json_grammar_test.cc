@@ -215,13 +215,17 @@ TEST(JsonGrammar, WhatIsNotSupportedIsSaidWithItsPlace) {
   EXPECT_EQ(schema_error(R"({"properties": {"a": {"not": {}}}})"),
             "the schema at #/properties/a: not is not supported; leave it out");
   for (const char* keyword :
-       {"if", "then", "else", "contains", "patternProperties", "propertyNames", "dependentRequired",
+       {"if", "then", "else", "contains", "patternProperties", "dependentRequired",
         "dependentSchemas", "unevaluatedProperties", "$dynamicRef"})
     EXPECT_EQ(schema_error(std::string(R"({")") + keyword + R"(": {}})"),
               std::string("the schema at #: ") + keyword + " is not supported; leave it out");
   EXPECT_EQ(schema_error(R"({"uniqueItems": true})"),
             "the schema at #: uniqueItems is not supported; leave it out");
   EXPECT_EQ(schema_error(R"({"uniqueItems": false})"), "no error");
+  EXPECT_EQ(schema_error(R"({"propertyNames": {"pattern": "^a"}})"),
+            "the schema at #: propertyNames is not supported; leave it out");
+  for (const char* all : {"true", "{}", R"({"type": "string"})"})
+    EXPECT_EQ(schema_error(std::string(R"({"propertyNames": )") + all + "}"), "no error");
   EXPECT_EQ(schema_error(R"({"type": "number", "multipleOf": 3})"),
             "the schema at #: multipleOf is supported for 1, 0.1, 0.01 and so on only");
   EXPECT_EQ(schema_error(R"({"enum": ["a"], "pattern": "a"})"),

@@ -76,32 +76,31 @@ bool is_one_of(std::string_view key, std::initializer_list<std::string_view> key
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-// A schema within another one, at the JSON pointer `place`: references to its own root ("#",
-// "#/...") lead there.
-Json moved_to(const std::string& place, const Json& schema) {
-  Json moved = schema;
+// Moves a schema into another one, to the JSON pointer `place`: references to its own root ("#",
+// "#/...") then lead there.
+void move_to(const std::string& place, Json& schema) {
   if (schema.is_array())
-    for (Json& one : moved) one = moved_to(place, one);
-  if (!schema.is_object()) return moved;
-  for (auto& [key, value] : moved.items()) {
+    for (Json& one : schema) move_to(place, one);
+  if (!schema.is_object()) return;
+  for (auto& [key, value] : schema.items()) {
     if (is_one_of(key, {"enum", "const", "default", "examples"})) continue;  // no schemas
     if (key == "$ref" && value.is_string()) {
       const auto to = value.get<std::string>();
       if (to == "#" || to.starts_with("#/")) value = "#" + place + to.substr(1);
     } else if (value.is_object() && is_one_of(key, {"properties", "$defs", "definitions"})) {
-      for (Json& one : value) one = moved_to(place, one);
+      for (Json& one : value) move_to(place, one);
     } else {
-      value = moved_to(place, value);
+      move_to(place, value);
     }
   }
-  return moved;
 }
 
 // place: the JSON pointer of this schema in the whole one.
 Json call_schema(const Json& function, const std::string& place) {
   Json arguments = Json::object();
   if (function.contains("parameters") && function["parameters"].is_object())
-    arguments = moved_to(place + "/properties/arguments", function["parameters"]);
+    arguments = function["parameters"];
+  move_to(place + "/properties/arguments", arguments);
   // Arguments are an object, whether or not the tool says so.
   const auto says = [&](const char* key) { return arguments.contains(key); };
   if (!says("type") && !says("$ref") && !says("anyOf") && !says("oneOf") && !says("allOf"))

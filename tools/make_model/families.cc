@@ -384,7 +384,7 @@ std::vector<Row> rows() {
                    .fused_qkv = true,
                    .fused_gate_up = true,
                    .long_rope = true,
-                   .keys = {{"attention.sliding_window", 16U},
+                   .keys = {{"attention.sliding_window", 262144U},
                             {"rope.scaling.attn_factor", 1.19F},
                             {"rope.scaling.original_context_length", 128U}}}});
   rows.push_back({"mistral3",

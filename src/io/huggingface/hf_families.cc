@@ -223,8 +223,8 @@ Status<> map_query_scalar(Mapper& map) {
 }
 
 Status<> map_gemma2(Mapper& map) {
-  KVICK_TRY_VOID(copy_positive(map, "attn_logit_softcapping", "attn_logit_softcapping"));
-  KVICK_TRY_VOID(copy_positive(map, "final_logit_softcapping", "final_logit_softcapping"));
+  KVICK_TRY_VOID(map_softcap(map, "attn_logit_softcapping"));
+  KVICK_TRY_VOID(map_softcap(map, "final_logit_softcapping"));
   return map_query_scalar(map);
 }
 
@@ -232,6 +232,12 @@ Status<> map_gemma3(Mapper& map) {
   KVICK_TRY_VOID(copy_positive(map, "rope_local_base_freq", "rope.freq_base_swa"));
   KVICK_TRY_VOID(copy_positive(map, "final_logit_softcapping", "final_logit_softcapping"));
   return map_query_scalar(map);
+}
+
+// Absent and null both mean none here, but files converted to GGUF without the key may have one.
+Status<> map_phi3(Mapper& map) {
+  if (!map.config().find("sliding_window")) map.set("attention.sliding_window", uint64_t{0});
+  return base::Done{};
 }
 
 Status<> map_granite(Mapper& map) {
@@ -450,7 +456,7 @@ constexpr std::array kFamilies = {
              .gate_up = GateUp::kInterleaved,
              .modules = kGptOss,
              .map = map_gpt_oss},
-    HfFamily{.model_type = "phi3", .architecture = "phi3", .modules = kPhi3},
+    HfFamily{.model_type = "phi3", .architecture = "phi3", .modules = kPhi3, .map = map_phi3},
     HfFamily{.model_type = "smollm3",
              .architecture = "smollm3",
              .tied = true,

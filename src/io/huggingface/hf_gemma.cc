@@ -138,13 +138,21 @@ base::Status<> map_sparsity(Mapper& map) {
 base::Status<> map_layer_inputs(Mapper& map) {
   KVICK_TRY(const uint64_t inputs, map.config().get_uint("hidden_size_per_layer_input", 0));
   map.set("embedding_length_per_layer_input", inputs);
-  if (!map.config().find("final_logit_softcapping")) return base::Done{};
-  KVICK_TRY(const double cap, positive(map.config(), "final_logit_softcapping"));
-  map.set("final_logit_softcapping", cap);
   return base::Done{};
 }
 
 }  // namespace
+
+base::Status<> map_softcap(Mapper& map, std::string_view field) {
+  double cap = 0;
+  if (map.config().find(field)) {
+    KVICK_TRY(cap, positive(map.config(), field));
+  } else if (map.config().fields().at_key(field).error() != simdjson::SUCCESS) {
+    return base::Done{};
+  }
+  map.set(field, cap);
+  return base::Done{};
+}
 
 base::Status<> map_gemma3n(Mapper& map) {
   KVICK_TRY(const uint64_t shared, map.config().get_uint("num_kv_shared_layers", 15));
@@ -154,6 +162,7 @@ base::Status<> map_gemma3n(Mapper& map) {
   map.set("altup.active_idx", active);
   KVICK_TRY_VOID(map.require_flag("altup_correct_scale", true));
   KVICK_TRY_VOID(map_sparsity(map));
+  KVICK_TRY_VOID(map_softcap(map, "final_logit_softcapping"));
   return map_layer_inputs(map);
 }
 
@@ -173,6 +182,8 @@ base::Status<> map_gemma4(Mapper& map) {
     map.set("feed_forward_length", std::move(widths));
   }
   KVICK_TRY_VOID(map_layer_inputs(map));
+  map.set("final_logit_softcapping", 0.0);  // what absent means in Gemma 4
+  KVICK_TRY_VOID(map_softcap(map, "final_logit_softcapping"));
   return map_gemma4_experts(map);
 }
 

@@ -92,7 +92,9 @@ base::Status<> map_lfm2_moe(Mapper& map);
 // Rotary keys, from rope_theta, rope_scaling and rope_parameters; see hf_rope.cc.
 base::Status<> map_rope(Mapper& map, const HfHeads& sizes);
 
-// See hf_gemma.cc.
+// Limits on logits. A field that is null stands for none; of one that is absent the family has a
+// default. See hf_gemma.cc.
+base::Status<> map_softcap(Mapper& map, std::string_view field);
 base::Status<> map_gemma3n(Mapper& map);
 base::Status<> map_gemma4(Mapper& map);
 

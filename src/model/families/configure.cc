@@ -46,6 +46,15 @@ base::Status<> configure_granite(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
+// The models of 4096 tokens see 2047 back (config.json of Phi-3-mini-4k and Phi-3-medium-4k); files
+// of the first months do not say so.
+base::Status<> configure_phi3(const io::ModelFile& file, Config& config) {
+  if (file.metadata().contains(config.arch + ".attention.sliding_window")) return base::Done{};
+  if (config.context == 4096)
+    for (LayerConfig& layer : config.layers) layer.window = 2047;
+  return base::Done{};
+}
+
 // Queries grow with the number of original contexts before them.
 base::Status<> configure_mistral3(const io::ModelFile& file, Config& config) {
   const std::string key = config.arch + ".attention.temperature_scale";
@@ -70,6 +79,9 @@ base::Status<> configure_llama4(const io::ModelFile& file, Config& config) {
   constexpr uint64_t kMaverick = 128;  // experts of the model without normalised heads
   KVICK_TRY(const uint64_t experts, file.get_uint(config.arch + ".expert_count", 0));
   config.head_norms = experts != kMaverick;
+  // MobileLLM's files say so of models that rotate in all layers and see all rows.
+  KVICK_TRY(const uint64_t window, file.get_uint(config.arch + ".attention.sliding_window", 1));
+  if (window == 0) return base::Done{};
   config.temperature = {.scale = 0.1F, .floor = 8192, .offset = 1};
   for (LayerConfig& layer : config.layers) {
     if (layer.window != 0) continue;

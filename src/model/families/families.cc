@@ -51,6 +51,7 @@ constexpr std::array kFamilies = {
     Family{.name = "gemma2",
            .windows = {.size = 4096, .period = 2, .scaled = Scaled::kAlways},
            .configure = configure_gemma,
+           .softcaps = {.attention = 50, .logits = 30},
            .attention = {.norms = kAround},
            .feed_forward = {.form = FeedForward::kGatedGelu, .norms = kFfnAround}},
     Family{.name = "gemma3",
@@ -63,6 +64,7 @@ constexpr std::array kFamilies = {
     Family{.name = "gemma3n",
            .windows = {.period = 5, .rope_base = 10000, .scaled = Scaled::kNever},
            .configure = configure_gemma3n,
+           .softcaps = {.logits = 30},
            .attention = {.qk_norm = QkNorm::kHead, .value_norm = true, .norms = kAround},
            .feed_forward = {.form = FeedForward::kGatedGelu, .norms = kFfnAround},
            .read_layer = read_gemma3n_layer,
@@ -72,6 +74,7 @@ constexpr std::array kFamilies = {
     Family{.name = "gemma4",
            .windows = {.scaled = Scaled::kNever},
            .configure = configure_gemma4,
+           .softcaps = {.logits = 30},
            .experts = {.normalised = true},
            .attention = {.qk_norm = QkNorm::kHead, .value_norm = true, .norms = kAround},
            .feed_forward = {.form = FeedForward::kGatedGelu, .norms = kFfnAround},
@@ -86,9 +89,8 @@ constexpr std::array kFamilies = {
            .windows = {.period = 2, .scaled = Scaled::kAlways},
            .experts = {.router = ExpertsConfig::Router::kSoftmaxOfChosen},
            .mixture = {.activation = MixtureTraits::Activation::kOai, .norms = kAfterAttention}},
-    // Fused tensors, LongRoPE (Phi-3 report 2024). Files name a window that no model was trained
-    // with.
-    Family{.name = "phi3", .windows = {.ignored = true}},
+    // Fused tensors, LongRoPE, a window in the models of 4096 tokens (Phi-3 report 2024).
+    Family{.name = "phi3", .windows = {.scaled = Scaled::kAlways}, .configure = configure_phi3},
     Family{.name = "mistral3",
            .interleaved = true,
            .configure = configure_mistral3,

@@ -39,7 +39,6 @@ struct Family {
     uint32_t period = 0;
     bool full_first = false;  // all but the first instead
     bool chunked = false;
-    bool ignored = false;  // files name one that the model does not have
     double rope_base = 0;  // windowed layers' default; 0: that of the others
     // Whether scaling for long contexts applies to windowed layers too. kUnlessOwnKeys: only if the
     // file has no rotary keys for them.
@@ -50,6 +49,10 @@ struct Family {
   // Null: all layers attend.
   base::Status<> (*read_states)(const io::ModelFile& file, Config& config) = nullptr;
   base::Status<> (*configure)(const io::ModelFile& file, Config& config) = nullptr;
+  // Where the file does not say; 0: none.
+  struct Softcaps {
+    float attention = 0, logits = 0;
+  } softcaps = {};
   ExpertsConfig experts = {};  // router, normalised and scale, where the file does not say
 
   // Its layers: attention (LatentAttention if the file has latent rows) or a state, then a
@@ -72,6 +75,7 @@ std::span<const Family> families();
 const Family* find_family(std::string_view name, std::span<const Family> more = {});
 
 // In files of their own.
+base::Status<> configure_phi3(const io::ModelFile& file, Config& config);
 base::Status<> configure_opt(const io::ModelFile& file, Config& config);
 base::Status<> read_opt_parts(const io::ModelFile& file, WeightReader& weights,
                               const Config& config, Parts& parts);

@@ -62,7 +62,7 @@ base::Status<> read_windows(const io::ModelFile& file, const Family* family, Con
   const std::string prefix = config.arch + ".";
   const Family::Windows windows = family != nullptr ? family->windows : Family::Windows{};
   KVICK_TRY(uint64_t window, file.get_uint(prefix + "attention.sliding_window", windows.size));
-  if (windows.ignored || window == 0) return base::Done{};
+  if (window == 0) return base::Done{};
   // A window as long as the context hides nothing, but still marks the layers with the rotary keys
   // of windows. With both_ways half of it lies to each side of the query, which adds one.
   const uint64_t sides = config.both_ways() ? 2 : 1;
@@ -209,16 +209,17 @@ base::Status<> read_layers(const io::ModelFile& file, const Family* family, Bloc
   return share_rows(file, config);
 }
 
-base::Status<> read_softcaps(const io::ModelFile& file, Config& config) {
-  const auto cap = [&](const char* key) -> Result<float> {
+// Files converted before a key was known do not have it, though the model was trained with a cap.
+base::Status<> read_softcaps(const io::ModelFile& file, const Family& family, Config& config) {
+  const auto cap = [&](const char* key, float fallback) -> Result<float> {
     const std::string full = config.arch + "." + key;
-    KVICK_TRY(const double value, file.get_float(full, 0));
+    KVICK_TRY(const double value, file.get_float(full, fallback));
     if (!(value >= 0) || !std::isfinite(value))
       return fail("{}: {} is {}, but must not be negative", file.path(), full, value);
     return static_cast<float>(value);
   };
-  KVICK_TRY(config.logit_softcap, cap("final_logit_softcapping"));
-  KVICK_TRY(const float logits, cap("attn_logit_softcapping"));
+  KVICK_TRY(config.logit_softcap, cap("final_logit_softcapping", family.softcaps.logits));
+  KVICK_TRY(const float logits, cap("attn_logit_softcapping", family.softcaps.attention));
   for (LayerConfig& layer : config.layers) layer.softcap = logits;
   return base::Done{};
 }
@@ -329,7 +330,7 @@ Result<Config> read_config(const io::ModelFile& file, const Family* family, uint
   config.norm_eps = static_cast<float>(eps);
   if (family->rotates)
     KVICK_TRY_VOID(read_ropes(file, *family, sequence != 0 ? sequence : config.context, config));
-  KVICK_TRY_VOID(read_softcaps(file, config));
+  KVICK_TRY_VOID(read_softcaps(file, *family, config));
   KVICK_TRY_VOID(read_scale(file, config));
   for (uint32_t i = 0; i < config.layer_count(); ++i)
     config.layers[i].sinks = file.find(fmt::format("blk.{}.attn_sinks.weight", i)) != nullptr;

@@ -204,5 +204,52 @@ TEST(ReadConfig, ReadsScaleAndSoftcaps) {
   EXPECT_EQ(config.logit_softcap, 30.0F);
 }
 
+// GGUF files of the first months have no key for what was learned about their models later.
+TEST(ReadConfig, KnowsWhatEarlyFilesDoNotSay) {
+  const auto read_as = [](std::string_view arch, const Change& change) {
+    Family family = *find_family(arch);
+    family.name = kToy.name;
+    family.configure = arch == "phi3" || arch == "llama4" ? family.configure : nullptr;
+    auto config = config_with(change, &family);
+    EXPECT_TRUE(config.ok()) << (config.ok() ? "" : config.error().message);
+    return config.ok() ? *config : Config{};
+  };
+  const auto nothing = [](io::Metadata&) {};
+  EXPECT_EQ(read_as("gemma2", nothing).layers[0].softcap, 50.0F);
+  EXPECT_EQ(read_as("gemma2", nothing).logit_softcap, 30.0F);
+  for (const char* arch : {"gemma3n", "gemma4"}) {
+    EXPECT_EQ(read_as(arch, nothing).logit_softcap, 30.0F) << arch;
+    EXPECT_EQ(read_as(arch, nothing).layers[0].softcap, 0.0F) << arch;
+  }
+  EXPECT_EQ(read_as("gemma3", nothing).logit_softcap, 0.0F);
+  const auto uncapped = [](io::Metadata& keys) { keys["toy.final_logit_softcapping"] = {0.0}; };
+  EXPECT_EQ(read_as("gemma2", uncapped).logit_softcap, 0.0F);
+
+  const auto phi = [&](uint64_t context, std::optional<uint64_t> window) {
+    return read_as("phi3",
+                   [&](io::Metadata& keys) {
+                     keys["toy.context_length"] = {context};
+                     if (window) keys["toy.attention.sliding_window"] = {*window};
+                   })
+        .layers[3]
+        .window;
+  };
+  EXPECT_EQ(phi(4096, std::nullopt), 2047u);  // Phi-3-mini-4k-instruct
+  EXPECT_EQ(phi(4096, 2047), 2047u);
+  EXPECT_EQ(phi(4096, 0), 0u);
+  EXPECT_EQ(phi(131072, std::nullopt), 0u);
+  EXPECT_EQ(phi(131072, 262144), 0u);  // Phi-3-mini-128k-instruct
+
+  const auto llama4 = [&](std::optional<uint64_t> window) {
+    return read_as("llama4", [&](io::Metadata& keys) {
+      if (window) keys["toy.attention.sliding_window"] = {*window};
+    });
+  };
+  EXPECT_EQ(llama4(std::nullopt).layers[3].rope, LayerConfig::kNone);
+  EXPECT_TRUE(llama4(std::nullopt).layers[3].tempered);
+  EXPECT_NE(llama4(0).layers[3].rope, LayerConfig::kNone);  // MobileLLM
+  EXPECT_FALSE(llama4(0).layers[3].tempered);
+}
+
 }  // namespace
 }  // namespace kvick::model

@@ -5,7 +5,8 @@
     python3 tools/report --check      writes nothing; prints pages and plots that are out of date and results with a wrong or
                                       incomplete provenance, and exits with 1 if there are any
     python3 tools/report --tables     updates tables, but not plots
-    python3 tools/report --keep MACHINE FILE...   copies JSON files of kvick lab and their charts to docs/results/MACHINE/DATE
+    python3 tools/report --draw FOLDER   draws the charts of the results of kvick lab in a folder, and a page of them: index.html
+    python3 tools/report --keep MACHINE FILE...   copies JSON files of kvick lab to docs/results/MACHINE/DATE
     python3 tools/report --pdf FILE   writes docs/report.md as a PDF, with pandoc and weasyprint (Debian packages of these names)
 
 Tables need only Python. Plots need matplotlib: `apt install python3-matplotlib` or `pip install matplotlib`. --check works without
@@ -13,6 +14,7 @@ it, because each plot contains a digest of the figures that it was drawn from.
 """
 
 import argparse
+import json
 import pathlib
 import re
 import shutil
@@ -21,6 +23,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import charts  # noqa: E402
 import keeping  # noqa: E402
 import machines  # noqa: E402
 import pages  # noqa: E402
@@ -67,6 +70,15 @@ def stale_pages(docs):
             yield path, wanted
 
 
+def missing_charts(docs):
+    """(path, chart) of every chart of a kept result that is not drawn yet."""
+    for path in sorted(docs.glob("results/*/*/*.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        for chart in result.get("charts", ()) if isinstance(result, dict) else ():
+            if not (target := charts.file_of(path, result, chart)).exists():
+                yield target, chart
+
+
 def stale_plots(docs):
     found = results.Results(docs / "results")
     for name in plots.PLOTS:
@@ -76,7 +88,7 @@ def stale_plots(docs):
 
 
 def check(docs):
-    said = [*faults(docs), *(f"{path} is not up to date" for path, _ in [*stale_pages(docs), *stale_plots(docs)])]
+    said = [*faults(docs), *(f"{path} is not up to date" for path, _ in [*stale_pages(docs), *stale_plots(docs), *missing_charts(docs)])]
     for line in said:
         print(line)
     if said:
@@ -91,6 +103,9 @@ def write(docs, with_plots):
     for path, name in stale_plots(docs) if with_plots else ():
         path.parent.mkdir(exist_ok=True)
         path.write_text(plots.svg(name, results.Results(docs / "results")), encoding="utf-8")
+        print(path)
+    for path, chart in list(missing_charts(docs)) if with_plots else ():
+        path.write_text(charts.svg(chart), encoding="utf-8")
         print(path)
     said = list(faults(docs))
     print("\n".join(said), end="\n" if said else "")
@@ -111,6 +126,18 @@ def keep(docs, machine, files):
     return 0
 
 
+def draw(folder):
+    try:
+        print("\n".join(map(str, charts.draw_folder(folder))))
+    except ImportError as error:
+        print(f"{error}: apt install python3-matplotlib, or pip install matplotlib", file=sys.stderr)
+        return 1
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"{folder}: {error}" if isinstance(error, (KeyError, TypeError)) else error, file=sys.stderr)
+        return 2
+    return 0
+
+
 def write_pdf(docs, target):
     if missing := [program for program in ("pandoc", "weasyprint") if not shutil.which(program)]:
         print(f"a PDF needs {' and '.join(missing)}: apt install {' '.join(missing)}", file=sys.stderr)
@@ -125,10 +152,13 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--tables", action="store_true")
+    parser.add_argument("--draw", metavar="FOLDER")
     parser.add_argument("--keep", nargs="+", metavar=("MACHINE", "FILE"))
     parser.add_argument("--pdf", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--docs", type=pathlib.Path, default=results.ROOT / "docs", help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
+    if args.draw:
+        return draw(args.draw)
     if args.keep:
         return keep(args.docs, args.keep[0], args.keep[1:])
     if args.pdf:

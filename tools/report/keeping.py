@@ -1,9 +1,8 @@
-"""Copies results of `kvick lab` and tools/plan to docs/results/MACHINE/DATE: the JSON with a provenance, and the charts."""
+"""Copies results of `kvick lab` and tools/plan to docs/results/MACHINE/DATE, with a provenance."""
 
 import datetime
 import json
 import pathlib
-import shutil
 
 import results  # noqa: F401  (puts tools/compare on the path)
 import kept
@@ -31,6 +30,4 @@ def keep(machine, path, folder):
     place = folder / machine / date
     place.mkdir(parents=True, exist_ok=True)
     (place / path.name).write_text(json.dumps({"provenance": provenance} | data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    for chart in sorted(path.parent.glob(f"{path.stem}*.svg")):
-        shutil.copy(chart, place)
     return place / path.name

@@ -1,4 +1,4 @@
-// kvick lab: experiments with strategies, as JSON, SVG and one page.
+// kvick lab: experiments with strategies.
 
 #include "lab/core/lab.h"
 
@@ -145,7 +145,7 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
     return 0;
   }
   fmt::print("{}\n", result->text);
-  for (const auto& file : result->files) fmt::print("{}\n", file.string());
+  fmt::print("{}\n", result->file.string());
   return 0;
 }
 
@@ -201,8 +201,9 @@ void add_lab(const Command& app, const Common& common) {
     list += fmt::format("\n  {:<20} {}", row.name, row.summary);
   const Command command =
       app.add_command("lab",
-                      "run an experiment with strategies and write JSON, SVG charts and a page "
-                      "into a folder; results that are already there are not measured again" +
+                      "run an experiment with strategies and write JSON into a folder, from which "
+                      "tools/report --draw makes charts and a page; results that are already there "
+                      "are not measured again" +
                           list);
   auto flags = std::make_shared<LabFlags>();
   command.add_option("experiment", flags->experiment, "one of the above").required();

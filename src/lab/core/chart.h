@@ -1,6 +1,6 @@
 #pragma once
-// Charts as SVG: lines over a numeric axis, bars over names, stacked or side by side, or grids of
-// shares. Self-contained, readable on a light and a dark page.
+// What a chart shows; tools/report draws it. Lines over a numeric axis, bars over names, stacked or
+// side by side, or grids of shares.
 
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ struct Series {
 struct Chart {
   std::string name;  // of its file, without .svg
   std::string title, x_label, y_label;
-  bool log_x = false, log_y = false;  // powers of two, powers of ten; all values above 0
+  bool log_x = false, log_y = false;  // all values above 0
   std::vector<Series> series;
   // Of bars, instead of x: point i of a series is its part of bar i.
   std::vector<std::string> bars;
@@ -29,10 +29,5 @@ struct Chart {
   // i / columns.size(), its y a share of 1.
   std::vector<std::string> columns = {}, rows = {};
 };
-
-// Text as it stands between two tags.
-std::string escape_xml(std::string_view text);
-
-std::string svg_of(const Chart& chart);
 
 }  // namespace kvick::lab

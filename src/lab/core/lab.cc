@@ -120,15 +120,11 @@ base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& be
   const Findings findings = experiment->findings(measured);
   result.report = json_of(row, options, all);
   result.report["summary"] = findings.summary;
+  for (const Table& table : findings.tables) result.report["tables"].push_back(json_of(table));
+  for (const Chart& chart : findings.charts) result.report["charts"].push_back(json_of(chart));
   result.text = text_of(findings);
   KVICK_TRY_VOID(base::write_file(path, result.report.dump(1) + "\n"));
-  result.files.push_back(path);
-  for (const Chart& chart : findings.charts) {
-    result.files.push_back(options.folder / (chart.name + ".svg"));
-    KVICK_TRY_VOID(base::write_file(result.files.back(), svg_of(chart)));
-  }
-  result.files.push_back(options.folder / fmt::format("{}.html", row.name));
-  KVICK_TRY_VOID(base::write_file(result.files.back(), html_of(row, findings, result.report)));
+  result.file = path;
   return result;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Runs an experiment: cells in rounds, kept on disk after each, and a report at the end.
+// Runs an experiment: cells in rounds, kept on disk after each, and what they show at the end.
 
 #include <filesystem>
 #include <functional>
@@ -21,15 +21,15 @@ struct RunOptions {
 struct RunResult {
   Json report;       // as written
   std::string text;  // its tables
-  std::vector<std::filesystem::path> files;
+  std::filesystem::path file;
   uint64_t measured = 0, reused = 0;  // runs
 };
 
 // All cells of round 1, then all of round 2 and so on, so that changes on the machine affect all
 // cells alike. FOLDER/NAME.json is replaced atomically after every run; results in it for the same
-// machine, inputs (inputs.h) and cells are not measured again. Then one .svg per chart and
-// NAME.html are written. Errors: an experiment's own; a folder that cannot be written; a file there
-// that the lab did not write.
+// machine, inputs (inputs.h) and cells are not measured again. At the end it has tables and charts
+// too. Errors: an experiment's own; a folder that cannot be written; a file there that the lab did
+// not write.
 base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& bench,
                                        const RunOptions& options);
 

@@ -3,70 +3,24 @@
 #include <algorithm>
 
 namespace kvick::lab {
-namespace {
 
-// The colours of the charts, so that they lie on the page without a frame.
-constexpr std::string_view kStyle = R"(
-:root { color-scheme: light dark; }
-body { font: 15px/1.5 sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em;
-  background: #fff; color: #222; }
-table { border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: bold; padding-bottom: .4em; }
-th, td { padding: .2em .7em; text-align: right; border-bottom: 1px solid #8884; }
-th { vertical-align: bottom; border-bottom-color: #888; }
-th.text, td.text { text-align: left; }
-tr:hover td { background: #8881; }
-code { background: #8882; padding: .1em .3em; overflow-wrap: anywhere; }
-.wide { overflow-x: auto; }
-svg { display: block; margin: 1em 0; }
-@media (prefers-color-scheme: dark) { body { background: #16181c; color: #ddd; } }
-)";
-
-// Whether a column's fields are words, which stand on the left.
-std::vector<bool> columns_of_text(const Table& table) {
-  std::vector<bool> text(table.columns.size());
-  for (const std::vector<std::string>& row : table.rows)
-    for (size_t i = 0; i < row.size() && i < text.size(); ++i)
-      text[i] = text[i] || row[i].find_first_not_of("0123456789.,()+-e% ") != std::string::npos;
-  return text;
+Json json_of(const Chart& chart) {
+  Json series = Json::array();
+  for (const Series& one : chart.series) {
+    Json points = Json::array();
+    for (const Point& point : one.points) points.push_back({point.x, point.y});
+    series.push_back({{"name", one.name}, {"points", std::move(points)}, {"dashed", one.dashed}});
+  }
+  return {{"name", chart.name},       {"title", chart.title},
+          {"x_label", chart.x_label}, {"y_label", chart.y_label},
+          {"log_x", chart.log_x},     {"log_y", chart.log_y},
+          {"bars", chart.bars},       {"side_by_side", chart.side_by_side},
+          {"columns", chart.columns}, {"rows", chart.rows},
+          {"series", series}};
 }
 
-std::string html_of(const Table& table) {
-  const std::vector<bool> text = columns_of_text(table);
-  const auto line = [&](const std::vector<std::string>& fields, const char* tag) {
-    std::string html = "<tr>";
-    for (size_t i = 0; i < fields.size(); ++i)
-      html +=
-          fmt::format("<{0}{1}>{2}</{0}>", tag, i < text.size() && text[i] ? " class=\"text\"" : "",
-                      escape_xml(fields[i]));
-    return html + "</tr>\n";
-  };
-  std::string html = "<div class=\"wide\"><table><caption>" + escape_xml(table.title) +
-                     "</caption>\n" + line(table.columns, "th");
-  for (const std::vector<std::string>& row : table.rows) html += line(row, "td");
-  return html + "</table></div>\n";
-}
-
-std::string machine_line(const Json& machine) {
-  std::string line;
-  for (const auto& [key, value] : machine.items())
-    line += (line.empty() ? "" : ", ") + key + " " +
-            (value.is_string() ? value.get<std::string>() : value.dump());
-  return line;
-}
-
-}  // namespace
-
-std::string html_of(const ExperimentRow& row, const Findings& findings, const Json& report) {
-  std::string html = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width\">\n<title>kvick lab {0}</title>\n<style>{1}</style>\n"
-      "<h1>{0}</h1>\n<p>{2}</p>\n<p>Machine: {3}.</p>\n<p>Again: <code>{4}</code></p>\n",
-      row.name, kStyle, escape_xml(row.summary), escape_xml(machine_line(report["machine"])),
-      escape_xml(report["command"].get<std::string>()));
-  for (const Chart& chart : findings.charts) html += svg_of(chart);
-  for (const Table& table : findings.tables) html += html_of(table);
-  return html + "</html>\n";
+Json json_of(const Table& table) {
+  return {{"title", table.title}, {"columns", table.columns}, {"rows", table.rows}};
 }
 
 std::string text_of(const Table& table) {

@@ -1,12 +1,12 @@
 #pragma once
-// Findings as a page that stands alone, and as text for a terminal.
+// Findings as JSON, and as text for a terminal.
 
 #include "lab/core/experiment.h"
 
 namespace kvick::lab {
 
-// report: {machine, command, ...} as run_experiment writes it.
-std::string html_of(const ExperimentRow& row, const Findings& findings, const Json& report);
+Json json_of(const Chart& chart);
+Json json_of(const Table& table);
 // The tables, columns aligned.
 std::string text_of(const Findings& findings);
 std::string text_of(const Table& table);

@@ -111,7 +111,8 @@ base::Result<std::optional<std::string>> map_tensor_name(const HfConfig& config,
                                                          std::string_view name,
                                                          const std::string& label) {
   const bool opt = config.architecture == "opt";
-  if (name == "lm_head.weight") {
+  // Folders with other parts may have it beside the decoder: "language_model.lm_head.weight".
+  if (name == "lm_head.weight" || (config.nested && name == "language_model.lm_head.weight")) {
     if (config.tied) return std::optional<std::string>();
     return std::optional<std::string>("output.weight");
   }

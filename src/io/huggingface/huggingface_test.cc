@@ -332,6 +332,8 @@ TEST(HuggingFace, TensorNamesBecomeGgufs) {
       {gemma4, "model.language_model.layers.0.router.scale", "blk.0.ffn_gate_inp.scale"},
       {gemma4, "model.language_model.layers.0.per_layer_projection.weight", "blk.0.proj.weight"},
       {gemma4, "model.language_model.layers.0.mlp.side.weight", nullptr},
+      {gemma4, "language_model.lm_head.weight", "output.weight"},
+      {llama, "language_model.lm_head.weight", nullptr},
       {gemma4, "model.vision_tower.encoder.layers.0.mlp.up_proj.weight", ""},
       {gemma4, "model.embed_audio.embedding_projection.weight", ""},
       {llama, "model.embed_tokens.weight", "token_embd.weight"},

@@ -139,7 +139,29 @@ base::Status<> map_widths(Mapper& map, std::string_view field) {
   return base::Done{};
 }
 
+// true and "all"; with "vision" only a picture's tokens see later ones.
+bool sees_later_tokens(const JsonObject& config) {
+  const auto told = config.find("use_bidirectional_attention");
+  if (!told) return false;
+  bool flag = false;
+  if (told->get(flag) == simdjson::SUCCESS) return flag;
+  std::string_view name;
+  return told->get(name) != simdjson::SUCCESS || name != "vision";
+}
+
+// Decoders made into encoders, as EmbeddingGemma: their pooling and dense layers lie in folders of
+// their own, which are not read.
+base::Status<> require_causal(const JsonObject& config) {
+  KVICK_TRY(const bool causal, config.get_bool("is_causal", true));
+  if (causal && !sees_later_tokens(config)) return base::Done{};
+  return base::fail(
+      "{} says that tokens attend to later ones, as in models that embed texts; kvick reads these "
+      "from GGUF files only",
+      config.label(causal ? "use_bidirectional_attention" : "is_causal"));
+}
+
 base::Status<> map_rotary_family(Mapper& map, const HfFamily& family) {
+  KVICK_TRY_VOID(require_causal(map.config()));
   KVICK_TRY(HfHeads sizes, map_sizes(map));
   KVICK_TRY_VOID(map_heads(map, sizes));
   // Where all layers have experts, no layer has another width.

@@ -21,8 +21,9 @@ base::Status<> map_original_context(Mapper& map, const JsonObject& rope) {
 base::Status<> map_llama3(Mapper& map, const JsonObject& rope) {
   KVICK_TRY(const double low, positive(rope, "low_freq_factor"));
   KVICK_TRY(const double high, positive(rope, "high_freq_factor"));
-  if (low >= high)
-    return base::fail("{} is {}, which must be above 'low_freq_factor', {}",
+  // Equal ones, as Llama 4 has them, leave nothing to blend.
+  if (low > high)
+    return base::fail("{} is {}, which must not be below 'low_freq_factor', {}",
                       rope.label("high_freq_factor"), high, low);
   map.set("rope.scaling.low_freq_factor", low);
   map.set("rope.scaling.high_freq_factor", high);

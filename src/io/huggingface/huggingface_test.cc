@@ -25,6 +25,24 @@ json opt_config() {
           {"activation_function", "relu"}};
 }
 
+json gemma4_config() {
+  return with(
+      llama_config(),
+      {{"model_type", "gemma4_text"},
+       {"hidden_act", "gelu_pytorch_tanh"},
+       {"layer_types", {"sliding_attention", "full_attention"}},
+       {"sliding_window", 8},
+       {"head_dim", 8},
+       {"global_head_dim", 16},
+       {"num_global_key_value_heads", 1},
+       {"num_kv_shared_layers", 1},
+       {"use_double_wide_mlp", true},
+       {"hidden_size_per_layer_input", 32},
+       {"rope_parameters",
+        {{"full_attention", {{"rope_type", "proportional"}, {"partial_rotary_factor", 0.25}}},
+         {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 9.0}}}}}});
+}
+
 // The folder of a model that has only what io itself asks for.
 base::Result<ModelFile> open_with(const json& config) {
   const TestFolder folder;
@@ -130,6 +148,8 @@ TEST(HuggingFace, RopeIsReadFromItsOlderAndNewerPlaces) {
     EXPECT_EQ(*file->get_float("llama.rope.freq_base"),
               field == std::string("rope_scaling") ? 5e5 : 10);
   }
+  const json equal = with(llama3, {{"high_freq_factor", 1.0}});  // as Llama 4 has them
+  EXPECT_TRUE(open_with(with(llama_config(), {{"rope_scaling", equal}})).ok());
   const auto linear =
       open_with(with(llama_config(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}));
   EXPECT_EQ(*linear->get_string("llama.rope.scaling.type"), "linear");
@@ -202,8 +222,14 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
                               {{"type", "llama3"},
                                {"factor", 2},
                                {"low_freq_factor", 4},
-                               {"high_freq_factor", 4}}}}),
-       "'high_freq_factor' is 4, which must be above 'low_freq_factor', 4"},
+                               {"high_freq_factor", 2}}}}),
+       "'high_freq_factor' is 2, which must not be below 'low_freq_factor', 4"},
+      {with(llama_config(), {{"model_type", "gemma3_text"}, {"use_bidirectional_attention", true}}),
+       "'use_bidirectional_attention' says that tokens attend to later ones"},
+      {with(gemma4_config(), {{"use_bidirectional_attention", "all"}}),
+       "'use_bidirectional_attention' says that tokens attend to later ones"},
+      {with(llama_config(), {{"model_type", "qwen2"}, {"is_causal", false}}),
+       "'is_causal' says that tokens attend to later ones"},
       {with(llama_config(),
             {{"rope_parameters", {{"sliding_attention", {{"rope_type", "linear"}}}}}}),
        "'rope_type' is 'linear'; kvick does not scale the rotation of layers with a window"},
@@ -229,24 +255,6 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
     EXPECT_NE(file.error().message.find(expected), std::string::npos) << file.error().message;
     EXPECT_EQ(file.error().message.find('\n'), std::string::npos) << file.error().message;
   }
-}
-
-json gemma4_config() {
-  return with(
-      llama_config(),
-      {{"model_type", "gemma4_text"},
-       {"hidden_act", "gelu_pytorch_tanh"},
-       {"layer_types", {"sliding_attention", "full_attention"}},
-       {"sliding_window", 8},
-       {"head_dim", 8},
-       {"global_head_dim", 16},
-       {"num_global_key_value_heads", 1},
-       {"num_kv_shared_layers", 1},
-       {"use_double_wide_mlp", true},
-       {"hidden_size_per_layer_input", 32},
-       {"rope_parameters",
-        {{"full_attention", {{"rope_type", "proportional"}, {"partial_rotary_factor", 0.25}}},
-         {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 9.0}}}}}});
 }
 
 // As transformers 5.24 reads them.
@@ -286,6 +294,8 @@ TEST(HuggingFace, Gemma4sLayersDifferAndItsTextPartMayBeInside) {
   const std::vector<float>& factors = *file->get_floats("kvick.rope_freqs");
   EXPECT_EQ(factors.size(), 8u);
   EXPECT_EQ(std::count(factors.begin(), factors.end(), 1.0F), 2);
+
+  EXPECT_TRUE(open_with(with(gemma4_config(), {{"use_bidirectional_attention", "vision"}})).ok());
 
   json newer = gemma4_config();
   newer.erase("global_head_dim");

@@ -147,6 +147,25 @@ TEST(ReadConfig, GivesLayersWithAWindowTheirOwnHeadsAndRotation) {
   EXPECT_EQ(config.rope_of(1).dims, 32u);
 }
 
+TEST(ReadConfig, StretchesLongWavelengthsWhereNoneAreBlended) {
+  const auto with = [](double low) {
+    return [low](io::Metadata& keys) {
+      keys["toy.rope.scaling.type"] = {std::string("llama3")};
+      keys["toy.rope.scaling.factor"] = {8.0};
+      keys["toy.rope.scaling.low_freq_factor"] = {low};
+      keys["toy.rope.scaling.high_freq_factor"] = {1.0};
+      keys["toy.rope.scaling.original_context_length"] = {uint64_t{64}};
+    };
+  };
+  const std::vector<double>& frequency = read(with(1)).rope_of(0).frequency;
+  for (size_t i = 0; i < 8; ++i) {  // beyond pair 2 wavelengths are above 64
+    const double plain = std::pow(10000.0, -2.0 * static_cast<double>(i) / 16);
+    EXPECT_EQ(frequency[i], i > 2 ? plain / 8 : plain) << i;
+  }
+  EXPECT_NE(error(with(2)).find("high_freq_factor is 1, below low_freq_factor 2"),
+            std::string::npos);
+}
+
 TEST(ReadConfig, SharesRowsOfTheLastLayerOfTheSameKind) {
   const Config config = read([](io::Metadata& keys) {
     keys["toy.attention.sliding_window"] = {uint64_t{128}};

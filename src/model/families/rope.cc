@@ -15,7 +15,7 @@ using base::Result;
 double llama3_frequency(double frequency, double factor, double low, double high, double original) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   if (wavelength < original / high) return frequency;
-  if (wavelength > original / low) return frequency / factor;
+  if (wavelength > original / low || high == low) return frequency / factor;
   const double keep = (original / wavelength - low) / (high - low);
   return (1 - keep) * frequency / factor + keep * frequency;
 }
@@ -77,8 +77,8 @@ base::Status<> scale_rope(const io::ModelFile& file, const Config& config, doubl
   } else if (type == "llama3") {
     KVICK_TRY(const double low, positive_number(file, prefix + "low_freq_factor", 1));
     KVICK_TRY(const double high, positive_number(file, prefix + "high_freq_factor", 4));
-    if (high <= low)
-      return fail("{}: {}high_freq_factor is {}, not above low_freq_factor {}", file.path(), prefix,
+    if (high < low)
+      return fail("{}: {}high_freq_factor is {}, below low_freq_factor {}", file.path(), prefix,
                   high, low);
     for (double& frequency : rope.frequency)
       frequency = llama3_frequency(frequency, factor, low, high, original);

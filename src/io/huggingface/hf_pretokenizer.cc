@@ -14,7 +14,7 @@ constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
 
 // The steps before the bytes, with the published files' patterns as they stand there; ends of lines
 // by their names, which some files have.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kPatterns = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPatterns = {{
     {R"(Split 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
      "gpt-2"},
     {R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
@@ -26,6 +26,16 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kPatterns
     {R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
      R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
      "qwen35"},
+    {R"(Split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     "gpt-4o"},
+    {R"(Split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
+     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
+     R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     "tekken"},
     {R"(Split \p{N}{1,3}, then Split [)"
      "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
      R"(]+, then Split [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|)"
@@ -117,8 +127,8 @@ base::Result<std::string> byte_level_pretokenizer(const JsonObject& root) {
   for (const auto& [splits, name] : kPatterns)
     if (all == std::string(splits) + ", then ByteLevel without words") return std::string(name);
   return base::fail(
-      "{} is {}; kvick knows those of gpt-2, smollm, llama-bpe (Llama 3), qwen2, qwen35 and "
-      "deepseek-v3",
+      "{} is {}; kvick knows those of gpt-2, smollm, llama-bpe (Llama 3), qwen2, qwen35, gpt-4o, "
+      "tekken and deepseek-v3",
       root.label("pre_tokenizer"), all.empty() ? "absent" : in_quotes(all));
 }
 

@@ -30,6 +30,12 @@ json deepseek3() {
 constexpr const char* kQwen35 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+// Of gpt-oss, Llama 4 and Phi-4-mini; of Mistral's models since Nemo.
+constexpr const char* kGpt4o =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kTekken =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 base::Result<std::string> name_of(const json& steps) {
   const json whole = {{"normalizer", {{"type", "Sequence"}, {"normalizers", json::array()}}},
                       {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", steps}}}};
@@ -43,6 +49,13 @@ TEST(HfPretokenizer, KnowsASequenceOfSplits) {
   const json steps = deepseek3();
   EXPECT_EQ(*name_of(steps), "deepseek-v3");
   EXPECT_EQ(*name_of(json::array({split(kQwen35), steps.back()})), "qwen35");
+}
+
+TEST(HfPretokenizer, KnowsSplitsByCase) {
+  const json bytes = deepseek3().back();
+  EXPECT_EQ(*name_of(json::array({split(kGpt4o), bytes})), "gpt-4o");
+  EXPECT_EQ(*name_of(json::array({split(kGpt4o, "Removed", true), bytes})), "gpt-4o");
+  EXPECT_EQ(*name_of(json::array({split(kTekken), bytes})), "tekken");
 }
 
 TEST(HfPretokenizer, RefusesSplitsThatDropOrAreOthers) {

@@ -133,7 +133,7 @@ base::Result<std::string> byte_level_pretokenizer(const JsonObject& root) {
 }
 
 base::Result<bool> sentencepiece_prefix(const JsonObject& root) {
-  bool prefix = false;
+  bool prefix = false, marked = false;
   KVICK_TRY(const auto normalizers, steps_of(root, "normalizer", "normalizers"));
   for (const JsonObject& step : normalizers) {
     KVICK_TRY(const std::string type, step.get_string("type"));
@@ -147,7 +147,10 @@ base::Result<bool> sentencepiece_prefix(const JsonObject& root) {
       KVICK_TRY(const JsonObject pattern, step.get_object("pattern"));
       KVICK_TRY(const std::string from, pattern.get_string("String", ""));
       KVICK_TRY(const std::string to, step.get_string("content"));
-      if (from == " " && to == kSpaceMark) continue;
+      if (from == " " && to == kSpaceMark) {
+        marked = true;
+        continue;
+      }
     }
     return base::fail("{} does more than turn spaces into U+2581, which kvick does not support",
                       root.label("normalizer"));
@@ -155,6 +158,12 @@ base::Result<bool> sentencepiece_prefix(const JsonObject& root) {
   KVICK_TRY(const auto pretokenizers, steps_of(root, "pre_tokenizer", "pretokenizers"));
   for (const JsonObject& step : pretokenizers) {
     KVICK_TRY(const std::string type, step.get_string("type"));
+    if (type == "Split" && marked) {
+      // Gemma's split at spaces finds none, as the normalizer has replaced them.
+      KVICK_TRY(const JsonObject pattern, step.get_object("pattern"));
+      KVICK_TRY(const std::string at, pattern.get_string("String", ""));
+      if (at == " ") continue;
+    }
     KVICK_TRY(const std::string mark, step.get_string("replacement", std::string(kSpaceMark)));
     KVICK_TRY(const bool split, step.get_bool("split", true));
     if (type != "Metaspace" || mark != kSpaceMark || split)

@@ -58,6 +58,28 @@ TEST(HfPretokenizer, KnowsSplitsByCase) {
   EXPECT_EQ(*name_of(json::array({split(kTekken), bytes})), "tekken");
 }
 
+TEST(HfPretokenizer, GemmasSplitAtSpacesFindsNone) {
+  const json mark = {
+      {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\xe2\x96\x81"}};
+  const auto prefix = [](const json& normalizer, const char* at) -> base::Result<bool> {
+    const json whole = {{"normalizer", normalizer},
+                        {"pre_tokenizer",
+                         {{"type", "Split"},
+                          {"pattern", {{"String", at}}},
+                          {"behavior", "MergedWithPrevious"},
+                          {"invert", false}}}};
+    const std::string text = whole.dump();
+    KVICK_TRY(const JsonDocument document, JsonDocument::parse(text, "tokenizer.json", 1 << 20));
+    KVICK_TRY(const JsonObject root, JsonObject::from(document.root(), "tokenizer.json"));
+    return sentencepiece_prefix(root);
+  };
+  const auto gemma = prefix(mark, " ");
+  ASSERT_TRUE(gemma.ok()) << gemma.error().message;
+  EXPECT_FALSE(*gemma);
+  EXPECT_FALSE(prefix(mark, "a").ok());
+  EXPECT_FALSE(prefix(nullptr, " ").ok());  // here it would find some
+}
+
 TEST(HfPretokenizer, RefusesSplitsThatDropOrAreOthers) {
   json dropping = deepseek3(), fewer = deepseek3();
   dropping[0] = split(R"(\p{N}{1,3})", "Removed", true);

@@ -140,6 +140,8 @@ base::Status<> Mapper::read_added_tokens() {
     KVICK_TRY(const std::string text, token.get_string("content"));
     KVICK_TRY(const bool special, token.get_bool("special", false));
     if (text.empty()) return base::fail("{} is empty", token.label("content"));
+    // Gemma 3 1B has the other sizes' token for pictures, without a row in its embedding.
+    if (special && id >= vocabulary_) continue;
     PieceKind kind = special ? PieceKind::kControl : PieceKind::kUserDefined;
     if (byte_fallback_ && text == unknown_) kind = PieceKind::kUnknown;
     KVICK_TRY_VOID(place_piece(text, id, kind, token));

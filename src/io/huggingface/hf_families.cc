@@ -389,6 +389,11 @@ Status<> map_llama4(Mapper& map) {
 }
 
 constexpr std::string_view kTanhGelu = "gelu_pytorch_tanh";
+// Google's folders of 4B, 12B and 27B leave out what has these values.
+constexpr std::string_view kGemma3Defaults =
+    R"("vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,)"
+    R"( "max_position_embeddings": 131072, "rope_theta": 1000000.0, "sliding_window": 4096,)"
+    R"( "query_pre_attn_scalar": 256)";
 
 constexpr std::array kFamilies = {
     HfFamily{.model_type = "llama", .architecture = "llama"},
@@ -438,7 +443,8 @@ constexpr std::array kFamilies = {
              .shifted_norms = true,
              .activation = kTanhGelu,
              .modules = kGemma,
-             .map = map_gemma3},
+             .map = map_gemma3,
+             .defaults = kGemma3Defaults},
     HfFamily{.model_type = "gemma3n_text",
              .architecture = "gemma3n",
              .tied = true,

@@ -19,6 +19,7 @@ struct HfFamily {
   GateUp gate_up = GateUp::kNone;                // HfConfig::gate_up
   std::span<const Rename> modules = {};          // HfConfig::modules
   base::Status<> (*map)(Mapper& map) = nullptr;  // maps fields that other families lack
+  std::string_view defaults = {};  // transformers', as JSON, of fields that published files lack
 };
 
 std::span<const HfFamily> hf_families();

@@ -180,6 +180,19 @@ base::Result<std::optional<JsonObject>> text_config(const JsonObject& config) {
   return std::optional<JsonObject>(inner);
 }
 
+// The config with its family's defaults behind its own fields: of two of one name the first is
+// found. None: the family has none.
+base::Result<std::optional<JsonDocument>> with_defaults(const JsonObject& config) {
+  KVICK_TRY(const std::string type, config.get_string("model_type", std::string()));
+  const HfFamily* family = find_hf_family(type);
+  if (family == nullptr || family->defaults.empty()) return std::optional<JsonDocument>();
+  std::string text = simdjson::minify(config.fields());
+  text.pop_back();  // the brace; as it has a type, it has fields
+  text.append(", ").append(family->defaults).append("}");
+  KVICK_TRY(JsonDocument document, JsonDocument::parse(text, config.name(), kMaxConfigBytes));
+  return std::optional<JsonDocument>(std::move(document));
+}
+
 std::string folder_name(const fs::path& folder) {
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(folder, error);
@@ -198,7 +211,10 @@ base::Result<ModelFile> open_huggingface(const std::string& folder) {
             JsonDocument::parse(config_text.text, config_text.name, kMaxConfigBytes));
   KVICK_TRY(const JsonObject whole_json, JsonObject::from(document.root(), config_text.name));
   KVICK_TRY(const std::optional<JsonObject> text_json, text_config(whole_json));
-  const JsonObject& config_json = text_json ? *text_json : whole_json;
+  const JsonObject& told_json = text_json ? *text_json : whole_json;
+  KVICK_TRY(const std::optional<JsonDocument> filled, with_defaults(told_json));
+  KVICK_TRY(const JsonObject config_json,
+            filled ? JsonObject::from(filled->root(), told_json.name()) : told_json);
 
   ModelFileBuilder builder(Container::kHuggingFace, folder);
   KVICK_TRY(HfConfig config, map_config(config_json, builder.metadata()));

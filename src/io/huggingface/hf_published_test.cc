@@ -1,0 +1,38 @@
+// What config.json of published folders leaves out, or writes in ways of its own.
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "io/file/model_file.h"
+#include "io/huggingface/test_folders.h"
+
+namespace kvick::io {
+namespace {
+
+base::Result<ModelFile> open_with(const json& config, const char* embedding) {
+  const TestFolder folder;
+  folder.write("config.json", config.dump());
+  folder.write("model.safetensors", weights({{embedding, {6, 8}}}));
+  return ModelFile::open(folder.path());
+}
+
+TEST(HfPublished, Gemma3sFoldersLeaveOutTransformersDefaults) {
+  const json text = {{"model_type", "gemma3_text"}, {"hidden_size", 8}, {"intermediate_size", 12},
+                     {"num_hidden_layers", 2},      {"vocab_size", 6},  {"head_dim", 128},
+                     {"sliding_window", 1024}};
+  const auto file = open_with({{"model_type", "gemma3"}, {"text_config", text}},
+                              "language_model.model.embed_tokens.weight");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_uint("gemma3.attention.head_count"), 8u);
+  EXPECT_EQ(*file->get_uint("gemma3.attention.head_count_kv"), 4u);
+  EXPECT_EQ(*file->get_uint("gemma3.context_length"), 131072u);
+  EXPECT_EQ(*file->get_float("gemma3.rope.freq_base"), 1e6);
+  EXPECT_EQ(*file->get_float("gemma3.attention.scale"), 1.0 / 16);
+  // Its own fields go before them.
+  EXPECT_EQ(*file->get_uint("gemma3.vocab_size"), 6u);
+  EXPECT_EQ(*file->get_uint("gemma3.attention.key_length"), 128u);
+  EXPECT_EQ(*file->get_uint("gemma3.attention.sliding_window"), 1024u);
+}
+
+}  // namespace
+}  // namespace kvick::io

@@ -29,12 +29,14 @@ Status<> map_stretched(Mapper& map) {
   return base::Done{};
 }
 
-Status<> map_latent(Mapper& map) {
+// value_dim: of a head, where the file does not have it.
+Status<> map_latent(Mapper& map, std::optional<uint64_t> value_dim = {}) {
   KVICK_TRY(const uint64_t plain, map.size("qk_nope_head_dim"));
   KVICK_TRY(const uint64_t rotated, map.size("qk_rope_head_dim"));
   map.set("attention.key_length", plain + rotated);
   map.set("rope.dimension_count", rotated);
-  KVICK_TRY_VOID(map.copy_size("v_head_dim", "attention.value_length"));
+  KVICK_TRY(const uint64_t values, map.size("v_head_dim", value_dim));
+  map.set("attention.value_length", values);
   KVICK_TRY_VOID(map.copy_size("kv_lora_rank", "attention.kv_lora_rank"));
   if (!map.config().find("q_lora_rank")) return base::Done{};
   return map.copy_size("q_lora_rank", "attention.q_lora_rank");
@@ -113,7 +115,9 @@ Status<> map_minicpm3(Mapper& map) {
     if (value != wanted)
       return base::fail("{} is {}; kvick knows {}", map.config().label(field), value, wanted);
   }
-  return map_latent(map);
+  KVICK_TRY(const uint64_t width, map.size("hidden_size"));
+  KVICK_TRY(const uint64_t heads, map.size("num_attention_heads"));
+  return map_latent(map, width / heads);
 }
 
 }  // namespace kvick::io

@@ -505,6 +505,7 @@ constexpr std::array kFamilies = {
              .map = map_deepseek3},
     HfFamily{.model_type = "minicpm3",
              .architecture = "minicpm3",
+             .tied = true,
              .modules = kDeepseek,
              .map = map_minicpm3},
     HfFamily{.model_type = "lfm2",

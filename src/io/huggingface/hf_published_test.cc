@@ -34,5 +34,22 @@ TEST(HfPublished, Gemma3sFoldersLeaveOutTransformersDefaults) {
   EXPECT_EQ(*file->get_uint("gemma3.attention.sliding_window"), 1024u);
 }
 
+TEST(HfPublished, MiniCpm3sFolderHasNoSizeOfValuesAndNoOutputMatrix) {
+  json config = with(llama_config(), {{"model_type", "minicpm3"},
+                                      {"num_key_value_heads", 4},
+                                      {"qk_nope_head_dim", 4},
+                                      {"qk_rope_head_dim", 2},
+                                      {"q_lora_rank", 6},
+                                      {"kv_lora_rank", 4},
+                                      {"scale_emb", 12},
+                                      {"scale_depth", 1.4},
+                                      {"dim_model_base", 256}});
+  config.erase("tie_word_embeddings");
+  const auto file = open_with(config, "model.embed_tokens.weight");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_uint("minicpm3.attention.value_length"), 2u);  // 8 for 4 heads
+  EXPECT_EQ(*file->get_uint("minicpm3.attention.key_length"), 6u);
+}
+
 }  // namespace
 }  // namespace kvick::io

@@ -371,13 +371,22 @@ Status<> map_stablelm(Mapper& map) {
   return map_layer_norms(map);
 }
 
+// On, or as the first files have it, a number, which transformers only compares with 0.
+Status<> require_temperatures(const Mapper& map) {
+  const std::string_view field = "attn_temperature_tuning";
+  const auto told = map.config().find(field);
+  uint64_t number = 0;
+  if (told && told->get(number) == simdjson::SUCCESS && number > 0) return base::Done{};
+  return map.require_flag(field, true);
+}
+
 // Layers that rotate see chunks; what else files may set, published ones do not.
 Status<> map_llama4(Mapper& map) {
   constexpr uint64_t kMaverick = 128;  // experts of the model without normalised heads
   KVICK_TRY_VOID(require_fourth_layers(map));
   KVICK_TRY_VOID(require_number(map, "floor_scale", 8192));
   KVICK_TRY_VOID(require_number(map, "attn_scale", 0.1));
-  KVICK_TRY_VOID(map.require_flag("attn_temperature_tuning", true));
+  KVICK_TRY_VOID(require_temperatures(map));
   KVICK_TRY_VOID(map_experts(map));
   KVICK_TRY(const uint64_t experts, map.size("num_local_experts"));
   KVICK_TRY_VOID(map.require_flag("use_qk_norm", experts != kMaverick));

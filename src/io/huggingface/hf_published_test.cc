@@ -51,5 +51,24 @@ TEST(HfPublished, MiniCpm3sFolderHasNoSizeOfValuesAndNoOutputMatrix) {
   EXPECT_EQ(*file->get_uint("minicpm3.attention.key_length"), 6u);
 }
 
+TEST(HfPublished, Llama4sTuningOfTemperaturesMayBeANumber) {
+  const json config = with(llama_config(), {{"model_type", "llama4_text"},
+                                            {"num_local_experts", 2},
+                                            {"num_experts_per_tok", 1},
+                                            {"attention_chunk_size", 8},
+                                            {"intermediate_size_mlp", 16},
+                                            {"use_qk_norm", true},
+                                            {"tie_word_embeddings", true}});
+  for (const json& on : {json(4), json(true)}) {
+    const auto file =
+        open_with(with(config, {{"attn_temperature_tuning", on}}), "model.embed_tokens.weight");
+    ASSERT_TRUE(file.ok()) << file.error().message;
+  }
+  for (const json& off : {json(0), json(false)})
+    EXPECT_FALSE(
+        open_with(with(config, {{"attn_temperature_tuning", off}}), "model.embed_tokens.weight")
+            .ok());
+}
+
 }  // namespace
 }  // namespace kvick::io

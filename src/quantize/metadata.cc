@@ -9,7 +9,8 @@ namespace {
 
 // What a GGUF file says with its tensors, or does not have to.
 constexpr std::string_view kLeftOut[] = {"kvick.rope.interleaved", "kvick.norm.shifted",
-                                         "kvick.rope_factors_long", "kvick.rope_factors_short"};
+                                         "kvick.rope_factors_long", "kvick.rope_factors_short",
+                                         "kvick.rope_freqs"};
 
 struct Putter {
   const std::string& key;

@@ -146,9 +146,9 @@ class Converter {
     return base::Done{};
   }
 
-  // Divisors of the rotary frequencies that GGUF has as tensors: LongRoPE's and Llama 3's.
+  // Divisors of the rotary frequencies that GGUF has as tensors: LongRoPE's, Gemma 4's, Llama 3's.
   void add_factors(std::vector<SourceTensor>& out) const {
-    for (const char* name : {"rope_factors_long", "rope_factors_short"})
+    for (const char* name : {"rope_factors_long", "rope_factors_short", "rope_freqs"})
       if (const auto* values = file_.get_floats(std::string("kvick.") + name))
         add_values(std::string(name) + ".weight", *values, out);
     const auto type = file_.get_string(config_.arch + ".rope.scaling.type", std::string());

@@ -28,10 +28,14 @@ bool Link::try_to_connect() {
   return true;
 }
 
-void Link::fail(const std::string& why) {
+void Link::drop() {
   client_ = nullptr;
   connected_ = false;
   ++failures_;
+}
+
+void Link::fail(const std::string& why) {
+  drop();
   breaker_.fail(base::steady_seconds());
   const bool ending = options_.stop != nullptr && *options_.stop;
   if (usable_.exchange(false) && options_.report && !ending)
@@ -43,7 +47,14 @@ bool Link::run(Exchange exchange) {
   if (!usable_ && !breaker_.closed(base::steady_seconds())) return false;
   for (bool reused = client_ != nullptr;; reused = false) {
     if (!try_to_connect()) return false;
-    const Status<> done = exchange(*client_);
+    const Status<> done = [&] {
+      try {
+        return exchange(*client_);
+      } catch (...) {  // its replies are still to come: the next exchange must not read them
+        drop();
+        throw;
+      }
+    }();
     if (done.ok()) {
       breaker_.succeed();
       return true;
@@ -52,9 +63,7 @@ bool Link::run(Exchange exchange) {
       fail(done.error().message);
       return false;
     }
-    client_ = nullptr;
-    connected_ = false;
-    ++failures_;
+    drop();
   }
 }
 

@@ -38,7 +38,7 @@ class Link {
 
   // Runs an exchange, which may be run twice: a store that was idle for long may have closed the
   // connection, which is seen only in use. False: the store does not answer. The exchange's own
-  // error means that the connection is of no use any more.
+  // error, or what it throws, means that the connection is of no use any more.
   using Exchange = base::FunctionRef<base::Status<>(RedisClient&)>;
   bool run(Exchange exchange);
   // Connects if it is not connected.
@@ -46,6 +46,7 @@ class Link {
 
  private:
   base::Status<> connect();
+  void drop();
   void fail(const std::string& why);
 
   LinkOptions options_;

@@ -16,8 +16,9 @@ class RecentIds {
   }
   void add(const engine::BlockId& id, double until) {
     remove(id);
-    ids_.push_back({id, until});
-    by_id_.emplace(id, std::prev(ids_.end()));
+    std::list<Seen> one(1, {id, until});  // in both or, without memory, in neither
+    by_id_.emplace(id, one.begin());
+    ids_.splice(ids_.end(), one);
     if (ids_.size() > kMost) remove(engine::BlockId(ids_.front().id));
   }
   void remove(const engine::BlockId& id) {

@@ -126,11 +126,10 @@ void RedisTier::keep(const BlockKey& key, engine::MakeRows make_rows) {
     ++counts_.dropped_writes;
     return;
   }
-  engine::BlockRows rows = make_rows();
-  queued_.insert(key.id);
-  writes_.push_back({key, std::move(rows)});
+  writes_.push_back({key, make_rows()});
   queued_bytes_ += key.row_bytes;
   writes_wanted_.notify_all();
+  queued_.insert(key.id);  // last: an id whose rows found no memory would never be written
 }
 
 double RedisTier::seconds_per_byte() const {

@@ -90,8 +90,13 @@ bool RedisTier::take_lookups(double now, std::vector<Asked>& due) {
       ++one;
       continue;
     }
-    ids += one->lookup->ids.size();
-    due.push_back(std::move(*one));
+    const size_t more = one->lookup->ids.size();
+    try {
+      due.push_back(std::move(*one));
+    } catch (const std::bad_alloc&) {  // it has its turn later
+      break;
+    }
+    ids += more;
     one = asked_.erase(one);
   }
   return !due.empty();

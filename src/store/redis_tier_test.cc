@@ -319,6 +319,23 @@ TEST_F(RedisTierTest, QueuesNoMoreRowsThanItMay) {
   EXPECT_EQ(made_, 2u);
 }
 
+TEST_F(RedisTierTest, ReadsNoAnswersToAnExchangeThatThrew) {
+  Link link({.address = {.host = "127.0.0.1", .port = server_.port()}, .report = {}});
+  const Until until = {base::steady_seconds() + 60, nullptr};
+  EXPECT_THROW(link.run([&](RedisClient& client) -> base::Status<> {
+    KVICK_TRY_VOID(client.send({"TOUCH", "a"}, until));
+    throw std::bad_alloc();
+  }),
+               std::bad_alloc);
+  Reply reply;
+  EXPECT_TRUE(link.run([&](RedisClient& client) -> base::Status<> {
+    KVICK_TRY_VOID(client.send({"GETRANGE", "a", "0", "1"}, until));
+    KVICK_TRY(reply, client.receive(100, until));
+    return base::Done{};
+  }));
+  EXPECT_EQ(reply.type, Reply::Type::kText) << "and not the number that TOUCH is answered by";
+}
+
 TEST_F(RedisTierTest, SaysWhoItIsAndWhichDatabaseItWants) {
   RedisTierOptions known = options();
   known.address.user = "kvick";

@@ -23,21 +23,22 @@ void RedisTier::write_all() noexcept {
       }
     }
     std::vector<Write> writes;
+    std::vector<BlockId> ids;
     size_t bytes = 0;
     try {
+      ids.reserve(kMostWindow);  // or those that are lost would stay in queued_
       while (!writes_.empty() && writes.size() < kMostWindow &&
              (bytes == 0 || bytes + writes_.front().key.row_bytes <= kWindowBytes)) {
         writes.push_back(writes_.front());
         writes_.pop_front();
         bytes += writes.back().key.row_bytes;
       }
-    } catch (const std::bad_alloc&) {  // what was taken is lost
+    } catch (const std::bad_alloc&) {  // what was taken is written, the rest later
     }
     writing_ = true;
-    std::vector<BlockId> ids;
+    for (const Write& one : writes) ids.push_back(one.key.id);
     lock.unlock();
     try {
-      for (const Write& one : writes) ids.push_back(one.key.id);
       if (writes.empty())
         writer_link_.try_to_connect();
       else

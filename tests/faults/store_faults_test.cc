@@ -1,0 +1,78 @@
+// A tier in a shared store, of whose threads' allocations any one fails: the process goes on, and
+// so does the store.
+
+#include <gtest/gtest.h>
+#include <numeric>
+#include <thread>
+
+#include "allocations.h"
+#include "store/redis_tier.h"
+#include "store/test_server.h"
+
+namespace kvick::store {
+namespace {
+
+using engine::BlockId;
+using engine::BlockKey;
+
+constexpr size_t kRowBytes = 1000;
+
+std::vector<BlockKey> keys_of(engine::Token first) {
+  std::vector<engine::Token> tokens(2 * engine::kBlockTokens);
+  std::iota(tokens.begin(), tokens.end(), first);
+  std::vector<BlockKey> keys;
+  for (const BlockId& id : engine::block_ids(engine::prefix_root("model", ""), tokens))
+    keys.push_back({id, kRowBytes});
+  return keys;
+}
+
+void wait_for(const engine::PrefixTask& task) {
+  while (!task.done()) task.wait(1);
+}
+
+// Offers the blocks, looks them up and reads them; whether all came.
+bool use(RedisTier& tier, const std::vector<BlockKey>& keys) {
+  std::vector<BlockId> ids;
+  for (const BlockKey& key : keys) {
+    tier.keep(key, [] { return std::make_shared<const std::vector<std::byte>>(kRowBytes); });
+    ids.push_back(key.id);
+  }
+  tier.flush();
+  wait_for(*tier.look_up(ids, 0));
+  const auto read = tier.read(keys);
+  wait_for(*read);
+  return read->ready() == keys.size();
+}
+
+TEST(StoreFaults, AnyAllocationMayFailAndTheStoreIsUsedAgain) {
+  constexpr uint64_t kMostAllocations = 60;  // use() makes about as many
+  const faults::Spared spared;
+  test::TestServer server;
+  // Its threads are spared, each from its first command on.
+  server.script([](const test::Command&) -> std::optional<test::Scripted> {
+    thread_local const faults::Spared of_the_server;
+    return std::nullopt;
+  });
+  RedisTier tier({.address = {.host = "127.0.0.1", .port = server.port()},
+                  .command_seconds = 60,
+                  .first_pause_seconds = 0.001,
+                  .most_pause_seconds = 0.01,
+                  .report = {}});
+  const auto use_until_all_come = [&](const std::vector<BlockKey>& keys) {
+    while (!use(tier, keys)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  use_until_all_come(keys_of(0));  // connected
+  const uint64_t failed = faults::failed_allocations();
+  for (uint64_t nth = 1; nth <= kMostAllocations; ++nth) {
+    SCOPED_TRACE(nth);
+    const auto keys = keys_of(static_cast<engine::Token>(1000 * nth));
+    faults::fail_nth(nth);
+    use(tier, keys);
+    faults::fail_nth(0);
+    use_until_all_come(keys);
+  }
+  EXPECT_GT(faults::failed_allocations() - failed, kMostAllocations / 3);
+}
+
+}  // namespace
+}  // namespace kvick::store

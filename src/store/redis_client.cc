@@ -37,6 +37,16 @@ void* make_nothing(const redisReadTask*) {
 }
 void free_reply(void* reply) { delete static_cast<Reply*>(reply); }
 
+// Later versions of hiredis read these as well, and without a function for them give a number that
+// is no pointer. No command here is answered by one.
+template <typename Functions>
+void refuse_later_types(Functions& all) {
+  if constexpr (requires { all.createDouble; })
+    all.createDouble = [](const redisReadTask*, double, char*, size_t) -> void* { return nullptr; };
+  if constexpr (requires { all.createBool; })
+    all.createBool = [](const redisReadTask*, int) -> void* { return nullptr; };
+}
+
 redisReplyObjectFunctions functions() {
   redisReplyObjectFunctions all = {};
   all.createString = make_text;
@@ -46,6 +56,7 @@ redisReplyObjectFunctions functions() {
   all.createInteger = make_number;
   all.createNil = make_nothing;
   all.freeObject = free_reply;
+  refuse_later_types(all);
   return all;
 }
 

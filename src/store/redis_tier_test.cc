@@ -196,6 +196,8 @@ TEST_F(RedisTierTest, ComesBackAfterEveryWrongAnswer) {
       {.bytes = std::string(70000, '\0')},
       {.bytes = ":1\r\n"},
       {.bytes = "+OK\r\n"},
+      {.bytes = "#t\r\n"},
+      {.bytes = ",1.5\r\n"},
       {.bytes = "-LOADING Redis is loading the dataset in memory\r\n"},
       {.bytes = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"},
       {.bytes = "$3\r\nabcdefgh"}};

@@ -220,6 +220,11 @@ bool RedisTier::take_block(Reading& reading, Reply reply, std::vector<BlockId>& 
     return true;
   }
   recent_.remove(key.id);
+  // A store that is busy, loading or refuses the command says nothing of the block.
+  if (reply.type == Reply::Type::kError && !reply.text.starts_with("WRONGTYPE")) {
+    ++counts_.missing;
+    return false;
+  }
   // Also where the key is no text's, or has an empty one, which looks as if it were not there.
   bad.push_back(key.id);
   if (text && reply.text.empty()) {

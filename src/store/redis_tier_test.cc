@@ -215,6 +215,21 @@ TEST_F(RedisTierTest, ComesBackAfterEveryWrongAnswer) {
     }
 }
 
+TEST_F(RedisTierTest, RemovesNoBlockThatTheStoreRefusesToRead) {
+  const auto keys = keys_of(2);
+  RedisTier tier(options());
+  put_all(tier, keys);
+  for (const char* refusal : {"-NOPERM this user has no permissions to run 'getrange'\r\n",
+                              "-BUSY Redis is busy running a script\r\n"}) {
+    script("GETRANGE", {.bytes = refusal}, 2);
+    EXPECT_EQ(read_all(tier, keys)->ready(), 0u);
+  }
+  EXPECT_EQ(server_.values().size(), 2u);
+  EXPECT_EQ(server_.count("UNLINK"), 0u);
+  EXPECT_EQ(tier.counts().foreign, 0u);
+  EXPECT_EQ(read_all(tier, keys)->ready(), 2u);
+}
+
 TEST_F(RedisTierTest, ReadsNoReplyThatIsLongerThanABlock) {
   const auto keys = keys_of(1);
   RedisTier tier(options());

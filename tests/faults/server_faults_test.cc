@@ -21,6 +21,7 @@
 #include "server/net/server.h"
 #include "server/openai/answer_forms.h"
 #include "server/testing/client.h"
+#include "server/watch/otlp_exporter.h"
 
 namespace kvick::server {
 namespace {
@@ -247,6 +248,28 @@ TEST_F(Faults, LeaveAServerThatAnswers) {
   EXPECT_EQ(metrics.kv.sequences, 0u);
   EXPECT_LT(after, before + (size_t{4} << 20));
   ask_all();
+}
+
+// Its thread's first allocation is that of the batch.
+TEST(TraceFaults, WithoutMemoryForABatchItsSpansAreDroppedAndTheNextAreSent) {
+  const faults::Spared spared;
+  OtlpOptions options = read_otlp_address("http://127.0.0.1:1").value();  // where nobody listens
+  options.pause = std::chrono::milliseconds(0);
+  OtlpExporter exporter(std::move(options));
+  const auto counted = [&] {
+    const SpanCounts counts = exporter.counts();
+    return counts.sent + counts.failed + counts.dropped;
+  };
+  for (uint64_t i = 1; i <= 3; ++i) {
+    faults::fail_nth(1);
+    exporter.add(RequestFacts());
+    while (counted() < i) std::this_thread::yield();
+    faults::fail_nth(0);
+  }
+  EXPECT_EQ(exporter.counts().dropped, 3u);
+  exporter.add(RequestFacts());
+  while (counted() < 4) std::this_thread::yield();
+  EXPECT_EQ(exporter.counts().failed, 1u);
 }
 
 }  // namespace

@@ -144,12 +144,17 @@ void OtlpExporter::work() noexcept {
       // What comes meanwhile goes with it.
       if (!ending_) come_.wait_for(lock, options_.pause, [&] { return ending_; });
       ending = ending_;
+      if (waiting_.empty()) return;
       const auto end =
           waiting_.begin() + static_cast<ptrdiff_t>(std::min(waiting_.size(), options_.most_batch));
-      batch.assign(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(end));
+      try {
+        batch.assign(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(end));
+      } catch (const std::bad_alloc&) {
+        dropped_ += static_cast<uint64_t>(end - waiting_.begin());
+      }
       waiting_.erase(waiting_.begin(), end);
     }
-    if (batch.empty()) return;
+    if (batch.empty()) continue;
     if (ending && lost_) {  // nobody waits for a collector that is gone
       dropped_ += batch.size();
       continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <unistd.h>
 
@@ -12,6 +13,10 @@ namespace kvick::engine {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Seconds after which a measured cost per byte is halved: where reading takes longer than computing
+// nothing is read that could be measured, and a disk that was slow once would never be used again.
+constexpr double kHalfLife = 10;
 
 std::optional<std::string> read_whole(const fs::path& path, size_t max_bytes) {
   std::error_code error;
@@ -227,11 +232,12 @@ bool PrefixFiles::read_one(PrefixRead& read, const BlockKey& key) {
   const bool missing = !found.has_value();
   std::string bytes = std::move(found).value_or(std::string());
   const auto rows = decode_block(id, key.row_bytes, std::as_bytes(std::span(bytes)));
-  const double seconds = options_.clock() - began;
+  const double now = options_.clock(), seconds = now - began;
   const std::lock_guard lock(mutex_);
   if (rows.ok()) {
     const double rate = seconds / static_cast<double>(bytes.size());
     seconds_per_byte_ = seconds_per_byte_ == 0 ? rate : 0.75 * seconds_per_byte_ + 0.25 * rate;
+    measured_at_ = now;
     ++counts_.hits;
     if (const auto at = by_id_.find(id); at != by_id_.end())
       files_.splice(files_.end(), files_, at->second);
@@ -288,7 +294,7 @@ TierCounts PrefixFiles::counts() const {
 
 double PrefixFiles::seconds_per_byte() const {
   const std::lock_guard lock(mutex_);
-  return seconds_per_byte_;
+  return seconds_per_byte_ * std::exp2(-(options_.clock() - measured_at_) / kHalfLife);
 }
 
 }  // namespace kvick::engine

@@ -82,7 +82,7 @@ class PrefixFiles final : public PrefixTier {
   uint64_t queued_bytes_ = 0;
   std::deque<std::shared_ptr<PrefixRead>> reads_;
   TierCounts counts_;
-  double seconds_per_byte_ = 0;
+  double seconds_per_byte_ = 0, measured_at_ = 0;
   std::thread writer_, reader_;
 };
 

@@ -214,6 +214,26 @@ TEST(PrefixFiles, WaitsForNoSlowDiskAndSurvivesAFullOne) {
   EXPECT_EQ(counts.files, 0u);
 }
 
+TEST(PrefixFiles, TriesADiskAgainThatWasSlowOnce) {
+  static std::atomic<double> now;  // a clock has no captures
+  now = 0;
+  const Folder folder;
+  const auto ids = block_ids(prefix_root("model", ""), tokens_of(1));
+  PrefixFilesOptions options = {.folder = folder.path};
+  options.read = [&](const fs::path&, size_t) -> std::optional<std::string> {
+    now = now + 100;
+    return encode_block(ids[0], rows_of(0));
+  };
+  options.clock = [] { return now.load(); };
+  const auto files = std::move(PrefixFiles::open(std::move(options))).value();
+  expect_rows(*read_all(*files, ids), 1);
+  const double slow = files->seconds_per_byte();
+  EXPECT_DOUBLE_EQ(slow, 100.0 / static_cast<double>(block_bytes(kRowBytes)));
+  now = now + 100;  // in which nothing is read
+  EXPECT_GT(files->seconds_per_byte(), 0);
+  EXPECT_LT(files->seconds_per_byte(), slow / 1000);
+}
+
 TEST(PrefixFiles, SaysThatAFolderCannotBeMadeAndRemovesWhatIsHalfWritten) {
   EXPECT_NE(PrefixFiles::open({.folder = "/proc/none"}).error().message.find("/proc/none"),
             std::string::npos);

@@ -1,9 +1,11 @@
 #include "engine/prefix/prefix_files.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <stdexcept>
 #include <unistd.h>
 
 #include "base/thread.h"
@@ -23,6 +25,8 @@ std::optional<std::string> read_whole(const fs::path& path, size_t max_bytes) {
   const uintmax_t size = fs::file_size(path, error);
   if (error || size > max_bytes) return std::nullopt;
   std::ifstream in(path, std::ios::binary);
+  if (!in.is_open() && (errno == EMFILE || errno == ENFILE))  // it stays: see try_read
+    throw std::runtime_error("no descriptor is left");
   std::string bytes(size, '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(size));
   if (!in.is_open() || in.bad()) return std::nullopt;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <numeric>
 #include <random>
+#include <sys/resource.h>
 
 namespace kvick::engine {
 namespace {
@@ -212,6 +213,22 @@ TEST(PrefixFiles, WaitsForNoSlowDiskAndSurvivesAFullOne) {
   EXPECT_EQ(counts.failed_writes + counts.dropped_writes, 4u);
   EXPECT_GE(counts.failed_writes, 2u);
   EXPECT_EQ(counts.files, 0u);
+}
+
+TEST(PrefixFiles, KeepsAFileThatItHasNoDescriptorFor) {
+  const Folder folder;
+  const auto ids = block_ids(prefix_root("model", ""), tokens_of(1));
+  const auto files = open_files(folder.path);
+  put_all(*files, ids);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto read = read_all(*files, ids);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(read->ready(), 0u);
+  EXPECT_EQ(files->counts().missing, 1u);
+  expect_rows(*read_all(*files, ids), 1);
 }
 
 TEST(PrefixFiles, TriesADiskAgainThatWasSlowOnce) {

@@ -38,6 +38,11 @@ bool write_whole(const fs::path& path, std::string_view bytes) {
   return base::write_file(path, bytes).ok();
 }
 
+void remove_file(const fs::path& path) {
+  std::error_code gone;
+  fs::remove(path, gone);
+}
+
 std::optional<BlockId> id_of(const fs::path& path) {
   const std::string name = path.filename().string();
   BlockId id;
@@ -61,6 +66,7 @@ bool is_left_over(const std::string& name) {
 PrefixFiles::PrefixFiles(PrefixFilesOptions options) : options_(std::move(options)) {
   if (!options_.read) options_.read = read_whole;
   if (!options_.write) options_.write = write_whole;
+  if (!options_.remove) options_.remove = remove_file;
 }
 
 base::Result<std::unique_ptr<PrefixFiles>> PrefixFiles::open(PrefixFilesOptions options) {
@@ -110,7 +116,7 @@ base::Status<> PrefixFiles::scan() {
   std::sort(found.begin(), found.end(),
             [](const Found& a, const Found& b) { return a.used < b.used; });
   for (const Found& one : found) enter(one.known.id, one.known.bytes);
-  make_room();
+  for (const fs::path& path : make_room()) options_.remove(path);
   return base::Done{};
 }
 
@@ -132,14 +138,20 @@ void PrefixFiles::forget(const BlockId& id) {
   by_id_.erase(at);
 }
 
-void PrefixFiles::make_room() {
+// With the mutex. Returns what is to be removed, without it: others do not wait for the disk.
+std::vector<fs::path> PrefixFiles::make_room() {
+  std::vector<fs::path> evicted;
   while (counts_.bytes > options_.max_bytes && !files_.empty()) {
     const BlockId id = files_.front().id;
-    std::error_code gone;
-    fs::remove(path_of(id), gone);
+    try {
+      evicted.push_back(path_of(id));
+    } catch (const std::bad_alloc&) {  // later: what is in the list is to be removed
+      break;
+    }
     forget(id);
     ++counts_.evictions;
   }
+  return evicted;
 }
 
 size_t PrefixFiles::known(std::span<const BlockId> ids) const {
@@ -190,15 +202,19 @@ void PrefixFiles::write_queued() noexcept {
     lock.unlock();
     const std::optional<uint64_t> written = write_one(key, rows);
     lock.lock();
-    writing_ = false;
     queued_bytes_ -= key.row_bytes;
+    std::vector<fs::path> evicted;
     try {
       if (written) enter(key.id, *written);
       ++(written ? counts_.writes : counts_.failed_writes);
-      make_room();
+      evicted = make_room();
     } catch (const std::bad_alloc&) {  // a file that nobody will look for
       ++counts_.failed_writes;
     }
+    lock.unlock();
+    for (const fs::path& path : evicted) options_.remove(path);
+    lock.lock();
+    writing_ = false;
   }
 }
 
@@ -237,7 +253,9 @@ bool PrefixFiles::read_one(PrefixRead& read, const BlockKey& key) {
   std::string bytes = std::move(found).value_or(std::string());
   const auto rows = decode_block(id, key.row_bytes, std::as_bytes(std::span(bytes)));
   const double now = options_.clock(), seconds = now - began;
-  const std::lock_guard lock(mutex_);
+  std::error_code gone;
+  if (rows.ok()) fs::last_write_time(path_of(id), fs::file_time_type::clock::now(), gone);
+  std::unique_lock lock(mutex_);
   if (rows.ok()) {
     const double rate = seconds / static_cast<double>(bytes.size());
     seconds_per_byte_ = seconds_per_byte_ == 0 ? rate : 0.75 * seconds_per_byte_ + 0.25 * rate;
@@ -245,15 +263,13 @@ bool PrefixFiles::read_one(PrefixRead& read, const BlockKey& key) {
     ++counts_.hits;
     if (const auto at = by_id_.find(id); at != by_id_.end())
       files_.splice(files_.end(), files_, at->second);
-    std::error_code gone;
-    fs::last_write_time(path_of(id), fs::file_time_type::clock::now(), gone);
     read.add(std::move(bytes));
     return true;
   }
   ++(missing ? counts_.missing : rows.error() == Damage::kTorn ? counts_.torn : counts_.foreign);
   forget(id);
-  std::error_code gone;
-  fs::remove(path_of(id), gone);
+  lock.unlock();
+  options_.remove(path_of(id));
   return false;
 }
 

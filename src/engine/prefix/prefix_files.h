@@ -28,10 +28,11 @@ struct PrefixFilesOptions {
   uint64_t max_bytes = uint64_t{4} << 30;  // of files; those used longest ago go first
   // Bytes of rows that may wait to be written; rows beyond it are not kept.
   uint64_t most_queued_bytes = uint64_t{256} << 20;
-  // How files are read and written: the system's, or a test's. A read gives all bytes; nothing if
-  // there is no file, or none of so few bytes.
+  // How files are read, written and removed: the system's, or a test's. A read gives all bytes;
+  // nothing if there is no file, or none of so few bytes.
   std::function<std::optional<std::string>(const std::filesystem::path&, size_t max_bytes)> read;
   std::function<bool(const std::filesystem::path&, std::string_view)> write;
+  std::function<void(const std::filesystem::path&)> remove;
   base::Clock clock = base::steady_seconds;
 };
 
@@ -64,7 +65,7 @@ class PrefixFiles final : public PrefixTier {
   bool read_one(PrefixRead& read, const BlockKey& key);
   void enter(const BlockId& id, uint64_t bytes);
   void forget(const BlockId& id);
-  void make_room();
+  std::vector<std::filesystem::path> make_room();
   std::filesystem::path path_of(const BlockId& id) const;
 
   PrefixFilesOptions options_;

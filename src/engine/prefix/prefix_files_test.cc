@@ -215,6 +215,42 @@ TEST(PrefixFiles, WaitsForNoSlowDiskAndSurvivesAFullOne) {
   EXPECT_EQ(counts.files, 0u);
 }
 
+TEST(PrefixFiles, LetsNobodyWaitWhileAFileIsRemoved) {
+  const Folder folder;
+  std::atomic<bool> removing{false}, slow{true};
+  PrefixFilesOptions options = {.folder = folder.path, .max_bytes = block_bytes(kRowBytes)};
+  options.remove = [&](const fs::path& path) {
+    removing = true;
+    while (slow) std::this_thread::yield();
+    fs::remove(path);
+  };
+  const auto files = std::move(PrefixFiles::open(std::move(options))).value();
+  const auto ids = block_ids(prefix_root("model", ""), tokens_of(2));
+  const auto wait_for_removal = [&] {
+    while (!removing) std::this_thread::yield();
+    removing = false;
+  };
+  const auto known = [&](size_t i) { return files->known({&ids[i], 1}); };
+  // One that is evicted, and one that is damaged.
+  put(*files, ids[0], 0);
+  put(*files, ids[1], 1);
+  wait_for_removal();
+  EXPECT_EQ(known(0), 0u);
+  EXPECT_EQ(known(1), 1u);
+  slow = false;
+  files->flush();
+  EXPECT_FALSE(fs::exists(folder.path / ids[0].name()));
+  slow = true;
+  removing = false;
+  fs::resize_file(folder.path / ids[1].name(), 10);
+  const auto read = files->read(keys_of({ids[1]}));
+  wait_for_removal();
+  EXPECT_EQ(known(1), 0u);
+  slow = false;
+  files->flush();
+  EXPECT_TRUE(read->done());
+}
+
 TEST(PrefixFiles, KeepsAFileThatItHasNoDescriptorFor) {
   const Folder folder;
   const auto ids = block_ids(prefix_root("model", ""), tokens_of(1));

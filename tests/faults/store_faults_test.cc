@@ -1,5 +1,5 @@
 // A tier in a shared store, of whose threads' allocations any one fails: the process goes on, and
-// so does the store.
+// so does the store. And the events of the prefix cache.
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -8,6 +8,8 @@
 #include "allocations.h"
 #include "store/redis_tier.h"
 #include "store/test_server.h"
+
+#include "engine/prefix/prefix_events.h"
 
 namespace kvick::store {
 namespace {
@@ -72,6 +74,23 @@ TEST(StoreFaults, AnyAllocationMayFailAndTheStoreIsUsedAgain) {
     use_until_all_come(keys);
   }
   EXPECT_GT(faults::failed_allocations() - failed, kMostAllocations / 3);
+}
+
+TEST(EventFaults, AReaderWithoutMemoryIsToldAgain) {
+  engine::PrefixEvents events;
+  int calls = 0;
+  events.on_some([&] { ++calls; });
+  bool failed = false;
+  faults::fail_nth(1);
+  try {
+    events.take();
+  } catch (const std::bad_alloc&) {
+    failed = true;
+  }
+  faults::fail_nth(0);
+  EXPECT_TRUE(failed);
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(events.take().size(), 1u);
 }
 
 }  // namespace

@@ -59,8 +59,13 @@ void PrefixEvents::removed(uint64_t id) noexcept {
 
 std::vector<PrefixEvent> PrefixEvents::take() {
   std::vector<PrefixEvent> next;
-  next.reserve(1);
   const std::lock_guard lock(mutex_);
+  try {
+    next.reserve(1);
+  } catch (const std::bad_alloc&) {  // or the reader would never hear of them again
+    if (some_ && !queue_.empty()) some_();
+    throw;
+  }
   queue_.swap(next);
   return next;
 }

@@ -31,7 +31,8 @@ class PrefixEvents final : public kv::PrefixWatcher {
   void stored(const kv::SharedBlock& block) noexcept override;
   void removed(uint64_t id) noexcept override;
 
-  // All events since the last call, in their order.
+  // All events since the last call, in their order. Throws std::bad_alloc: then they are still
+  // there, and on_some's function was called.
   std::vector<PrefixEvent> take();
   // Called when there is something to take again, on the thread that brought it, which must not be
   // held up; null: nobody is.

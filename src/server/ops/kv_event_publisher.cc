@@ -23,6 +23,8 @@ constexpr int kMostUnread = 100'000;
 // frame's head says before the rest of it has come.
 constexpr int64_t kMostAsked = 4096;
 
+constexpr std::chrono::milliseconds kNoMemoryPause{10};
+
 struct CloseContext {
   void operator()(void* context) const { zmq_ctx_term(context); }
 };
@@ -133,9 +135,15 @@ class Publisher final : public KvEventPublisher {
   void publish() {
     uint64_t wakes = 0;
     [[maybe_unused]] const ssize_t read = ::read(wake_, &wakes, sizeof wakes);
+    std::vector<engine::PrefixEvent> events;
     try {
-      const std::vector<engine::PrefixEvent> events = events_->take();
-      if (events.empty()) return;
+      events = events_->take();
+    } catch (const std::bad_alloc&) {  // which has woken this thread again
+      std::this_thread::sleep_for(kNoMemoryPause);
+      return;
+    }
+    if (events.empty()) return;
+    try {
       const double now =
           std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
               .count();

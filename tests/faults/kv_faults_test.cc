@@ -6,6 +6,7 @@
 
 #include "allocations.h"
 
+#include "kv/state/state_store.h"
 #include "kv/strategy/budget.h"
 #include "kv/testing/cases.h"
 #include "kv/testing/slots_twin.h"
@@ -237,6 +238,30 @@ TEST_P(KvFaults, AnyAllocationOfACloseMayFailAndEverythingIsGivenBack) {
     EXPECT_EQ(held(), before);
     if (HasFailure()) return;
   }
+}
+
+// What memory its tokens take beside a sequence's states, one step a token.
+TEST(StateStore, MovesTheTokensOfASequenceSeldom) {
+  constexpr uint32_t kSteps = 256;
+  StateStore store({.shape = {.layers = 1, .max_tokens = kSteps, .state_bytes = 64}});
+  const Token token = 7;
+  const Kept kept = {.rows = {{0}}};
+  // Allocations of the steps behind the first.
+  const auto allocations = [&](std::span<const Token> tokens) {
+    const SeqId seq = store.open({}, {}).seq;
+    const Slot slot = {.seq = seq, .fresh = 1, .tokens = tokens};
+    for (uint32_t i = 0; i < kSteps; ++i) {
+      if (i == 1) faults::fail_nth(0);
+      const auto step = store.begin({{&slot, 1}});
+      EXPECT_TRUE(step.ok());
+      (*step)->write(0, nullptr, nullptr);
+      (*step)->commit(kept);
+    }
+    const uint64_t took = faults::allocations();
+    store.close(seq);
+    return took;
+  };
+  EXPECT_LE(allocations({&token, 1}), allocations({}) + 10);
 }
 
 }  // namespace

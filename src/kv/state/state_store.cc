@@ -9,6 +9,15 @@
 #include "kv/rows/row_block.h"
 
 namespace kvick::kv {
+namespace {
+
+// reserve() alone would take exactly that, and every step would copy all tokens before it.
+void reserve_tokens(std::vector<Token>& tokens, size_t more) {
+  const size_t wanted = tokens.size() + more;
+  if (tokens.capacity() < wanted) tokens.reserve(std::max(wanted, 2 * tokens.capacity()));
+}
+
+}  // namespace
 
 class StateStep final : public CheckedStep, public StateKeeper, public RowSink {
  public:
@@ -170,7 +179,7 @@ CheckedStore::StepOr StateStore::start(std::vector<StepSlot> step_slots) {
   try {
     for (size_t slot = 0; slot < step_slots.size(); ++slot) {
       StateSequence& sequence = mine(*step_slots[slot].sequence);
-      if (sequence.known) sequence.tokens.reserve(sequence.tokens.size() + step_slots[slot].fresh);
+      if (sequence.known) reserve_tokens(sequence.tokens, step_slots[slot].fresh);
       for (uint32_t i = 0; i < (step_slots[slot].whole ? 1 : step_slots[slot].fresh); ++i)
         after[slot].push_back(make_state());
       if (sequence.state != nullptr) continue;

@@ -12,6 +12,14 @@ T share_of(T all, size_t instances) {  // rounded up
   return static_cast<T>(all / instances + (all % instances != 0 ? 1 : 0));
 }
 
+// Keeps the one that may be taken first. Where nobody knows when, that is later than any time.
+void keep_soonest(std::optional<Refusal>& soonest, Refusal other) {
+  const auto sooner = [](const Refusal& a, const Refusal& b) {
+    return a.retry_seconds > 0 && (b.retry_seconds == 0 || a.retry_seconds < b.retry_seconds);
+  };
+  if (!soonest || sooner(other, *soonest)) soonest = std::move(other);
+}
+
 }  // namespace
 
 Instances::Instances(std::vector<std::unique_ptr<Engine>> engines,
@@ -111,8 +119,11 @@ base::Result<JobId, Refusal> Instances::submit(Job job) {
     auto submitted = submit_to(choice, job);
     if (submitted.ok()) return *submitted;
     lock.lock();
-    refusal = std::move(submitted).error();
-    if (refusal->why != Refusal::Why::kBusy) break;
+    if (submitted.error().why != Refusal::Why::kBusy) {
+      refusal = std::move(submitted).error();
+      break;
+    }
+    keep_soonest(refusal, std::move(submitted).error());
   }
   ++refused_;
   return *std::move(refusal);
@@ -124,7 +135,7 @@ std::optional<Refusal> Instances::refuses_now() {
   for (const auto& scheduler : schedulers_) {
     std::optional<Refusal> refusal = scheduler->refuses_now();
     if (!refusal) return std::nullopt;
-    if (!soonest || refusal->retry_seconds < soonest->retry_seconds) soonest = std::move(refusal);
+    keep_soonest(soonest, *std::move(refusal));
   }
   const std::lock_guard lock(mutex_);
   ++refused_;

@@ -1,7 +1,9 @@
 #include "engine/serving/instances.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <gtest/gtest.h>
+#include <mutex>
 #include <random>
 #include <set>
 #include <thread>
@@ -159,6 +161,79 @@ TEST(Instances, RefuseWhatNoneCanTakeAndFinishWhatTheyHave) {
   EXPECT_EQ(roomy->submit(job_of({1}, 1)).error().message, "the server is shutting down");
   roomy->wait();
   for (Heard& one : heard) EXPECT_EQ(one.tokens[0].size(), 40U);
+}
+
+std::atomic<double> g_seconds = 0;
+double set_seconds() { return g_seconds; }
+
+// Holds a job's instance in each step until the test lets it go on.
+class Gate {
+ public:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    ++arrived_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_ || arrived_ <= allowed_; });
+  }
+  void wait_until_held() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return arrived_ > allowed_; });
+  }
+  void go_on_by_a_step() {
+    {
+      const std::lock_guard lock(mutex_);
+      ++allowed_;
+      changed_.notify_all();
+    }
+    wait_until_held();
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int arrived_ = 0, allowed_ = 0;
+  bool open_ = false;
+};
+
+TEST(Instances, SayWhenTheFirstOfThemMayTakeAJobThatNoneTakesNow) {
+  const auto engine = tiny_engine(4096);
+  EngineThreadOptions options = options_of();
+  options.batch.max_sequences = 2;
+  options.batch.clock = set_seconds;
+  options.most_wait_seconds = 50;
+  Gate gates[2];
+  const auto instances = instances_of(*engine, options);
+  const struct Opener {  // or the instances would never end
+    std::span<Gate> gates;
+    ~Opener() {
+      for (Gate& gate : gates) gate.open();
+    }
+  } opener{gates};
+  for (Gate& gate : gates) {  // one on each
+    Job job = job_of({static_cast<Token>(1 + (&gate - gates)), 2, 3}, 4000);
+    job.on_piece = [&gate](const AnswerPiece&) { gate.pass(); };
+    ASSERT_TRUE(instances->submit(std::move(job)).ok());
+  }
+  for (Gate& gate : gates) gate.wait_until_held();
+  // Two wait for the first instance and one for the second.
+  for (const Token first : {3, 4, 5})
+    ASSERT_TRUE(instances->submit(job_of({first, 2, 3}, 200)).ok());
+  for (const double now : {0, 0, 100})
+    for (Gate& gate : gates) {
+      g_seconds = now;
+      gate.go_on_by_a_step();
+    }
+  // Of 100 s and 200 s, that it would wait. The second is asked first, since it has less to do.
+  const auto refused = instances->submit(job_of({6, 2, 3}, 200));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().why, Refusal::Why::kBusy);
+  EXPECT_EQ(refused.error().retry_seconds, 50);
+  EXPECT_EQ(instances->refuses_now()->retry_seconds, 50);
 }
 
 TEST(Instances, TellJobsOfTheirOwnEnd) {

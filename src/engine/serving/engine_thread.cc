@@ -166,6 +166,9 @@ void EngineThread::work() noexcept {
       if (stopping_) break;
       jobs.swap(submitted_);
       cancelled.swap(cancelled_);
+      // They wait, as far as anybody knows, until the scheduler has had them.
+      waiting_ += static_cast<uint32_t>(jobs.size());
+      metrics_.waiting += static_cast<uint32_t>(jobs.size());
       asked_ = false;
       flush = std::exchange(flush_, false);
       busy_ = true;
@@ -174,22 +177,30 @@ void EngineThread::work() noexcept {
     if (flush) scheduler_->flush();
     add_all(jobs);
     for (const JobId id : cancelled) scheduler_->cancel(id);
-    const bool more = scheduler_->step();
+    scheduler_->begin_step();
+    count_waiting();
+    if (some) publish();  // a step may take seconds
+    const bool more = scheduler_->finish_step();
     const double now = clock();
-    if (!more || now - published >= options_.snapshot_seconds || some) {
+    if (!more || now - published >= options_.snapshot_seconds) {
       publish();
       published = now;
     }
-    // Not by the snapshot: one that could not be taken would refuse jobs until the next job's.
-    const uint32_t waiting = scheduler_->waiting_jobs();
+    const uint32_t waiting = count_waiting();
     const uint64_t begun = scheduler_->begun_jobs();
     const std::lock_guard lock(mutex_);
     busy_ = more;
-    waiting_ = waiting;
     queue_pace_.observe(now, waiting, begun);
   }
   add_all(submitted_);
   scheduler_->cancel_all();
+}
+
+// Not by the snapshot: one that could not be taken would refuse jobs until the next job's.
+uint32_t EngineThread::count_waiting() noexcept {
+  const uint32_t waiting = scheduler_->waiting_jobs();
+  const std::lock_guard lock(mutex_);
+  return waiting_ = waiting;
 }
 
 void EngineThread::add_all(RunningJobs& jobs) noexcept {

@@ -51,6 +51,7 @@ class EngineThread final : public Service {
   std::optional<Refusal> busy() const;
   void work() noexcept;
   void publish() noexcept;
+  uint32_t count_waiting() noexcept;
   void add_all(RunningJobs& jobs) noexcept;
 
   const base::ThreadPool& pool_;  // its worker 0 is this thread

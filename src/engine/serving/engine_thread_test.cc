@@ -169,6 +169,27 @@ TEST(EngineThread, RefusesWhatItCannotTakeAndFinishesWhatItHas) {
   EXPECT_EQ(heard.tokens[0].size(), 40u);
 }
 
+// During a step of its own: the queue holds what the scheduler has not begun, and nothing else.
+TEST(EngineThread, CountsJobsThatWaitFromTheStepOnThatTakesThem) {
+  const auto engine = tiny_engine(4096);
+  EngineThreadOptions options;
+  options.batch.kv = parse_kv_options("paged:block=4", "").value();
+  options.batch.max_sequences = 1;
+  options.most_waiting = 1;
+  options.snapshot_seconds = 1e9;
+  std::vector<std::pair<bool, uint32_t>> steps;  // whether one more was taken, and then waited
+  std::unique_ptr<EngineThread> scheduler = EngineThread::make(*engine, options).value();
+  Job job = job_of({1, 2, 3}, 3);
+  job.on_piece = [&](const AnswerPiece&) {
+    const bool taken = scheduler->submit(job_of({4, 5, 6}, 1)).ok();
+    steps.emplace_back(taken, scheduler->metrics().waiting);
+  };
+  ASSERT_TRUE(scheduler->submit(std::move(job)).ok());
+  scheduler->wait();
+  const std::vector<std::pair<bool, uint32_t>> right = {{true, 1}, {false, 1}, {false, 1}};
+  EXPECT_EQ(steps, right);
+}
+
 // A clock on which a second passes each time that somebody looks.
 double fast_seconds() {
   static std::atomic<int> seconds = 0;

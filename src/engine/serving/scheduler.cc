@@ -353,7 +353,7 @@ RunningJob& Scheduler::victim(std::span<RunningJob* const> jobs) const {
   return *jobs[victim_of(candidates).value_or(candidates.size() - 1)];
 }
 
-bool Scheduler::step() noexcept {
+void Scheduler::begin_step() noexcept {
   tell_ends();
   renew_stores();
   try {
@@ -363,6 +363,9 @@ bool Scheduler::step() noexcept {
   }
   wanted_ = {};
   admit();
+}
+
+bool Scheduler::finish_step() noexcept {
   bool worked = take_loaded();
   for (StoreKind& kind : stores_.kinds()) worked = run_or_fail(kind) || worked;
   if (!worked)

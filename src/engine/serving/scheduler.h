@@ -46,7 +46,10 @@ class Scheduler {
   void flush() noexcept;
   // Gets all jobs on by a step. False if there is none. What is thrown meanwhile, by a callback of
   // a job too, ends the jobs that it concerns: see scheduler_jobs.cc.
-  bool step() noexcept;
+  bool step() noexcept { return begin_step(), finish_step(); }
+  // Its halves: the first admits jobs, the second computes, and takes nearly all of the time.
+  void begin_step() noexcept;
+  bool finish_step() noexcept;
 
   uint32_t waiting_jobs() const noexcept;  // those that have never run
   uint64_t begun_jobs() const noexcept { return counts_.queue.count(); }

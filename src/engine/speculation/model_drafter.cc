@@ -96,10 +96,15 @@ base::Result<std::unique_ptr<kv::Store>> DraftModel::make_store(const Engine& en
   return kv::make_store({.name = "paged", .options = {}}, setup);
 }
 
+void DraftModel::drop_broken() noexcept {
+  for (SmallModelDrafter* const drafter : drafters) drafter->give_up();
+  store.reset();
+}
+
 bool DraftModel::renew(const Engine& engine) noexcept {
   if (!broken) return true;
+  drop_broken();
   try {
-    for (SmallModelDrafter* const drafter : drafters) drafter->give_up();
     auto made = make_store(engine);
     if (!made.ok()) return false;
     store = std::move(made).value();

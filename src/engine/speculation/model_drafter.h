@@ -36,8 +36,10 @@ struct DraftModel {
   std::shared_ptr<const DraftWeights> weights;
   std::unique_ptr<kv::Store> store;
   std::set<SmallModelDrafter*> drafters;  // that keep rows in it
-  // A call of the store threw: nobody uses it any more, and renew() replaces it.
+  // A call of the store threw: nobody uses it any more, and renew() makes another.
   bool broken = false;
+  // Drops a broken store with its rows; there is none then.
+  void drop_broken() noexcept;
   // False: a broken store could not be replaced.
   bool renew(const Engine& engine) noexcept;
   // budget: what its rows are charged to; null: to nobody.

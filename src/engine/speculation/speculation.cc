@@ -178,23 +178,31 @@ bool Speculation::has_draft_model(const SpecOptions& options) const {
 }
 
 kv::Usage Speculation::draft_usage() const {
-  return draft_model_ != nullptr ? draft_model_->store->usage() : kv::Usage{};
+  return draft_model_ != nullptr && draft_model_->store != nullptr ? draft_model_->store->usage()
+                                                                   : kv::Usage{};
 }
 
+// Its rows serve nobody, and the next sequence that drafts by it may be long in coming.
 void Speculation::distrust() noexcept {
-  if (draft_model_ != nullptr) draft_model_->broken = true;
+  if (draft_model_ == nullptr) return;
+  draft_model_->broken = true;
+  draft_model_->drop_broken();
 }
 
 uint64_t Speculation::shrink(uint64_t bytes) {
-  return draft_model_ != nullptr && !draft_model_->broken ? kv::shrink(*draft_model_->store, bytes)
-                                                          : 0;
+  if (draft_model_ == nullptr) return 0;
+  if (draft_model_->broken) return give_up();
+  return kv::shrink(*draft_model_->store, bytes);
 }
 
 uint64_t Speculation::give_up() {
-  if (draft_model_ == nullptr || draft_model_->broken) return 0;
+  if (draft_model_ == nullptr) return 0;
   const uint64_t before = draft_usage().allocated_bytes;
   for (SmallModelDrafter* const drafter : draft_model_->drafters) drafter->give_up();
-  kv::shrink(*draft_model_->store, before);
+  if (draft_model_->broken)  // before, or by that
+    draft_model_->drop_broken();
+  else
+    kv::shrink(*draft_model_->store, before);
   return before - draft_usage().allocated_bytes;
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/core/test_engine.h"
 #include "engine/session/session.h"
+#include "kv/strategy/budget.h"
 #include "text/schema/json_constraint.h"
 
 namespace kvick::engine {
@@ -171,6 +172,47 @@ TEST(Speculation, DraftsTheWordsOfADraftModelAsItWouldWithAllOthersForbidden) {
       for (const Token token : some) EXPECT_LT(token, 40);
     }
   std::filesystem::remove(path);
+}
+
+// A draft model that is the tiny engine's own, and sequences that draft by it.
+struct ByModel {
+  ByModel() {
+    base::ThreadPool pool(1);
+    const std::string path = model::write_model(
+        model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
+    options = parse_spec_options("draft:most=4,depth=4,gain=off,model=" + path).value();
+    EXPECT_TRUE(speculation.prepare(options, nullptr, budget).ok());
+    std::filesystem::remove(path);
+  }
+  std::vector<Token> drafted(Speculator& by, const std::vector<Token>& text) const {
+    const Sampler sampler({.temperature = 0}, engine->kernels());
+    const DraftAsk ask = {.text = text, .most = 4, .depth = 4, .sampler = &sampler};
+    std::vector<Token> tokens;
+    for (const auto& node : by.propose(ask, plain_step(1, 0)).tree.nodes)
+      tokens.push_back(node.token);
+    return tokens;
+  }
+
+  std::unique_ptr<Engine> engine = tiny_engine();
+  std::shared_ptr<kv::Budget> budget = std::make_shared<kv::Budget>(uint64_t{1} << 30);
+  Speculation speculation{*engine};
+  SpecOptions options;
+};
+
+TEST(Speculation, GivesBackTheRowsOfADraftModelThatIsNotTrusted) {
+  ByModel by;
+  const auto before = by.speculation.begin(by.options);
+  const std::vector<Token> text = repeating(21, 5);
+  EXPECT_FALSE(by.drafted(*before, text).empty());
+  EXPECT_GT(by.speculation.draft_usage().allocated_bytes, 0u);
+  EXPECT_EQ(by.speculation.draft_usage().allocated_bytes, by.budget->used());
+  by.speculation.distrust();
+  EXPECT_EQ(by.speculation.draft_usage().allocated_bytes, 0u);
+  EXPECT_EQ(by.budget->used(), 0u);
+  EXPECT_EQ(by.speculation.shrink(1), 0u);
+  EXPECT_EQ(by.speculation.give_up(), 0u);
+  EXPECT_TRUE(by.drafted(*before, text).empty());
+  EXPECT_FALSE(by.drafted(*by.speculation.begin(by.options), text).empty());
 }
 
 double g_now = 0;

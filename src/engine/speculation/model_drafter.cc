@@ -327,6 +327,8 @@ bool SmallModelDrafter::read(std::span<const Token> tokens) {
 // The text only grows, so what was committed stays its beginning.
 ModelDrafter::Ground SmallModelDrafter::ground(const DraftAsk& ask) {
   if (!seq_ || small_.broken || ask.text.size() + ask.most > small_.store->most_tokens()) return {};
+  // Asked again, after a step that came to nothing: the logits are those behind its draft tokens.
+  if (ask.text.size() == committed_.size()) return {};
   if (!read(ask.text.subspan(committed_.size()))) return {};
   return {.store = small_.store.get(),
           .seq = *seq_,

@@ -215,6 +215,19 @@ TEST(Speculation, GivesBackTheRowsOfADraftModelThatIsNotTrusted) {
   EXPECT_FALSE(by.drafted(*by.speculation.begin(by.options), text).empty());
 }
 
+TEST(Speculation, DraftsNothingByAModelThatIsAskedForTheSameTextAgain) {
+  ByModel by;
+  const auto speculator = by.speculation.begin(by.options);
+  std::vector<Token> text = repeating(21, 5);
+  const std::vector<Token> first = by.drafted(*speculator, text);
+  ASSERT_FALSE(first.empty());
+  // It would take the logits behind its first draft tokens for those behind the text.
+  EXPECT_TRUE(by.drafted(*speculator, text).empty());
+  text.push_back(first[0]);
+  EXPECT_EQ(by.drafted(*speculator, text).at(0),
+            by.drafted(*by.speculation.begin(by.options), text).at(0));
+}
+
 double g_now = 0;
 double slow_clock() { return g_now += 1000; }  // whatever is timed takes long
 

@@ -144,7 +144,7 @@ class Scheduler {
   void count_step(std::span<const StepWork> work, double began);
 
   // scheduler_drafts.cc
-  std::unique_ptr<Speculator> speculator_of(const Job& job);
+  std::unique_ptr<Speculator> speculator_of(const Job& job, std::shared_ptr<PromptMatches> prompt);
   void propose(std::span<StepWork> work);
   void propose(StepWork& one, const PlainStep& plain);
   void verify_drafts(std::span<StepWork> work);

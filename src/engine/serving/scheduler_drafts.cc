@@ -8,9 +8,10 @@
 namespace kvick::engine {
 
 // Texts of a salt of their own are nobody else's: not even how long their answers take may tell.
-std::unique_ptr<Speculator> Scheduler::speculator_of(const Job& job) {
+std::unique_ptr<Speculator> Scheduler::speculator_of(const Job& job,
+                                                     std::shared_ptr<PromptMatches> prompt) {
   if (job.beams > 0 || job.pooling) return nullptr;
-  return speculation_.begin(job.spec.value_or(options_.spec), job.salt.empty());
+  return speculation_.begin(job.spec.value_or(options_.spec), job.salt.empty(), std::move(prompt));
 }
 
 // Every answer's draft tokens; those that are made by gain are weighed against each other, since

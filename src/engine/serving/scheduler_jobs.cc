@@ -11,6 +11,7 @@
 
 #include "engine/serving/scheduler.h"
 #include "engine/sharing/failure_text.h"
+#include "engine/speculation/match_drafter.h"
 
 namespace kvick::engine {
 namespace {
@@ -44,6 +45,8 @@ void Scheduler::begin(RunningJob& running) {
   running.kind = *kind;
   ++running.kind->jobs;
   const uint32_t answers = running.beam_search() ? 1 : job.choices;
+  // One index of the prompt, which takes 70 bytes a token, and not one for each choice.
+  const auto matches = answers > 1 ? std::make_shared<PromptMatches>(job.prompt.size()) : nullptr;
   for (uint32_t i = 0; i < answers; ++i) {
     AnswerSequence answer = {.choice = i, .seq = {}, .tokens = job.prompt};
     AnswerForm form = form_of(job);
@@ -54,7 +57,7 @@ void Scheduler::begin(RunningJob& running) {
                                                            job.prompt, std::move(form))
                           : std::make_unique<AnswerWriter>(*running.answers.front().writer,
                                                            engine_.kernels(), std::move(form));
-    answer.speculator = speculator_of(job);
+    answer.speculator = speculator_of(job, matches);
     running.answers.push_back(std::move(answer));
   }
   if (job.pooling)

@@ -1,6 +1,7 @@
 #include "engine/speculation/match_drafter.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace kvick::engine {
 namespace {
@@ -46,6 +47,17 @@ void add_matches(const Matches& matches, const DraftAsk& ask, Kind first, DraftT
   }
 }
 
+// Adds them to those in the answer's own text, which are newer, in the order of MatchIndex::find.
+void find_in_prompt(PromptMatches& prompt, std::span<const Token> text, Matches& matches) {
+  for (; prompt.known < prompt.tokens; ++prompt.known) prompt.index.add(text[prompt.known]);
+  Matches more;
+  prompt.index.find(text, more);
+  matches.insert(matches.end(), more.begin(), more.end());
+  std::ranges::stable_sort(matches, std::ranges::greater(), &MatchIndex::Match::length);
+  if (!matches.empty() && matches[0].length > 1)
+    std::erase_if(matches, [](const MatchIndex::Match& match) { return match.length == 1; });
+}
+
 }  // namespace
 
 void LookupDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
@@ -53,6 +65,7 @@ void LookupDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
   for (; known_ + 1 < ask.text.size(); ++known_) index_.add(ask.text[known_]);
   Matches matches;
   index_.find(ask.text, matches);
+  if (prompt_ != nullptr) find_in_prompt(*prompt_, ask.text, matches);
   add_matches(matches, ask, kLookupKinds, tree);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <numeric>
 #include <random>
 
 namespace kvick::engine {
@@ -26,10 +27,13 @@ TEST(LookupDrafter, DraftsOnlyWhatTheTextHasSaidBefore) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
-    LookupDrafter drafter;
+    // Of some texts the beginning has an index of its own.
+    const size_t prompt = seed % 2 == 0 ? 60 : 0;
+    LookupDrafter drafter(prompt > 0 ? std::make_shared<PromptMatches>(prompt) : nullptr);
     std::vector<Token> text;
     for (int i = 0; i < 120; ++i) {
       text.push_back(static_cast<Token>(random() % 3));
+      if (text.size() <= prompt) continue;
       DraftTree tree;
       drafter.draft({.text = text, .most = 24, .depth = 12}, tree);
       ASSERT_LE(tree.nodes.size(), 24u);
@@ -39,6 +43,31 @@ TEST(LookupDrafter, DraftsOnlyWhatTheTextHasSaidBefore) {
       }
     }
   }
+}
+
+TEST(LookupDrafter, IndexesAPromptOnceForAllAnswersToIt) {
+  std::vector<Token> prompt(100);
+  std::iota(prompt.begin(), prompt.end(), 0);
+  const auto matches = std::make_shared<PromptMatches>(prompt.size());
+  const auto drafted = [&](LookupDrafter& drafter, std::vector<Token> text,
+                           std::initializer_list<Token> answer) {
+    text.insert(text.end(), answer);
+    DraftTree tree;
+    drafter.draft({.text = text, .most = 3, .depth = 3}, tree);
+    std::vector<Token> tokens;
+    for (const DraftTree::Node& node : tree.nodes) tokens.push_back(node.token);
+    return tokens;
+  };
+  LookupDrafter first(matches), second(matches);
+  EXPECT_EQ(drafted(first, prompt, {10, 11}), (std::vector<Token>{12, 13, 14}));
+  EXPECT_EQ(drafted(first, prompt, {10, 11, 90, 91}), (std::vector<Token>{92, 93, 94}));
+  // It does not look at the beginning of its own text any more.
+  const std::vector<Token> other(100, 200);
+  EXPECT_EQ(drafted(second, other, {10, 11}), (std::vector<Token>{12, 13, 14}));
+  // Of an answer others know nothing.
+  EXPECT_EQ(drafted(first, prompt, {10, 11, 90, 91, 300, 301, 302, 300}),
+            (std::vector<Token>{301, 302}));
+  EXPECT_TRUE(drafted(second, other, {10, 11, 300}).empty());
 }
 
 }  // namespace

@@ -237,12 +237,14 @@ void Speculation::observe(const StepShape& rows, const PlainStep& plain, uint32_
   cost.observe(rows, seconds);
 }
 
-std::unique_ptr<Speculator> Speculation::begin(const SpecOptions& options, bool shares) {
+std::unique_ptr<Speculator> Speculation::begin(const SpecOptions& options, bool shares,
+                                               std::shared_ptr<PromptMatches> prompt) {
   if (!options.on()) return nullptr;
   auto speculator = std::make_unique<Speculator>(*this, options);
   const Acceptance& rates = speculator->acceptance();
   const bool by_all = options.way == "auto";
-  if (by_all || options.way == "lookup") speculator->add(std::make_unique<LookupDrafter>());
+  if (by_all || options.way == "lookup")
+    speculator->add(std::make_unique<LookupDrafter>(std::move(prompt)));
   if (shares && (by_all || options.way == "suffix"))
     speculator->add(std::make_unique<SuffixDrafter>(texts_));
   if (options.by_model() && draft_model_->renew(engine_)) {

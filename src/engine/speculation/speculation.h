@@ -39,6 +39,7 @@ struct Drafts {
 class Speculation;
 struct DraftModel;
 struct DraftWeights;
+struct PromptMatches;
 
 // One sequence's. The Speculation outlives it.
 class Speculator {
@@ -89,8 +90,10 @@ class Speculation {
   // Whether begin() may be called with them; any thread may ask. Error: layers that the model has
   // not, a draft model that is not loaded.
   base::Status<> check(const SpecOptions& options) const;
-  // Null if they are off. shares: whether it may see other sequences' texts.
-  std::unique_ptr<Speculator> begin(const SpecOptions& options, bool shares = true);
+  // Null if they are off. shares: whether it may see other sequences' texts. prompt: as in
+  // LookupDrafter.
+  std::unique_ptr<Speculator> begin(const SpecOptions& options, bool shares = true,
+                                    std::shared_ptr<PromptMatches> prompt = nullptr);
   size_t vocabulary_tokens() const { return engine_.tokenizer().vocabulary().pieces.size(); }
   // Memory of the draft model's rows; all 0 without one.
   kv::Usage draft_usage() const;

@@ -240,6 +240,29 @@ TEST_P(KvFaults, AnyAllocationOfACloseMayFailAndEverythingIsGivenBack) {
   }
 }
 
+TEST(TieredStep, ThatFindsNoMemoryToCommitNeedsItsSequencesNoLonger) {
+  const Shape shape = shape_of({"tiered", kernels::DType::kF16, kernels::DType::kF16}, kShape);
+  Pair pair("tiered", shape);
+  const SeqId first = pair.open();  // the tier's thread has begun then
+  pair.add(first, 8);
+  pair.close(first);
+  const SeqId seq = pair.store->open({}).seq;
+  const Slot slot = {.seq = seq, .fresh = 60, .tokens = {}};
+  const Input in(shape, 500, slot.fresh, Kept::all({{&slot, 1}}).rows[0]);
+  auto step = pair.store->begin({{&slot, 1}});
+  ASSERT_TRUE(step.ok());
+  for (uint32_t layer = 0; layer < shape.layers; ++layer)
+    (*step)->write(layer, in.k[layer].data(), in.v[layer].data());
+  faults::fail_nth(1);  // of the tier's, for more transfers than it has had
+  (*step)->commit(in.kept);
+  faults::fail_nth(0);
+  EXPECT_FALSE(failure(*pair.store, seq).empty());
+  pair.store->close(seq);
+  const Usage usage = pair.store->usage();
+  EXPECT_EQ(usage.slow_bytes, 0U);
+  EXPECT_EQ(usage.allocated_bytes, usage.cached_bytes);
+}
+
 // What memory its tokens take beside a sequence's states, one step a token.
 TEST(StateStore, MovesTheTokensOfASequenceSeldom) {
   constexpr uint32_t kSteps = 256;

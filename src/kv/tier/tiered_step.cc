@@ -249,7 +249,12 @@ void TieredStep::keep_all(const Kept& kept) {
   unpin_chosen(kNoLayer);
   unpin(current_);
   unpin(next_);
-  CheckedStep::keep_all(kept);
+  try {
+    CheckedStep::keep_all(kept);
+  } catch (...) {  // now, too: its sequences may be closed before it goes
+    release();
+    throw;
+  }
   release();
 }
 

@@ -78,6 +78,29 @@ std::string_view value_text(std::string_view text) {
   return text;
 }
 
+// Where the JSON of a call begins, or npos: in the other forms quotes are no marks of strings.
+size_t json_begin(std::string_view text, const Calls& syntax) {
+  if (syntax.form == Calls::Form::kNamed) return text.find('{');
+  if (syntax.form != Calls::Form::kJson) return text.npos;
+  size_t begin = text_begin(text);
+  if (text.substr(begin).starts_with('[')) begin += 1 + text_begin(text.substr(begin + 1));
+  return text.substr(begin).starts_with('{') ? begin : text.npos;
+}
+
+// The first mark outside the strings of the JSON that begins at `begin`.
+size_t find_unquoted(std::string_view text, std::string_view mark, size_t begin) {
+  bool quoted = false;
+  for (size_t i = begin; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\')
+      ++i;
+    else if (text[i] == '"')
+      quoted = !quoted;
+    else if (!quoted && text.substr(i).starts_with(mark))
+      return i;
+  }
+  return text.npos;
+}
+
 }  // namespace
 
 Opening find_opening(std::string_view text, const Calls& syntax) {
@@ -103,11 +126,13 @@ Opening find_opening(std::string_view text, const Calls& syntax) {
   return opening;
 }
 
-Inside inside_of(std::string_view text, const Calls& syntax) {
+Inside inside_of(std::string_view text, const Calls& syntax, bool quotes) {
   const std::string_view rest = text.substr(syntax.open.size());
   // Without a closing mark a call goes on to the next one.
   const std::string_view mark = syntax.close.empty() ? syntax.open : syntax.close;
-  const size_t end = rest.find(mark);
+  size_t end = rest.find(mark);
+  if (quotes && json_begin(rest, syntax) < end && end != rest.npos)
+    end = find_unquoted(rest, mark, json_begin(rest, syntax));
   Inside inside;
   inside.closed = end != rest.npos;
   inside.text = rest.substr(0, std::min(end, rest.size()));

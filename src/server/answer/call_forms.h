@@ -22,7 +22,8 @@ struct Inside {
   size_t past = 0;      // the call's bytes, with its marks
   bool closed = false;  // the closing mark has come, or the next call
 };
-Inside inside_of(std::string_view text, const text::AnswerSyntax::Calls& syntax);
+// quotes: a closing mark within a string of the call's JSON is part of that string.
+Inside inside_of(std::string_view text, const text::AnswerSyntax::Calls& syntax, bool quotes);
 
 // None: it is not of that form. Form::kNamed; arguments must be a JSON object.
 std::optional<ToolCall> named_call(std::string_view text, const text::AnswerSyntax::Calls& syntax);

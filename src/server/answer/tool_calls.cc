@@ -168,14 +168,18 @@ bool ToolCallParser::drain_tagged(Found& found, Stage stage) {
   after_call_ = false;
   found.content += held_.substr(0, opening.begin);
   held_.erase(0, opening.open);
-  const Inside inside = inside_of(held_, syntax_);
+  Inside inside = inside_of(held_, syntax_, true);
   // An answer that ends inside a call may have it whole: the closing tag may be an end token.
   if (!inside.closed && !all) return false;
   std::vector<ToolCall> calls = calls_inside(inside.text);
-  if (calls.empty() && !inside.closed && stage == Stage::kCut)
+  if (calls.empty() && !inside.closed && stage == Stage::kCut) {
     take_cut(inside.text, found);
-  else
+  } else {
+    // What is no call may have a quote too many: it ends at the first mark, so that none behind it
+    // is lost.
+    if (calls.empty()) inside = inside_of(held_, syntax_, false);
     take(std::move(calls), std::string_view(held_).substr(0, inside.past), found);
+  }
   held_.erase(0, inside.past);
   return true;
 }

@@ -45,6 +45,15 @@ constexpr Case kCases[] = {
     {R"(<tool_call>{"name":"h","arguments":{}}</tool_call> so)",
      R"(<tool_call>{"name":"h","arguments":{}}</tool_call> so)"},
     {"<tool_call>{broken</tool_call>", "<tool_call>{broken</tool_call>"},
+    // Marks within a string are part of it; with a quote too many, the first mark ends the text.
+    {R"(<tool_call>{"name":"f","arguments":{"x":"a\"</tool_call>\\"}}</tool_call>b)",
+     R"(b|f({"x":"a\"</tool_call>\\"}))"},
+    {R"(<tool_call>[{"name":"f","arguments":{"x":"</tool_call><tool_call>"}}]</tool_call>)",
+     R"(|f({"x":"</tool_call><tool_call>"}))"},
+    {R"(<tool_call>{"name":"f"</tool_call>"}</tool_call><tool_call>{"name":"g"}</tool_call>)",
+     R"(<tool_call>{"name":"f"</tool_call>"}</tool_call>|g({}))"},
+    {R"(<tool_call>{"name":"f}</tool_call><tool_call>{"name":"g"}</tool_call>)",
+     R"(<tool_call>{"name":"f}</tool_call>|g({}))"},
     {R"({"name": "f", "parameters": {"x": [1, 2]}})", R"(|f({"x":[1,2]}))"},
     {R"( [{"name":"f"},{"name":"g","arguments":{"a":null}}] )", R"(|f({})|g({"a":null}))"},
     {R"({"answer": 42})", R"({"answer": 42})"},
@@ -94,6 +103,8 @@ constexpr CutCase kCutCases[] = {
     {R"(So: <tool_call>{"name": "f", "arguments": {"x")", "", R"(So: |f({"x"))"},
     {R"(So: <tool_call>{"na)", "", "So: "},
     {R"(<tool_call>{"name": "f"}</tool_call><tool_call>{"name": "g", "argu)", "", R"(|f({})|g())"},
+    {R"(<tool_call>{"name": "f", "arguments": {"x": "</tool_call> a)", "",
+     R"(|f({"x": "</tool_call> a))"},
     {"So: <tool_c", "", "So: <tool_c"},
 };
 

@@ -53,6 +53,15 @@ std::optional<ToolCall> begun_call(std::string_view text) {
   return call;
 }
 
+// Some models write the object as text, as OpenAI's API has it, or null for none.
+Json arguments_of(const Json& call) {
+  const auto found = call.find(call.contains("arguments") ? "arguments" : "parameters");
+  if (found == call.end() || found->is_null()) return Json::object();
+  if (!found->is_string()) return *found;
+  const auto parsed = parse_json(found->get_ref<const std::string&>());
+  return parsed.ok() ? *parsed : *found;
+}
+
 }  // namespace
 
 std::vector<ToolCall> ToolCallParser::calls_of(std::string_view text) const {
@@ -76,8 +85,7 @@ std::vector<ToolCall> ToolCallParser::calls_of(std::string_view text) const {
     if (!one.is_object() || !one.contains(name_key)) return {};
     const Json& name = one[name_key];
     if (!name.is_string() || !offers(name.get_ref<const std::string&>())) return {};
-    const char* key = one.contains("arguments") ? "arguments" : "parameters";
-    const Json arguments = one.contains(key) ? one[key] : Json::object();
+    const Json arguments = arguments_of(one);
     if (!arguments.is_object()) return {};
     calls.push_back({.name = name.get<std::string>(), .arguments = to_text(arguments)});
   }

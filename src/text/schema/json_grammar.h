@@ -11,7 +11,8 @@
 // * Constants and what a pattern matches are written with the escapes that they need and no others.
 // * White space is as JsonLayout says. Nesting is at most about Grammar::kMostDepth.
 // oneOf is read as anyOf. `format` counts where it is date, time, date-time, uuid, email, hostname
-// or ipv4 (RFC 3339, no leap seconds), and says nothing otherwise, as the standard has it.
+// or ipv4 (RFC 3339, no leap seconds), and says nothing otherwise, as the standard has it; nor
+// beside a pattern that no text of the format matches.
 
 #include "base/result.h"
 #include "text/grammar/byte_grammar.h"

@@ -211,6 +211,25 @@ TEST(JsonGrammar, FormatsAreChecked) {
   expect_texts(format("color"), {"\"anything\""}, {"1"});
 }
 
+TEST(JsonGrammar, PatternsGoTogetherWithEachOtherAndWithFormats) {
+  const std::string three =
+      R"({"allOf": [{"pattern": "^[a-c]+$"}, {"pattern": "b"}, {"pattern": "c$"}]})";
+  expect_texts(three, {"\"bc\"", "\"abac\""}, {"\"ac\"", "\"b\"", "\"bxc\"", "\"\""});
+  expect_texts(R"({"pattern": "^2024", "format": "date"})", {"\"2024-02-29\""},
+               {"\"2023-01-01\"", "\"2024\"", "\"2024-02-30\""});
+  // Zod's z.iso.date(), z.uuid() and, without an offset, z.iso.time().
+  expect_texts(
+      R"({"type": "string", "format": "date", "pattern": "^(?:(?:\\d\\d[2468][048]|\\d\\d[13579][26]|\\d\\d0[48]|[02468][048]00|[13579][26]00)-02-29|\\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|(?:02)-(?:0[1-9]|1\\d|2[0-8])))$"})",
+      {"\"2024-02-29\"", "\"2023-12-31\""}, {"\"2023-02-29\"", "\"2023-1-1\""});
+  expect_texts(
+      R"({"type": "string", "format": "uuid", "pattern": "^([0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}|00000000-0000-0000-0000-000000000000)$"})",
+      {"\"123e4567-e89b-12d3-a456-426614174000\"", "\"00000000-0000-0000-0000-000000000000\""},
+      {"\"123e4567-e89b-02d3-a456-426614174000\""});
+  expect_texts(
+      R"({"format": "time", "pattern": "^(?:[01]\\d|2[0-3]):[0-5]\\d(?::[0-5]\\d(?:\\.\\d+)?)?$"})",
+      {"\"23:59\"", "\"23:59:01.5\""}, {"\"24:00\"", "\"23:59:01Z\""});
+}
+
 TEST(JsonGrammar, WhatIsNotSupportedIsSaidWithItsPlace) {
   EXPECT_EQ(schema_error(R"({"properties": {"a": {"not": {}}}})"),
             "the schema at #/properties/a: not is not supported; leave it out");
@@ -230,10 +249,8 @@ TEST(JsonGrammar, WhatIsNotSupportedIsSaidWithItsPlace) {
             "the schema at #: multipleOf is supported for 1, 0.1, 0.01 and so on only");
   EXPECT_EQ(schema_error(R"({"enum": ["a"], "pattern": "a"})"),
             "the schema at #: pattern beside enum or const is not supported; leave it out");
-  EXPECT_EQ(schema_error(R"({"allOf": [{"pattern": "a"}, {"pattern": "b"}]})"),
-            "the schema at #: two different values of pattern cannot be combined");
-  EXPECT_EQ(schema_error(R"({"pattern": "a", "format": "date"})"),
-            "the schema at #: pattern beside this format is not supported; leave one out");
+  EXPECT_EQ(schema_error(R"({"allOf": [{"format": "date"}, {"format": "time"}]})"),
+            "the schema at #: two different values of format cannot be combined");
 }
 
 TEST(JsonGrammar, WhatIsMalformedIsSaidWithItsPlace) {
@@ -264,7 +281,8 @@ TEST(JsonGrammar, WhatNothingFitsIsSaid) {
         R"({"type": "array", "items": {"$ref": "#"}, "minItems": 1})",
         R"({"required": ["a"], "additionalProperties": false})",
         R"({"allOf": [{"type": "null"}, {"type": "string"}]})",
-        R"({"type": "string", "pattern": "^a$", "minLength": 2})"})
+        R"({"type": "string", "pattern": "^a$", "minLength": 2})",
+        R"({"type": "string", "allOf": [{"pattern": "^a"}, {"pattern": "^b"}]})"})
     EXPECT_EQ(schema_error(schema), nothing) << schema;
   EXPECT_EQ(schema_error(R"({"minItems": 3, "maxItems": 2})"),
             "the schema at #: maxItems is below minItems, so nothing fits");

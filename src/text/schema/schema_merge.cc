@@ -210,6 +210,12 @@ Result<Json> merge_values(const std::string& name, const Json& a, const Json& b,
     out.insert(out.end(), b.begin(), b.end());
     return out;
   }
+  if (name == "pattern") {  // a list where there are several
+    Json out = a.is_array() ? a : Json::array({a});
+    for (const Json& one : b.is_array() ? b : Json::array({b}))
+      if (std::find(out.begin(), out.end(), one) == out.end()) out.push_back(one);
+    return out;
+  }
   if (name.starts_with("min") || name == "exclusiveMinimum") return a < b ? b : a;
   if (name.starts_with("max") || name == "exclusiveMaximum") return a < b ? a : b;
   return fail("the schema at {}: two different values of {} cannot be combined", path, name);

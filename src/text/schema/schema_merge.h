@@ -12,8 +12,8 @@ namespace kvick::text {
 base::Result<Json> normalised(Json schema, const std::string& path);
 
 // The intersection of two normalised schemas; nullopt if they contradict each other. A property or
-// item that both constrain becomes an allOf. Errors: both have a pattern, a format or a
-// multipleOf.
+// item that both constrain becomes an allOf, and two patterns a list. Errors: both have a format or
+// a multipleOf.
 base::Result<std::optional<Json>> merged(const Json& a, const Json& b, const std::string& path);
 
 }  // namespace kvick::text

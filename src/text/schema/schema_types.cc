@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "text/grammar/nfa_algebra.h"
 #include "text/schema/schema_compiler.h"
 
 namespace kvick::text {
@@ -11,6 +12,28 @@ namespace {
 using base::fail;
 using base::Result;
 using base::Status;
+
+// What a string has to match; nullopt: nothing.
+Result<std::optional<CharNfa>> matched_by(const Json& schema) {
+  std::optional<CharNfa> all;
+  const Json none = Json::array();
+  const Json& patterns = schema.contains("pattern") ? schema["pattern"] : none;
+  for (const Json& one : patterns.is_array() ? patterns : Json::array({patterns})) {
+    KVICK_TRY(CharNfa next, parse_pattern(one.get_ref<const std::string&>()));
+    if (all) {
+      KVICK_TRY(next, common_texts(*all, next));
+    }
+    all = std::move(next);
+  }
+  if (!schema.contains("format")) return all;
+  const auto format = pattern_of_format(schema["format"].get_ref<const std::string&>());
+  if (!format) return all;
+  KVICK_TRY(CharNfa next, parse_pattern(*format));
+  if (!all) return std::optional(std::move(next));
+  // To the standard a format is a note. Zod's pattern of a time, for one, has no offset.
+  auto both = common_texts(*all, next);
+  return both.ok() && takes_any(*both) ? std::optional(*std::move(both)) : std::move(all);
+}
 
 }  // namespace
 
@@ -38,25 +61,16 @@ Status<> SchemaCompiler::compile_string(const Json& schema, Between place,
                                         const std::string& path) {
   KVICK_TRY(const Count count, count_of(schema, "minLength", "maxLength", path));
   const Length length = {count.least, count.most};
-  std::optional<std::string> pattern;
-  if (schema.contains("format"))
-    pattern = pattern_of_format(schema["format"].get_ref<const std::string&>());
-  if (schema.contains("pattern")) {
-    if (pattern)
-      return fail("the schema at {}: pattern beside this format is not supported; leave one out",
-                  path);
-    pattern = schema["pattern"].get<std::string>();
-  }
-  if (!pattern) {
-    strings_.add(length, place.from, place.to);
-    return base::Done{};
-  }
   const auto in_place = [&](const base::Error& error) {
     return fail("the schema at {}: pattern: {}", path, error.message);
   };
-  const auto parsed = parse_pattern(*pattern);
-  if (!parsed.ok()) return in_place(parsed.error());
-  const auto added = strings_.add_matching(*parsed, length, place.from, place.to);
+  const auto pattern = matched_by(schema);
+  if (!pattern.ok()) return in_place(pattern.error());
+  if (!*pattern) {
+    strings_.add(length, place.from, place.to);
+    return base::Done{};
+  }
+  const auto added = strings_.add_matching(**pattern, length, place.from, place.to);
   if (!added.ok()) return in_place(added.error());
   return base::Done{};
 }

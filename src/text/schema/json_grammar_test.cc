@@ -141,6 +141,10 @@ TEST(JsonGrammar, AlternativesAreAnyOfThem) {
   expect_texts(
       R"({"type": ["string", "integer"], "anyOf": [{"type": "integer"}, {"type": "null"}]})", {"1"},
       {"null", "\"\""});
+  // Zod's z.union([z.null(), z.undefined()]) and z.never().
+  expect_texts(R"({"anyOf": [{"type": "null"}, {"not": {}}]})", {"null"}, {"1", "\"\""});
+  expect_texts(R"({"properties": {"a": {"not": true, "type": "null"}, "b": {"not": false}}})",
+               {"{}", R"({"b":1})"}, {R"({"a":null})"});
 }
 
 TEST(JsonGrammar, AllOfIsAllOfThem) {
@@ -231,7 +235,7 @@ TEST(JsonGrammar, PatternsGoTogetherWithEachOtherAndWithFormats) {
 }
 
 TEST(JsonGrammar, WhatIsNotSupportedIsSaidWithItsPlace) {
-  EXPECT_EQ(schema_error(R"({"properties": {"a": {"not": {}}}})"),
+  EXPECT_EQ(schema_error(R"({"properties": {"a": {"not": {"type": "null"}}}})"),
             "the schema at #/properties/a: not is not supported; leave it out");
   for (const char* keyword :
        {"if", "then", "else", "contains", "patternProperties", "dependentRequired",
@@ -277,8 +281,8 @@ TEST(JsonGrammar, WhatNothingFitsIsSaid) {
   const std::string nothing =
       "the schema cannot be used: no JSON value matches it, within 64 levels of nesting";
   for (const char* schema :
-       {"false", R"({"enum": []})", R"({"minimum": 3, "maximum": 2})", R"({"$ref": "#"})",
-        R"({"type": "array", "items": {"$ref": "#"}, "minItems": 1})",
+       {"false", R"({"enum": []})", R"({"not": {}})", R"({"minimum": 3, "maximum": 2})",
+        R"({"$ref": "#"})", R"({"type": "array", "items": {"$ref": "#"}, "minItems": 1})",
         R"({"required": ["a"], "additionalProperties": false})",
         R"({"allOf": [{"type": "null"}, {"type": "string"}]})",
         R"({"type": "string", "pattern": "^a$", "minLength": 2})",

@@ -116,7 +116,17 @@ void modernise_bound(Json& schema, const char* bound, const char* strict) {
   schema.erase(bound);
 }
 
+// Zod's z.never() and z.undefined() are {"not": {}}.
+void modernise_not(Json& schema) {
+  const Json no = schema.value("not", Json());
+  if (no == false) schema.erase("not");
+  if (no != true && no != Json::object()) return;
+  schema = Json::object();
+  schema["enum"] = Json::array();
+}
+
 void modernise(Json& schema) {
+  modernise_not(schema);
   modernise_bound(schema, "minimum", "exclusiveMinimum");
   modernise_bound(schema, "maximum", "exclusiveMaximum");
   if (schema.contains("type") && !schema["type"].is_array())

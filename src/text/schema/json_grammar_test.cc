@@ -85,6 +85,22 @@ TEST(JsonGrammar, AdditionalPropertiesComeBehindAndHaveOtherNames) {
   expect_texts(R"({"type": "object", "additionalProperties": false})", {"{}"}, {R"({"b":1})"});
 }
 
+TEST(JsonGrammar, PropertiesMayHaveTheirNamesFromAList) {
+  // Pydantic's dict[Literal["a", "b"], int], and its dict of an enum.
+  const std::string of_integers =
+      R"({"type": "object", "additionalProperties": {"type": "integer"}, "propertyNames": )";
+  for (const char* names :
+       {R"({"enum": ["a", "b"]}})", R"({"type": "string", "enum": ["a", "b"]}})",
+        R"({"$ref": "#/$defs/n"}, "$defs": {"n": {"enum": ["a", "b"]}}})",
+        R"({"anyOf": [{"const": "a"}, {"const": "b"}]}})"})
+    expect_texts(of_integers + names, {"{}", R"({"a":1})", R"({"a":1,"b":2})"},
+                 {R"({"c":1})", R"({"a":null})"});
+  expect_texts(
+      R"({"propertyNames": {"enum": ["a", "b"]}, "properties": {"a": {"type": "null"}, "c": true}, "required": ["b"]})",
+      {R"({"b":1})", R"({"a":null,"b":"x"})"}, {R"({"a":1,"b":1})", R"({"b":1,"c":1})", "{}"});
+  expect_texts(R"({"type": "object", "propertyNames": false})", {"{}"}, {R"({"a":1})"});
+}
+
 TEST(JsonGrammar, PropertiesAreCounted) {
   expect_texts(R"({"type": "object", "minProperties": 1, "maxProperties": 2})",
                {R"({"a":1})", R"({"a":1,"b":1})"}, {"{}", R"({"a":1,"b":1,"c":1})"});
@@ -247,8 +263,11 @@ TEST(JsonGrammar, WhatIsNotSupportedIsSaidWithItsPlace) {
   EXPECT_EQ(schema_error(R"({"uniqueItems": false})"), "no error");
   EXPECT_EQ(schema_error(R"({"propertyNames": {"pattern": "^a"}})"),
             "the schema at #: propertyNames is not supported; leave it out");
-  for (const char* all : {"true", "{}", R"({"type": "string"})"})
+  for (const char* all :
+       {"true", "{}", R"({"type": "string"})", R"({"type": "string", "title": "t"})"})
     EXPECT_EQ(schema_error(std::string(R"({"propertyNames": )") + all + "}"), "no error");
+  EXPECT_EQ(schema_error(R"({"propertyNames": {"enum": ["a"], "minLength": 1}})"),
+            "the schema at #: propertyNames is not supported; leave it out");
   EXPECT_EQ(schema_error(R"({"type": "number", "multipleOf": 3})"),
             "the schema at #: multipleOf is supported for 1, 0.1, 0.01 and so on only");
   EXPECT_EQ(schema_error(R"({"enum": ["a"], "pattern": "a"})"),
@@ -319,6 +338,10 @@ TEST(JsonGrammar, WhatWouldGrowWithoutEndIsRefused) {
           R"({"type": "object", "minProperties": 8000, "required": ["a","b","c","d","e","f","g","h","i","j","k","l","m","n","o","p","q","r","s","t","u","v","w","x","y","z"]})")
           .find("too large"),
       std::string::npos);
+  std::string names = R"({"type": "object", "propertyNames": {"enum": [)";
+  for (int i = 0; i < 900; ++i) names += "\"" + std::to_string(i) + "\",";
+  names += R"("a"]}, "additionalProperties": {"enum": [")" + std::string(99999, 'a') + "\"]}}";
+  EXPECT_NE(schema_error(names).find("becomes too large"), std::string::npos);
   std::string wide = R"({"anyOf": [)";
   for (int i = 0; i < 600; ++i) wide += R"({"required": ["p)" + std::to_string(i) + "\"]},";
   EXPECT_NE(schema_error(wide + "true]}").find("alternatives in one place"), std::string::npos);

@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, 15> kNotes = {
     "title",    "description", "default",     "examples",  "example",
     "$comment", "deprecated",  "readOnly",    "writeOnly", "$id",
     "$schema",  "$defs",       "definitions", "$anchor",   "discriminator"};
+constexpr size_t kMostNames = 1000;  // that propertyNames may list: each is looked for among all
 constexpr std::array<std::string_view, 4> kCombinations = {"allOf", "anyOf", "oneOf", "$ref"};
 
 size_t size_of(const Json& value) {
@@ -68,8 +69,7 @@ const Json* under(const Json& value, const std::string& part) {
 }
 
 // Without the combinations.
-Result<Json> own_keywords(const Json& schema, const std::string& path) {
-  Json own = SchemaExpander::without_notes(schema);
+Result<Json> own_keywords(Json own, const std::string& path) {
   for (const std::string_view combination : kCombinations) own.erase(std::string(combination));
   return normalised(std::move(own), path);
 }
@@ -157,6 +157,41 @@ Result<std::vector<Json>> SchemaExpander::each_with_each(const std::vector<Json>
   return out;
 }
 
+// Pydantic's dict[Literal[...], T] and Zod's z.record(z.enum([...]), T).
+Result<Json> SchemaExpander::with_listed_names(Json schema, const std::string& path,
+                                               uint32_t nesting) {
+  const auto names = schema.find("propertyNames");
+  if (names == schema.end()) return schema;
+  const Json declared = schema.value("properties", Json::object());
+  if (!declared.is_object()) return schema;
+  KVICK_TRY(const std::vector<Json> any,
+            alternatives(*names, path + "/propertyNames", nesting + 1));
+  const Json strings = Json::array({"string"}),
+             rest = schema.value("additionalProperties", Json(true));
+  Json listed = Json::object();
+  for (const Json& one : any) {
+    const bool plain = one.value("type", strings) == strings;
+    const size_t others = one.size() - (one.contains("type") ? 1 : 0);
+    if (plain && others == 0) {  // all names are strings
+      schema.erase("propertyNames");
+      return schema;
+    }
+    if (!plain || others > 1 || !one.contains("enum")) return schema;
+    for (const Json& name : one["enum"]) {
+      if (!name.is_string()) continue;
+      if (listed.size() == kMostNames) return schema;
+      const auto& text = name.get_ref<const std::string&>();
+      const Json& own = declared.contains(text) ? declared[text] : rest;
+      KVICK_TRY_VOID(spend(own));
+      listed[text] = own;
+    }
+  }
+  schema.erase("propertyNames");
+  schema["properties"] = std::move(listed);
+  schema["additionalProperties"] = false;
+  return schema;
+}
+
 Result<std::vector<Json>> SchemaExpander::alternatives(const Json& schema,
                                                        const std::string& path) {
   return alternatives(schema, path, 0);
@@ -174,7 +209,8 @@ Result<std::vector<Json>> SchemaExpander::alternatives(const Json& schema, const
         "others",
         path, kMostNesting);
   KVICK_TRY_VOID(spend(schema));
-  KVICK_TRY(Json own, own_keywords(schema, path));
+  KVICK_TRY(Json own, with_listed_names(without_notes(schema), path, nesting));
+  KVICK_TRY(own, own_keywords(std::move(own), path));
   std::vector<Json> out = {std::move(own)};
   for (const std::string_view name : kCombinations) {
     const auto found = schema.find(name);

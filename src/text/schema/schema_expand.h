@@ -43,6 +43,9 @@ class SchemaExpander {
  private:
   base::Result<std::vector<Json>> alternatives(const Json& schema, const std::string& path,
                                                uint32_t nesting);
+  // propertyNames that lists the names as properties of those names and no others; any other
+  // schema as it is.
+  base::Result<Json> with_listed_names(Json schema, const std::string& path, uint32_t nesting);
   // Each of `left` with each of `right`, as far as they do not contradict each other.
   base::Result<std::vector<Json>> each_with_each(const std::vector<Json>& left,
                                                  const std::vector<Json>& right,

@@ -141,9 +141,6 @@ void modernise(Json& schema) {
   }
   schema.erase("additionalItems");
   if (schema.value("uniqueItems", Json()) == false) schema.erase("uniqueItems");
-  const Json names = schema.value("propertyNames", Json());  // all are strings
-  if (names == true || names == Json::object() || names == Json({{"type", "string"}}))
-    schema.erase("propertyNames");
 }
 
 Json both(const Json& a, const Json& b) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <new>
+#include <utility>
 
 #include "base/check.h"
 
@@ -49,7 +50,16 @@ float* SharedRanks::floats(unsigned rank) const {
   return reinterpret_cast<float*>(first) + (2 * rank + exchanges_ % 2) * kFloats;
 }
 
-void SharedRanks::arrive() { cell(rank()).arrived.store(++meetings_, std::memory_order_release); }
+// A rank that has taken a part and then gives up is still in the same exchange as the others: all
+// have to agree on which of a rank's two parts it uses.
+void SharedRanks::begin_exchange() {
+  if (!std::exchange(begun_, true)) ++exchanges_;
+}
+
+void SharedRanks::arrive() {
+  begun_ = false;
+  cell(rank()).arrived.store(++meetings_, std::memory_order_release);
+}
 
 void SharedRanks::await(unsigned rank) const {
   const Cell& other = cell(rank);
@@ -67,7 +77,7 @@ void SharedRanks::meet() {
 }
 
 void SharedRanks::give_up() {
-  ++exchanges_;
+  begin_exchange();
   const uint64_t meeting = meetings_ + 1;
   cell(rank()).gave_up[meeting % 2].store(meeting, std::memory_order_relaxed);
   arrive();
@@ -77,7 +87,7 @@ void SharedRanks::give_up() {
 
 float* SharedRanks::part(size_t count) {
   count_ = count;
-  ++exchanges_;
+  begin_exchange();
   // Here, where a lack of memory is no harm yet.
   const size_t added =
       std::max(std::min(count, kAddedByAll), std::min(count, kFloats) / size() + 1);

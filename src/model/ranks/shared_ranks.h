@@ -54,6 +54,7 @@ class SharedRanks final : public Ranks {
   Channel& channel(unsigned rank) const;
   Channel& channel_to_next(unsigned rank) const { return channel(size() + rank); }
   float* floats(unsigned rank) const;  // of the exchange that is going on
+  void begin_exchange();
   void arrive();
   void meet();
   void await(unsigned rank) const;
@@ -65,6 +66,7 @@ class SharedRanks final : public Ranks {
   std::byte* const region_;
   Waiting waiting_;
   uint64_t meetings_ = 0, exchanges_ = 0;
+  bool begun_ = false;        // part() has begun an exchange, in which this rank has yet to arrive
   size_t count_ = 0;          // of part()
   std::vector<float> large_;  // a part that is too large for the region
   std::vector<float> total_;

@@ -135,6 +135,7 @@ void Follower::begin(Stored& stored, MessageReader& message) {
     slot.seq = stored.sequences.at(seq);
     slot.fresh = message.take<uint32_t>();
     slot.whole = message.take<bool>();
+    slot.reads_all = message.take<bool>();
     stored.tokens[i] = message.take_list<Token>();
     slot.tokens = stored.tokens[i];
     if (!kv::failure(*stored.store, slot.seq).empty()) lost.push_back(seq);

@@ -172,6 +172,7 @@ base::Result<std::unique_ptr<kv::Step>, Shortage> RankedStore::begin(const kv::B
     message.add(slot.seq);
     message.add(slot.fresh);
     message.add(slot.whole);
+    message.add(slot.reads_all);
     message.add_list(slot.tokens);
   }
   ranks_.tell(message.bytes());

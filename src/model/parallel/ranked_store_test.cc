@@ -299,6 +299,41 @@ TEST(RankedStore, DropsAStepThatARankCannotCompute) {
   }
 }
 
+// A store that notes which slots of a step read all rows.
+class NotingStore final : public PassingStore<PassingStep> {
+ public:
+  NotingStore(std::unique_ptr<kv::Store> inner, std::vector<bool>& read_all)
+      : PassingStore(std::move(inner)), read_all_(read_all) {}
+  base::Result<std::unique_ptr<kv::Step>, kv::Shortage> begin(const kv::Batch& batch) override {
+    read_all_.clear();
+    for (const kv::Slot& slot : batch.slots) read_all_.push_back(slot.reads_all);
+    return PassingStore::begin(batch);
+  }
+
+ private:
+  std::vector<bool>& read_all_;
+};
+
+// Else a policy would choose rows for a prompt on some ranks, and not on the others.
+TEST(RankedStore, TellsTheOtherRanksWhoseTokensReadAllRows) {
+  const std::string path = model_path(Arch::kLlama, kernels::DType::kF32);
+  const std::vector<Token> text = tokens_of(4, 3, 512);
+  const std::span<const Token> tokens = text;
+  std::vector<bool> read_all;  // of the last step, on rank 1
+  const auto change = [&](unsigned r, std::unique_ptr<kv::Store> store) {
+    if (r == 0) return store;
+    return std::unique_ptr<kv::Store>(std::make_unique<NotingStore>(std::move(store), read_all));
+  };
+  Team team(path, 2, "virtual", kF16, change);
+  const kv::SeqId prompt = team.store->open({}).seq, answer = team.store->open({}).seq;
+  const std::vector<Slot> slots = {
+      {.seq = prompt, .past = 0, .tokens = tokens.first(3), .parents = {}, .prompt = true},
+      {.seq = answer, .past = 0, .tokens = tokens.subspan(3), .parents = {}}};
+  const uint32_t last = 3;
+  ASSERT_TRUE(team.executor->advance(*team.store, {.slots = slots}, {&last, 1}).ok());
+  EXPECT_EQ(read_all, (std::vector<bool>{true, false}));
+}
+
 TEST(RankedStore, MovesNoRowsThatARankCannotMove) {
   const std::string path = model_path(Arch::kLlama, kernels::DType::kF32);
   for (const unsigned failing : {0U, 1U}) {

@@ -59,6 +59,28 @@ TEST(RankedStore, KeepsCheckpoints) {
   }
 }
 
+// Asked for more bytes than there are, as by a scheduler that gives back all it can.
+TEST(RankedStore, GivesBackAllCachedRowsOfAllRanks) {
+  const kv::Store* other = nullptr;  // of rank 1
+  const auto look = [&](unsigned r, std::unique_ptr<kv::Store> store) {
+    if (r == 1) other = store.get();
+    return store;
+  };
+  Team team(model_path(Arch::kLlama, kernels::DType::kF32), 2, "paged:block=4", kF16, look);
+  kv::Store& store = *team.store;
+  const std::vector<Token> text = tokens_of(40, 3, 512);
+  const Slot slot = {.seq = store.open({}).seq, .past = 0, .tokens = text, .parents = {}};
+  const uint32_t last = 39;
+  ASSERT_TRUE(team.executor->advance(store, {.slots = {&slot, 1}}, {&last, 1}).ok());
+  store.close(slot.seq);
+  EXPECT_GT(store.usage().cached_bytes, 0u);
+  kv::shrink(store, UINT64_MAX);
+  const kv::SeqId after = store.open({}).seq;  // which rank 1 answers once it has given back
+  EXPECT_EQ(store.usage().cached_bytes, 0u);
+  EXPECT_EQ(other->usage().cached_bytes, 0u);
+  store.close(after);
+}
+
 // Rows that a tier keeps: read, and appended to another sequence, which then goes on as the first
 // does. Those of a pipeline over layers that are alike are the bytes of one process.
 TEST(RankedStore, MovesRowsOfAllRanks) {

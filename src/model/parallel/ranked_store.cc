@@ -196,11 +196,12 @@ kv::StoreFacets RankedStore::facets() {
           .checkpoints = checkpoints_ ? this : nullptr};
 }
 
-// Others give back as large a part of what they have cached.
+// Others give back as large a part of what they have cached: at most all of it, which is what
+// UINT64_MAX bytes ask for.
 uint64_t RankedStore::shrink(uint64_t bytes) {
   const uint64_t cached = own_->usage().cached_bytes;
   MessageWriter message = order(Order::kShrink);
-  message.add(cached == 0 ? 0.0 : static_cast<double>(bytes) / static_cast<double>(cached));
+  message.add(bytes >= cached ? 1.0 : static_cast<double>(bytes) / static_cast<double>(cached));
   ranks_.tell(message.bytes());
   return kv::shrink(*own_, bytes);
 }

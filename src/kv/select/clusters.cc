@@ -170,7 +170,7 @@ class Clusters final : public Selector {
                                       .group = 1,
                                       .k_dim = shape_.head_dim,
                                       .v_dim = kValues,
-                                      .scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim)),
+                                      .scale = question.scale,
                                       .visible = visible.data()};
     const uint32_t chunks = kernels::chunk_count(view, queries);
     const std::span<float> probs = scratch.make<float>(size_t{chunks} * count * kChunk);

@@ -1,7 +1,6 @@
 #include "kv/select/meter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "kv/select/row_arithmetic.h"
@@ -22,14 +21,13 @@ float lost_mass(const kernels::Table& kernels, const Check& check, const TopRows
                 std::span<const uint32_t> chosen, base::Arena& scratch) {
   const size_t fresh = kernels::rows_of(check.fresh);
   const std::span<float> scores = scratch.make<float>(check.count + fresh);
-  const float scale = 1 / std::sqrt(static_cast<float>(check.head_dim));
   double lost = 0;
   for (const float* query : check.queries) {
     const std::span<const float> q(query, check.head_dim);
     dot_keys(kernels, check.past, q, scores.first(check.count));
     dot_keys(kernels, check.fresh, q, scores.subspan(check.count));
     // The first token sees no fresh row but its own.
-    const double sum = kernels.exp_row(scores.data(), check.count + 1, scale);
+    const double sum = kernels.exp_row(scores.data(), check.count + 1, check.scale);
     double left = 0;
     auto next = chosen.begin();
     for (uint32_t row = top_rows.first; row < top_rows.last; ++row)

@@ -29,6 +29,7 @@ struct Check {
   uint32_t count = 0;            // committed rows
   std::span<const float* const> queries;
   uint32_t head_dim = 0;
+  float scale = 1;  // of the logits
 };
 // Attention probability of rows [first, last) that are not in `chosen` (ascending): 0 to 1, the
 // mean over the queries.

@@ -1,6 +1,7 @@
 #include "kv/select/select_step.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
@@ -38,6 +39,10 @@ class ChosenRuns {
   std::span<kernels::Run> out_;
   size_t count_ = 0;
 };
+
+float scale_of(const Query& query, const Shape& shape) {
+  return query.scale != 0 ? query.scale : 1 / std::sqrt(static_cast<float>(shape.head_dim));
+}
 
 // Runs of the step's kept rows, under their row numbers after the commit.
 std::vector<kernels::Run> kept_runs(std::span<const kernels::Run> fresh, uint32_t length,
@@ -197,6 +202,7 @@ SelectedRows SelectStep::choose(const Query& query, const TopRows& top_rows,
       .top_rows = top_rows,
       .queries = queries,
       .group = group,
+      .scale = scale_of(query, store_.shape()),
       .fresh = all.fresh};
   if (!all.past.empty()) question.rows.segment = all.past[0];
   if (store_.selector_->has_side_rows()) {
@@ -232,7 +238,8 @@ float SelectStep::lost_of(const Query& query, const TopRows& top_rows, const Sel
                     .fresh = all.fresh,
                     .count = sequence.length,
                     .queries = queries,
-                    .head_dim = dims},
+                    .head_dim = dims,
+                    .scale = scale_of(query, store_.shape())},
                    top_rows, choice.rows, scratch);
 }
 

@@ -210,6 +210,36 @@ TEST(Quest, ReadsThePagesWhoseBoundsAreHighest) {
   EXPECT_EQ(positions(view), expected);
 }
 
+// Queries times 4 at the usual scale, 1 / sqrt(16), have the logits of plain ones at a scale of 1:
+// so the same rows are read, and the rest has the same part in what they give.
+TEST(Policies, EstimateLogitsByTheModelsScale) {
+  const Shape shape = {.layers = 1,
+                       .kv_heads = 1,
+                       .head_dim = 16,
+                       .max_tokens = 200,
+                       .k_type = kernels::DType::kF32};
+  for (const char* policy :
+       {"sparq:r=4,budget=30,recent=5", "clusters:cluster=2,block=16,budget=30,recent=5"}) {
+    Pair p(std::string("virtual ") + policy, shape);
+    const SeqId a = p.open();
+    p.add(a, 100);
+    auto step = p.begin({{a, 1}});
+    write_all(*step, shape, p.fresh);
+    Query query = query_of(0, 0, 0);
+    std::vector<float> larger(query.q, query.q + shape.head_dim);
+    for (float& x : larger) x *= 4;
+    base::Arena scratch;
+    kernels::View plain, usual;
+    query.scale = 1;
+    step->view(query, scratch, plain);
+    query.scale = 0;
+    query.q = larger.data();
+    step->view(query, scratch, usual);
+    EXPECT_EQ(positions(plain), positions(usual)) << policy;
+    EXPECT_TRUE(std::ranges::equal(plain.rest_mass, usual.rest_mass)) << policy;
+  }
+}
+
 // Side rows are four bytes, the input's first element plus the head, and the rows that are chosen
 // those with the largest of them.
 class Largest final : public Selector {

@@ -119,8 +119,7 @@ class SparQ final : public Selector {
     dot_keys(kernels_, question.fresh, q, scores.subspan(question.count));
     const size_t seen = question.count + query / question.group + 1;
     const float share = all > 0 ? kept / all : 1;
-    const float scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim) * share);
-    const float sum = kernels_.exp_row(scores.data(), seen, scale);
+    const float sum = kernels_.exp_row(scores.data(), seen, question.scale / std::sqrt(share));
     for (size_t i = 0; i < seen; ++i) scores[i] /= sum;
     std::fill(scores.begin() + static_cast<ptrdiff_t>(seen), scores.end(), 0.0F);
   }

@@ -46,6 +46,7 @@ struct Query {
   uint32_t slot = 0, layer = 0, head = 0;  // head: of kv_heads
   const float* q = nullptr;
   uint32_t q_stride = 0;
+  float scale = 0;  // of the logits; 0: 1 / sqrt(head_dim)
 };
 
 // The queries of one layer, of all slots, and where what they read goes.

@@ -191,7 +191,8 @@ kv::Query BatchAttention::query_of(size_t view) const {
           .layer = rows_layer_,
           .head = head,
           .q = q_of(first_row_[slot], head),
-          .q_stride = numbers_->q_floats()};
+          .q_stride = numbers_->q_floats(),
+          .scale = numbers_->scale};
 }
 
 void BatchAttention::make_view(size_t i, unsigned worker) {

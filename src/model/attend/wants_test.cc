@@ -49,6 +49,7 @@ class Spy final : public kv::Step, kv::InputReader, kv::Observer {
     inner_.write(layer, k, v);
   }
   void view(const kv::Query& query, base::Arena& scratch, kernels::View& out) override {
+    EXPECT_EQ(query.scale, config_.layers[query.layer].scale);
     inner_.view(query, scratch, out);
   }
   void observe(const kv::Query& query, const kernels::View& view,

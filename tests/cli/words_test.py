@@ -47,6 +47,9 @@ class WordsTest(CommandTest):
         self.wrong("run", "--kv-memory", "3Q", "x", says="--kv-memory: '3Q' is not an amount of memory, such as 512MB")
         self.wrong("run", "-p", says="--prompt needs a value")
         self.wrong("inspect", says="model is required")
+        self.wrong("run", "--temp", "1", "-m", "a", "--temp", "0", "x", says="--temp was given 2 times: give it once")
+        self.wrong("bench", "-m", "a", "-m", "b", says="--model was given 2 times: give it once")
+        self.wrong("plan", "--memory", "1GB", "--memory", "2GB", says="--memory was given 2 times: give it once")
 
     def test_options_that_exclude_each_other(self):
         self.wrong("run", "-p", "x", "-f", "y", says="cannot be given together")

@@ -121,6 +121,17 @@ std::optional<std::string> about_both(const CLI::App& command) {
   return std::nullopt;
 }
 
+// An option that takes one value and was given more than once.
+std::optional<std::string> about_repeated(const CLI::App& command) {
+  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent())
+    for (const CLI::Option* option : app->get_options({}))
+      if (option->get_type_size() > 0 && option->get_expected_max() == 1 && option->count() > 1 &&
+          option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw)
+        return fmt::format("{} was given {} times: give it once", option_name(*option),
+                           option->count());
+  return std::nullopt;
+}
+
 std::string complaint(const CLI::App& program, const CLI::ParseError& error) {
   const CLI::App* command = &program;
   std::string path = program.get_name();
@@ -137,7 +148,8 @@ std::string complaint(const CLI::App& program, const CLI::ParseError& error) {
   else if (const auto both = about_both(*command))
     what = *both;
   else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
-    what = fmt::format("{} needs a value", what.substr(0, what.find(':')));
+    what = about_repeated(*command).value_or(
+        fmt::format("{} needs a value", what.substr(0, what.find(':'))));
   return fmt::format("{} ({} --help lists what there is)", what, path);
 }
 

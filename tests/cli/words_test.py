@@ -51,6 +51,14 @@ class WordsTest(CommandTest):
         self.wrong("bench", "-m", "a", "-m", "b", says="--model was given 2 times: give it once")
         self.wrong("plan", "--memory", "1GB", "--memory", "2GB", says="--memory was given 2 times: give it once")
 
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        for words in (["list"], ["pull"], ["--help"], ["man", "list"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([KVICK, *words], env=self.env, stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=120)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertRegex(done.stderr, r"\Akvick: cannot write [^\n]*\n\Z")
+
     def test_options_that_exclude_each_other(self):
         self.wrong("run", "-p", "x", "-f", "y", says="cannot be given together")
         self.wrong("run", "x", "-f", "y", says="PROMPT and --file cannot be given together")

@@ -1,6 +1,8 @@
 // kvick: the program. Exit status 0, 2 for a user's mistake, 1 for a failure at run time.
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <fmt/format.h>
 #include <new>
@@ -86,11 +88,20 @@ int run_command(int argc, char** argv) {
   });
 }
 
+// What is printed last may still be in a buffer when a command has succeeded, and the disk be full.
+int flushed(int status) {
+  const bool wrote = std::fflush(stdout) == 0;
+  if (wrote && std::ferror(stdout) == 0) return status;
+  const std::string reason = wrote ? "" : fmt::format(": {}", std::strerror(errno));
+  fmt::print(stderr, "kvick: cannot write the output{}\n", reason);
+  return status != 0 ? status : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run_command(argc, argv);
+    return flushed(run_command(argc, argv));
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "kvick: out of memory\n");
   } catch (const std::exception& error) {

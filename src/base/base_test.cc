@@ -9,6 +9,7 @@
 
 #include "base/cpu.h"
 #include "base/memory.h"
+#include "base/read_text.h"
 #include "base/result.h"
 #include "base/small_vec.h"
 #include "base/write_file.h"
@@ -128,6 +129,17 @@ TEST(WriteFile, ReplacesAFileWholeAndSaysWhyItCannot) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
   EXPECT_FALSE(std::filesystem::exists(folder.string() + fmt::format(".{}.part", getpid())));
   std::filesystem::remove_all(folder);
+}
+
+TEST(ReadText, ReadsAWholeFileAndRefusesAFolder) {
+  const std::filesystem::path folder = testing::TempDir();
+  const std::string file = folder / fmt::format("kvick_text_{}", getpid());
+  const std::string text("a\0b\n", 4);
+  ASSERT_TRUE(write_file(file, text).ok());
+  EXPECT_EQ(read_text(file).value(), text);
+  std::filesystem::remove(file);
+  EXPECT_EQ(read_text(file).error().message, "cannot read " + file);
+  EXPECT_EQ(read_text("/").error().message, "cannot read /: it is a folder");
 }
 
 }  // namespace

@@ -109,6 +109,8 @@ class Lab(CommandTest):
         self.refused("allocators", "--ctx", 8, *out, says="--ctx")
         self.refused("waste", *out, says="a trace of requests is needed")
         self.refused("waste", "--file", "/nowhere.csv", *out, says="cannot read /nowhere.csv")
+        for experiment in ("quant", "budget"):
+            self.refused(experiment, "--file", self.top, *out, says="cannot read .*: it is a folder")
         self.refused("bmc-sweep", "--shape", "xl", *out, says="no shape xl; there are s")
         self.refused("waste", says="--out is required")
 

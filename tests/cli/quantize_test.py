@@ -101,6 +101,7 @@ class QuantizeTest(CommandTest):
         refused(self.wide, "-o", self.out, "--type", "IQ2_XS", says="only with an importance file: kvick train imatrix")
         refused(self.wide, "-o", self.out, "--tensor-type", "nothing=Q8_0", says="no tensor of that name")
         refused(self.wide, "-o", self.out, "--check", self.top / "none.txt", says="cannot read")
+        refused(self.wide, "-o", self.out, "--check", self.top, says="cannot read .*: it is a folder")
         refused(self.wide, "-o", self.top / "none" / "out.gguf", says="cannot write")
         refused(self.top / "none.gguf", "-o", self.out, says="none.gguf")
         self.assertFalse(self.out.exists())

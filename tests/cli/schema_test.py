@@ -61,6 +61,8 @@ class SchemaTest(CommandTest):
         self.refused(*prompt, self.schema("{"), says="schema.json is not JSON: wrong at byte 2")
         self.refused(*prompt, self.schema({"not": {}}), says="schema.json: the schema at #: not is not supported")
         self.refused(*prompt, self.top / "none.json", says="cannot read .*none.json")
+        self.refused(*prompt, self.top, says="cannot read .*: it is a folder")
+        self.refused("-f", self.top, says="cannot read .*: it is a folder")
         self.refused("--schema", self.schema(SCHEMA), says="--schema needs a prompt")
         self.refused(*prompt, self.schema(SCHEMA), "--ignore-eos", says="--schema")
 

@@ -76,6 +76,7 @@ class BenchSpecTest(CommandTest):
     def test_mistakes_are_one_line(self):
         self.refused("--spec", "lokup", *self.CASE, says="no way to speculate")
         self.refused("--spec", "auto", "-f", "/nowhere.txt", *self.CASE, says="cannot read /nowhere.txt")
+        self.refused("--spec", "auto", "-f", self.top, *self.CASE, says="cannot read .*: it is a folder")
         self.refused("--spec", "auto", "-p", "4,8", says="one number each")
         self.refused("--spec", "auto", "-p", 0, says="-p must be at least 1")
         self.refused("--spec", "auto", "-d", 9, says="leave -d out")

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/read_text.h"
 #include "cli/bench/bench_text.h"
 #include "cli/options/spec_flag.h"
 #include "cli/terminal/progress.h"
@@ -21,19 +20,13 @@ using Prompts = std::vector<std::vector<engine::Token>>;
 // Pieces of a longer text that are answered, for each of those at once.
 constexpr size_t kPieces = 4;
 
-Result<std::string> read_text(const std::string& path) {
-  if (path.empty()) return std::string(bench_text());
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return fail("cannot read {}", path);
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  if (in.bad()) return fail("cannot read {}: it is not a readable file", path);
-  return text;
-}
-
 // Cuts the text into prompts of what.prompt tokens, up to kPieces * what.parallel of them. A text
 // shorter than a prompt, such as the bundled one, is a single prompt.
 Result<Prompts> prompts_of(const engine::Engine& engine, const BenchAnswers& what) {
-  KVICK_TRY(const std::string text, read_text(what.file));
+  std::string text(bench_text());
+  if (!what.file.empty()) {
+    KVICK_TRY(text, base::read_text(what.file));
+  }
   if (text.empty()) return fail("{} is empty; give a file with text", what.file);
   const std::vector<engine::Token> tokens = engine.tokenizer().encode(text, true, false);
   Prompts prompts;

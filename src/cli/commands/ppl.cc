@@ -1,10 +1,9 @@
 // kvick ppl: perplexity of a text, and the divergence from another cache or another model.
 
 #include <fmt/format.h>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
+#include "base/read_text.h"
 #include "cli/commands/commands.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
@@ -80,9 +79,7 @@ base::Result<uint32_t> window_of(const PplFlags& flags, const engine::KvOptions&
 }
 
 base::Result<int> ppl(const PplFlags& flags, const Common& common) {
-  std::ifstream in(flags.file, std::ios::binary);
-  if (!in) return base::fail("cannot read {}", flags.file);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(const std::string text, base::read_text(flags.file));
   engine::PerplexityOptions options;
   KVICK_TRY(options.kv, kv_options(flags.engine));
   KVICK_TRY(options.window, window_of(flags, options.kv));

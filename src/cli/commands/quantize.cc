@@ -7,14 +7,13 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "quantize/encode.h"
 
+#include "base/read_text.h"
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
@@ -184,9 +183,7 @@ base::Status<> check_paths(const QuantizeFlags& flags, const std::filesystem::pa
 
 base::Result<std::string> read_text(const std::string& path) {
   if (path.empty()) return std::string();
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return base::fail("cannot read {}", path);
-  std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(std::string text, base::read_text(path));
   if (text.empty()) return base::fail("{}: is empty: there is nothing to compare on", path);
   return text;
 }

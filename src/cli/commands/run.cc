@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
 
+#include "base/read_text.h"
 #include "cli/chat/answer_printer.h"
 #include "cli/commands/answering.h"
 #include "cli/commands/commands.h"
@@ -34,16 +34,8 @@ struct RunFlags {
 };
 
 Result<std::string> read_text(const std::string& path) {
-  std::string text;
-  if (path == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-    return text;
-  }
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return fail("cannot read {}", path);
-  text.assign(std::istreambuf_iterator<char>(in), {});
-  if (in.bad()) return fail("cannot read {}: it is not a readable file", path);
-  return text;
+  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  return base::read_text(path);
 }
 
 Result<text::Json> read_schema(const std::string& path) {

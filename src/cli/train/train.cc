@@ -5,10 +5,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/read_text.h"
 #include "cli/commands/commands.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
-#include "cli/train/text_input.h"
 #include "cli/train/train_answers.h"
 #include "cli/train/train_distil.h"
 #include "cli/train/train_importance.h"
@@ -53,7 +53,7 @@ void print_result(const RangesFlags& flags, const engine::Ranges& ranges, const 
 }
 
 base::Result<int> train_ranges(const RangesFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, read_text(flags.file));
+  KVICK_TRY(const std::string text, base::read_text(flags.file));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);

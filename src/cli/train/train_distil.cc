@@ -11,10 +11,10 @@
 
 #include "distil/distil.h"
 
+#include "base/read_text.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
 #include "cli/train/mistakes.h"
-#include "cli/train/text_input.h"
 #include "engine/artifacts/predictor_file.h"
 #include "train/from_model/start.h"
 
@@ -83,7 +83,7 @@ base::Result<int> write_result(const DistilFlags& flags, const distil::Distilled
 }
 
 base::Result<int> take_predictor(const DistilFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, read_text(flags.file));
+  KVICK_TRY(const std::string text, base::read_text(flags.file));
   const train::Checkpoint trained = train::read_checkpoint(flags.checkpoint);
   KVICK_TRY(kv::Predictor predictor, train::predictor_of(trained));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
@@ -95,7 +95,7 @@ base::Result<int> take_predictor(const DistilFlags& flags, const Common& common)
 }
 
 base::Result<int> train_distil(const DistilFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, read_text(flags.file));
+  KVICK_TRY(const std::string text, base::read_text(flags.file));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   distil::DistilOptions options = options_for(*engine, flags);
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);

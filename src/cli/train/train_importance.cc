@@ -7,9 +7,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/read_text.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
-#include "cli/train/text_input.h"
 #include "engine/eval/measure_importance.h"
 
 namespace kvick::cli {
@@ -46,7 +46,7 @@ void print_result(const ImportanceFlags& flags, const quantize::Importance& impo
 }
 
 base::Result<int> train_importance(ImportanceFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, read_text(flags.file));
+  KVICK_TRY(const std::string text, base::read_text(flags.file));
   flags.engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);

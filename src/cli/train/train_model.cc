@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/read_text.h"
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
 #include "cli/train/mistakes.h"
-#include "cli/train/text_input.h"
 #include "cli/transfer/failure.h"
 #include "model/core/vocabulary.h"
 #include "train/files/export.h"
@@ -46,7 +46,7 @@ base::Result<text::Vocabulary> vocabulary_for(const TokensFlags& flags) {
 base::Result<int> write_tokens(const TokensFlags& flags, const Common& common) {
   std::vector<std::string> texts;
   for (const std::string& path : flags.files) {
-    KVICK_TRY(std::string text, read_text(path));
+    KVICK_TRY(std::string text, base::read_text(path));
     texts.push_back(std::move(text));
   }
   KVICK_TRY(text::Vocabulary vocabulary, vocabulary_for(flags));

@@ -10,9 +10,9 @@
 
 #include "distil/pca.h"
 
+#include "base/read_text.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
-#include "cli/train/text_input.h"
 #include "engine/artifacts/predictor_file.h"
 
 namespace kvick::cli {
@@ -69,7 +69,7 @@ void print_result(const PcaFlags& flags, const distil::Components& found, const 
 }
 
 base::Result<int> train_pca(PcaFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, read_text(flags.file));
+  KVICK_TRY(const std::string text, base::read_text(flags.file));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);

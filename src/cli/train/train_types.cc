@@ -11,10 +11,10 @@
 #include <optional>
 #include <unistd.h>
 
+#include "base/read_text.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
-#include "cli/train/text_input.h"
 #include "engine/eval/measure_types.h"
 #include "engine/eval/perplexity.h"
 
@@ -87,7 +87,7 @@ base::Status<> keep_before(engine::TypesFile& file, const engine::TypesFile& bef
 }
 
 base::Result<int> train_types(const TypesFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, read_text(flags.file));
+  KVICK_TRY(const std::string text, base::read_text(flags.file));
   KVICK_TRY(const std::string path, output_of(flags));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);

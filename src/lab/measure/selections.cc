@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fmt/ranges.h>
-#include <fstream>
-#include <iterator>
 
+#include "base/read_text.h"
 #include "kv/registry/policies.h"
 #include "lab/measure/sampled_decode.h"
 
@@ -108,9 +107,7 @@ double percent_of(const std::string& budget, uint32_t rows) {
 
 base::Result<std::vector<engine::Token>> text_of(const Bench& bench, std::string_view experiment) {
   if (bench.file.empty()) return base::fail("{} needs a text: --file TEXT", experiment);
-  std::ifstream in(bench.file, std::ios::binary);
-  if (!in) return base::fail("cannot read {}", bench.file);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  KVICK_TRY(const std::string text, base::read_text(bench.file));
   KVICK_TRY(engine::Engine * engine, model_of(bench, experiment));
   return engine->tokenizer().encode(text, false, false);
 }

@@ -1,9 +1,7 @@
 // quant: what the element types of keys and values cost in quality and win in memory and speed, on
 // one model and one text.
 
-#include <fstream>
-#include <iterator>
-
+#include "base/read_text.h"
 #include "engine/eval/perplexity.h"
 #include "engine/eval/speed.h"
 #include "lab/core/experiment.h"
@@ -21,9 +19,7 @@ class Quant final : public Experiment {
 
   base::Result<std::vector<Cell>> cells() override {
     if (bench_.file.empty()) return base::fail("quant needs a text: --file TEXT");
-    std::ifstream in(bench_.file, std::ios::binary);
-    if (!in) return base::fail("cannot read {}", bench_.file);
-    text_.assign(std::istreambuf_iterator<char>(in), {});
+    KVICK_TRY(text_, base::read_text(bench_.file));
     std::vector<Cell> cells;
     for (const char* type : kTypes)
       cells.push_back(

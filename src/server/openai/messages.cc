@@ -54,25 +54,34 @@ void put_first(std::string_view name, Json& object) {
   entries = std::move(ordered);
 }
 
-// OpenAI sends the arguments as JSON in a string; templates want the object. Some write the
-// function as it comes, and models write its name first.
-ApiStatus open_arguments(Json& call, const std::string& path) {
+// OpenAI sends the arguments as JSON in a string; templates want the object. A client sends a call
+// that max_tokens cut off again with every request, so refusing it would end the conversation.
+void parse_arguments(Json& arguments, const std::string& path, UnknownFields& unknown) {
+  if (arguments.is_null() || arguments == "") arguments = Json::object();
+  if (!arguments.is_string()) return;
+  auto parsed = parse_json(arguments.get_ref<const std::string&>());
+  if (parsed.ok() && parsed->is_object()) {
+    arguments = *std::move(parsed);
+  } else if (!unknown.refused()) {
+    unknown.add(path + ".function.arguments");
+    arguments = Json::object();
+  }
+}
+
+// Some templates write the function as it comes, and models write its name first.
+ApiStatus open_arguments(Json& call, const std::string& path, UnknownFields& unknown) {
   if (!call.is_object() || !call.contains("function") || !call["function"].is_object() ||
       !call["function"].contains("name"))
     return bad_field(path, "{} must be an object with a function and its name", path);
   Json& arguments = call["function"]["arguments"];
-  if (arguments.is_null() || arguments == "") arguments = Json::object();
-  if (arguments.is_string()) {
-    auto parsed = parse_json(arguments.get_ref<const std::string&>());
-    if (parsed.ok()) arguments = *std::move(parsed);
-  }
+  parse_arguments(arguments, path, unknown);
   if (!arguments.is_object())
     return bad_field(path, "{}.function.arguments must be a JSON object, or one in a string", path);
   put_first("name", call["function"]);
   return Done{};
 }
 
-ApiStatus open_calls(Json& message, const std::string& path) {
+ApiStatus open_calls(Json& message, const std::string& path, UnknownFields& unknown) {
   if (!message.contains("tool_calls")) return Done{};
   Json& calls = message["tool_calls"];
   if (calls.is_null()) {
@@ -81,7 +90,7 @@ ApiStatus open_calls(Json& message, const std::string& path) {
   }
   if (!calls.is_array()) return bad_field(path, "{}.tool_calls must be a list", path);
   for (size_t i = 0; i < calls.size(); ++i)
-    KVICK_TRY_VOID(open_arguments(calls[i], fmt::format("{}.tool_calls[{}]", path, i)));
+    KVICK_TRY_VOID(open_arguments(calls[i], fmt::format("{}.tool_calls[{}]", path, i), unknown));
   return Done{};
 }
 
@@ -101,7 +110,7 @@ ApiResult<Json> read_message(const Fields& request, const Json& given, const std
   message["role"] = role;
   // Templates add to it, which null does not bear.
   message["content"] = content.is_null() ? Json("") : std::move(content);
-  KVICK_TRY_VOID(open_calls(message, path));
+  KVICK_TRY_VOID(open_calls(message, path, fields.unknown()));
   return message;
 }
 

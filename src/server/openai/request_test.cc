@@ -208,6 +208,21 @@ TEST(Chat, LeavesOutThePicturesOfToolsAndNamesThem) {
   EXPECT_EQ(unknown.names(), std::vector<std::string>{"messages[1].content[0].image_url"});
 }
 
+TEST(Chat, TakesCallsWhoseArgumentsAreNoObjectAsCallsWithoutAny) {
+  UnknownFields unknown(false);
+  const auto request = parse_chat(Json::parse(R"({"messages":[{"role":"assistant","tool_calls":[
+      {"function":{"name":"f","arguments":"{\"x\": 1"}},
+      {"function":{"name":"g","arguments":"[1]"}},
+      {"function":{"name":"h","arguments":"{\"x\": 2}"}}]}]})"),
+                                  unknown);
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  const Json& calls = request->messages[0]["tool_calls"];
+  EXPECT_EQ(calls[0]["function"], Json::parse(R"({"name":"f","arguments":{}})"));
+  EXPECT_EQ(calls[1]["function"], Json::parse(R"({"name":"g","arguments":{}})"));
+  EXPECT_EQ(calls[2]["function"], Json::parse(R"({"name":"h","arguments":{"x":2}})"));
+  EXPECT_EQ(unknown.names(), Names{"messages[0].tool_calls[0].function.arguments"});
+}
+
 TEST(Chat, NamesTheMessageThatIsWrong) {
   // Of a name that is given twice the last value counts.
   expect_refused(

@@ -27,6 +27,9 @@ class Fields {
   // The same of an object within this one.
   ApiResult<Fields> inside(const Json& object, std::string path) const;
 
+  // For what a reader ignores within a value.
+  UnknownFields& unknown() const { return *unknown_; }
+
   // nullptr: not given. As all that reads a field, it makes the name known to check_rest(), so that
   // names must live as long as this.
   const Json* find(std::string_view name);

@@ -82,9 +82,14 @@ ApiResult<Json> read_call(Fields& item) {
   KVICK_TRY(std::string arguments, item.get_string("arguments", ""));
   if (arguments.empty()) arguments = "{}";
   const auto parsed = parse_json(arguments);
-  if (!parsed.ok() || !parsed->is_object())
-    return bad_field(item.path("arguments"), "{} must be a JSON object in a string",
-                     item.path("arguments"));
+  if (!parsed.ok() || !parsed->is_object()) {
+    if (item.unknown().refused())
+      return bad_field(item.path("arguments"), "{} must be a JSON object in a string",
+                       item.path("arguments"));
+    // A call that was cut off comes again with every request of its conversation.
+    item.unknown().add(item.path("arguments"));
+    arguments = "{}";
+  }
   KVICK_TRY(std::string space, item.get_string("namespace", ""));
   Json read = {{"type", "function_call"},
                {"call_id", std::move(call)},

@@ -76,6 +76,17 @@ TEST(InputItems, SayThatAPictureOfAToolIsLeftOut) {
   EXPECT_EQ(unknown.names(), std::vector<std::string>{"input[0].output[0].image_url"});
 }
 
+TEST(InputItems, AreCallsWithoutArgumentsWhereTheseAreNoObject) {
+  const Json body = Json::parse(R"({"input":[{"role":"user","content":"q"},
+      {"type":"function_call","call_id":"1","name":"f","arguments":"{\"x\": 1"}]})");
+  UnknownFields unknown(false);
+  Fields fields = *Fields::of(body, "", unknown);
+  const auto read = read_input(fields, find_nothing);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ((*read)[1]["arguments"], "{}");
+  EXPECT_EQ(unknown.names(), std::vector<std::string>{"input[1].arguments"});
+}
+
 TEST(InputItems, BeginANewMessageWhereThoughtsFollowACall) {
   const Json made = messages(R"([{"role":"user","content":"q"},{"role":"assistant","content":"a"},
       {"role":"assistant","content":"b"},

@@ -194,7 +194,9 @@ TEST_F(ApiTest, ListsItsModelAsOllamaDoes) {
   EXPECT_EQ(running["size_vram"], 0);
   EXPECT_EQ(running["context_length"], 512);
   EXPECT_TRUE(get("/api/version").json()["version"].is_string());
-  EXPECT_EQ(posted("/api/show", R"({"model":"tiny"})").json()["details"]["family"], "llama");
+  const Json shown = posted("/api/show", R"({"model":"tiny"})").json();
+  EXPECT_EQ(shown["details"]["family"], "llama");
+  EXPECT_EQ(shown["model_info"]["general.basename"], "tiny");
   EXPECT_EQ(posted("/api/show", R"({"name":"tiny:latest"})").response.status, 200U);
   EXPECT_EQ(posted("/api/show", R"({"model":"other"})").response.status, 404U);
   EXPECT_EQ(posted("/api/show", "{}").response.status, 400U);

@@ -46,11 +46,13 @@ Json listed_json(const OllamaModel& model, uint64_t size) {
 }
 
 // Ollama's keys are GGUF's.
-Json info_json(const engine::Engine& engine) {
+Json info_json(const OllamaModel& served) {
+  const engine::Engine& engine = served.engine;
   const model::Config& config = engine.model().config();
   const model::LayerConfig& layer = config.heads_layer();
   const auto key = [&](const char* name) { return fmt::format("{}.{}", config.arch, name); };
   Json info = {{"general.architecture", config.arch},
+               {"general.basename", without_latest(served.name)},  // which Copilot shows
                {"general.parameter_count", engine.file_summary().parameters}};
   info[key("context_length")] = config.context;
   info[key("embedding_length")] = config.dim;
@@ -127,7 +129,7 @@ Json show_json(const OllamaModel& model) {
   return {{"parameters", fmt::format("num_ctx {}", model.context)},
           {"template", model.engine.tokenizer().vocabulary().chat_template},
           {"details", details_json(model)},
-          {"model_info", info_json(model.engine)},
+          {"model_info", info_json(model)},
           {"capabilities", capabilities_json(model.engine)},
           {"modified_at", rfc3339(model.began)}};
 }

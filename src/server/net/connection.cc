@@ -108,6 +108,7 @@ Connection::Connection(asio::ip::tcp::socket socket, Hub& hub)
       hub_(hub),
       read_deadline_(socket_.get_executor()),
       write_deadline_(socket_.get_executor()),
+      backlog_deadline_(socket_.get_executor()),
       heartbeat_(socket_.get_executor()),
       address_(address_of(socket_)),
       awaited_(!hub.draining()) {}
@@ -136,6 +137,7 @@ void Connection::drop() {
   state_ = State::kClosed;
   read_deadline_.clear();
   write_deadline_.clear();
+  backlog_deadline_.clear();
   heartbeat_.clear();
   ErrorCode ignored;
   socket_.close(ignored);

@@ -107,6 +107,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void write(std::string_view bytes);
   void write_some();
   void on_written(ErrorCode error, size_t bytes);
+  void watch_reader(size_t bytes);
+  void drop_slow();
   void end_with(const ApiError& error);
   void finish_answer();
   void begin_closing();
@@ -115,7 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::ip::tcp::socket socket_;
   Hub& hub_;
   State state_ = State::kIdle;
-  Deadline read_deadline_, write_deadline_, heartbeat_;
+  Deadline read_deadline_, write_deadline_, backlog_deadline_, heartbeat_;
 
   std::array<char, 16 << 10> chunk_;
   std::string input_;  // read, but not parsed
@@ -137,6 +139,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string pending_, writing_;
   size_t written_ = 0;  // of writing_
   bool is_writing_ = false;
+  std::optional<size_t> read_in_time_;  // since the backlog's deadline was set; none: it is not
 };
 
 }  // namespace kvick::server

@@ -67,12 +67,14 @@ void Connection::beat() {
   await_event();
 }
 
+void Connection::drop_slow() {
+  ++hub_.counters.slow;
+  drop();
+}
+
 void Connection::event(uint64_t number, std::string_view bytes) {
   if (!answers(number) || !begun_) return;
-  if (unread_bytes() > hub_.options.most_unread_bytes) {
-    ++hub_.counters.slow;
-    return drop();
-  }
+  if (unread_bytes() > hub_.options.most_unread_bytes) return drop_slow();
   guarded([&] {
     write(stream_chunk(bytes, framing_));
     await_event();
@@ -95,6 +97,22 @@ void Connection::write(std::string_view bytes) {
   write_some();
 }
 
+// A stream's reader that leaves more than most_unread_bytes is dropped. A whole answer may be
+// longer, so its reader has write_time for each such amount; else a few bytes now and then would
+// keep all of it in memory.
+void Connection::watch_reader(size_t bytes) {
+  const size_t most = hub_.options.most_unread_bytes;
+  if (unread_bytes() <= most) {
+    if (read_in_time_) backlog_deadline_.clear();
+    read_in_time_.reset();
+    return;
+  }
+  if (read_in_time_ && (*read_in_time_ += bytes) < most) return;
+  read_in_time_ = 0;
+  backlog_deadline_.set(hub_.options.write_time,
+                        [self = shared_from_this()] { self->drop_slow(); });
+}
+
 void Connection::write_some() {
   if (is_writing_ || state_ == State::kClosed) return;
   if (written_ == writing_.size()) {
@@ -104,10 +122,7 @@ void Connection::write_some() {
   }
   if (writing_.empty()) return flushed();
   is_writing_ = true;
-  write_deadline_.set(hub_.options.write_time, [self = shared_from_this()] {
-    ++self->hub_.counters.slow;
-    self->drop();
-  });
+  write_deadline_.set(hub_.options.write_time, [self = shared_from_this()] { self->drop_slow(); });
   socket_.async_write_some(asio::buffer(writing_.data() + written_, writing_.size() - written_),
                            [self = shared_from_this()](ErrorCode error, size_t bytes) {
                              self->is_writing_ = false;
@@ -120,6 +135,7 @@ void Connection::on_written(ErrorCode error, size_t bytes) {
   if (error) return drop();
   written_ += bytes;
   write_deadline_.clear();
+  watch_reader(bytes);
   write_some();
 }
 

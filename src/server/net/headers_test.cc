@@ -1,4 +1,5 @@
-// Headers that are read beside those of HTTP, and a handler that takes over from another.
+// Headers that are read beside those of HTTP, a handler that takes over from another, and an answer
+// that is read slowly.
 
 #include <gtest/gtest.h>
 #include <set>
@@ -7,6 +8,8 @@
 
 namespace kvick::server {
 namespace {
+
+using std::chrono::milliseconds;
 
 TEST(Server, RepeatsTheIdOfARequest) {
   TestServer server;
@@ -120,6 +123,30 @@ TEST(Server, HandsOverToAnotherHandler) {
   EXPECT_EQ(client.answer().status, 200);
   server.stop();
   thread.join();
+}
+
+// It reads all the time, so that no single write waits long.
+TEST(Server, DropsAClientThatReadsAWholeAnswerTooSlowly) {
+  class Large : public Handler {
+    void handle(HttpRequest, std::shared_ptr<Reply> reply) override {
+      reply->send({.body = std::string(64 << 20, 'x')});
+    }
+  } large;
+  Server server({.port = 0, .most_unread_bytes = 16 << 20, .write_time = milliseconds(200)});
+  const uint16_t port = server.listen(large).value();
+  std::thread thread([&] { server.run(); });
+  Client client(port);
+  client.get("/");
+  const std::string piece(1 << 20, 'x');
+  size_t bytes = 0;
+  for (std::string got = piece; got.size() >= piece.size(); bytes += got.size()) {
+    std::this_thread::sleep_for(milliseconds(40));
+    got = client.read_until(piece);
+  }
+  server.stop();
+  thread.join();
+  EXPECT_LT(bytes, size_t{64} << 20);
+  EXPECT_EQ(server.counters().slow, 1U);
 }
 
 }  // namespace

@@ -132,6 +132,7 @@ TEST_F(ModelsTest, ListsAllModelsAndWhichAreInMemory) {
   EXPECT_EQ(get("/v1/models/three").response.status, 404U);
   EXPECT_EQ(get("/api/tags").json()["models"].size(), 3U);
   EXPECT_EQ(get("/api/tags").json()["models"][1]["name"], "two:latest");
+  EXPECT_EQ(get("/api/tags").json()["models"][1]["digest"], "0000000000000000");
   EXPECT_EQ(get("/api/ps").json()["models"].size(), 1U);
   load(1);
   EXPECT_EQ(get("/api/ps").json()["models"].size(), 2U);

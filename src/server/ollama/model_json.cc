@@ -10,6 +10,8 @@ namespace {
 constexpr std::string_view kLatest = ":latest";
 // A model is here as long as its server. Ollama's own "never" is such a time too.
 constexpr const char* kNever = "2318-01-01T00:00:00Z";
+// As long as the others: `ollama list` breaks on one of less than twelve characters.
+constexpr const char* kNoDigest = "0000000000000000";
 
 std::string_view without_latest(std::string_view name) {
   if (name.ends_with(kLatest)) name.remove_suffix(kLatest.size());
@@ -114,7 +116,7 @@ Json absent_tag_json(const std::string& name, uint64_t bytes, int64_t began) {
   return {{"name", tagged},
           {"model", tagged},
           {"size", bytes},
-          {"digest", ""},
+          {"digest", kNoDigest},
           {"details",
            {{"parent_model", ""},
             {"format", ""},

@@ -105,10 +105,11 @@ ApiStatus Api::check(const Route& route, const HttpRequest& request) const {
 }
 
 std::optional<HttpResponse> Api::refuses(const HttpRequest& head) const {
-  const auto found = match(routes(), head.method, path_of(head.target));
+  const std::string path = path_of(head.target);
+  const auto found = match(routes(), head.method, path);
   if (!found.ok()) {
     note_refused(nullptr, head, found.error());
-    return error_response(found.error());
+    return error_at(path, found.error());
   }
   const Route& route = kRoutes[found->route];
   ApiStatus checked = check(route, head);
@@ -124,8 +125,7 @@ ClientCounts::Client Api::client_of(const HttpRequest& request) const {
 }
 
 HttpResponse Api::error_of(const HttpRequest& head, const ApiError& error) const {
-  const auto found = match(routes(), head.method, path_of(head.target));
-  return found.ok() ? kRoutes[found->route].error(error) : error_response(error);
+  return error_at(path_of(head.target), error);
 }
 
 // Routers try another server.
@@ -163,8 +163,9 @@ void Api::note_model(const Call& call, const engine::AdapterUse& adapter) const 
 }
 
 void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
-  const auto matched = match(routes(), request.method, path_of(request.target));
-  if (!matched.ok()) return reply->send(error_response(matched.error()));
+  const std::string path = path_of(request.target);
+  const auto matched = match(routes(), request.method, path);
+  if (!matched.ok()) return reply->send(error_at(path, matched.error()));
   const Route& route = kRoutes[matched->route];
   const ApiStatus checked = check(route, request);
   if (!checked.ok()) return reply->send(route.error(checked.error()));

@@ -236,5 +236,18 @@ TEST_F(ApiTest, SaysWhatIsWrongWithAHeadInTheFormOfItsApi) {
   EXPECT_EQ(body("/nowhere")["error"]["message"], "too long");
 }
 
+TEST_F(ApiTest, SaysInTheFormOfItsApiThatThereIsNoRoute) {
+  Seen missing;
+  call(missing, {.method = "DELETE", .target = "/api/delete"});
+  EXPECT_EQ(missing.response.status, 404U);
+  EXPECT_TRUE(missing.json()["error"].is_string()) << missing.response.body;
+  EXPECT_EQ(posted("/v1/messages/batches", "{}").json()["type"], "error");
+  EXPECT_EQ(get("/v1/files").json()["error"]["code"], "not_found");
+  const auto wrong = api_->refuses({.method = "GET", .target = "/api/chat"});
+  ASSERT_TRUE(wrong.has_value());
+  EXPECT_EQ(wrong->status, 405U);
+  EXPECT_TRUE(Json::parse(wrong->body)["error"].is_string()) << wrong->body;
+}
+
 }  // namespace
 }  // namespace kvick::server

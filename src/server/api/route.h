@@ -26,4 +26,8 @@ struct Api::Route {
   bool makes_jobs() const { return plan != nullptr || embed != nullptr; }
 };
 
+// What is wrong with a request for a path, which no route may have, in the form of the API that the
+// path belongs to.
+HttpResponse error_at(std::string_view path, const ApiError& error);
+
 }  // namespace kvick::server

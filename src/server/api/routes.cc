@@ -95,4 +95,10 @@ std::span<const RouteName> Api::routes() {
   return kNames;
 }
 
+HttpResponse error_at(std::string_view path, const ApiError& error) {
+  if (path.starts_with("/api/")) return ollama_error(error);
+  if (path.starts_with("/v1/messages")) return anthropic_error_response(error);
+  return error_response(error);
+}
+
 }  // namespace kvick::server

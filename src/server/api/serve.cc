@@ -5,17 +5,22 @@
 #include <utility>
 
 #include "base/thread.h"
+#include "server/api/route.h"
+#include "server/request/target.h"
 
 namespace kvick::server {
 namespace {
 
 class Loading final : public Handler {
  public:
-  std::optional<HttpResponse> refuses(const HttpRequest&) const override {
-    return error_response({.status = 503,
+  std::optional<HttpResponse> refuses(const HttpRequest& head) const override {
+    return error_of(head, {.status = 503,
                            .message = "the model is being loaded; try again",
                            .code = "loading",
                            .headers = {{"Retry-After", "1"}}});
+  }
+  HttpResponse error_of(const HttpRequest& head, const ApiError& error) const override {
+    return error_at(path_of(head.target), error);
   }
   void handle(HttpRequest request, std::shared_ptr<Reply> reply) override {
     reply->send(*refuses(request));

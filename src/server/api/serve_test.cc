@@ -24,6 +24,10 @@ TEST(OpenPort, SaysThatTheModelIsBeingLoadedUntilItServes) {
   }
   client.post("/v1/completions", R"({"prompt":"x"})");
   EXPECT_EQ(client.answer().status, 503);
+  Client ollama(port->port());
+  ollama.get("/api/tags");
+  EXPECT_EQ(ollama.answer().body, R"({"error":"the model is being loaded; try again"})");
+  ollama.hang_up();
   client.hang_up();
 
   ScriptedService service;

@@ -49,6 +49,24 @@ TEST(Access, IsRefusedByTheHeadAloneBeforeAnyBodyComes) {
   EXPECT_EQ(admitted.answer().status, 200);
 }
 
+TEST(Access, IsNotGivenToACompressedBody) {
+  TestServer server;
+  const std::string json = "Content-Type: application/json\r\n";
+  for (const auto& [path, coding] : {std::pair("/v1/completions", "gzip"), {"/api/chat", "zstd"}}) {
+    Client client = server.client();
+    client.send(
+        head(fmt::format("POST {}", path), json + fmt::format("Content-Encoding: {}\r\n", coding)));
+    const Client::Answer answer = client.answer();
+    EXPECT_EQ(answer.status, 415) << path;
+    EXPECT_NE(answer.head.find("Accept-Encoding: identity\r\n"), std::string::npos);
+    EXPECT_NE(answer.body.find(coding), std::string::npos) << answer.body;
+    EXPECT_EQ(client.read_to_end(), "");
+  }
+  Client plain = server.client();
+  plain.post("/v1/completions", kBody, "Content-Encoding: identity\r\n");
+  EXPECT_EQ(plain.answer().status, 200);
+}
+
 TEST(Access, IsNotGivenToABodyThatLooksLikeARequest) {
   TestServer server({}, ApiKeys({"secret"}));
   Client client = server.client();

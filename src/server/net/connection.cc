@@ -6,6 +6,7 @@
 #include <boost/beast/http/error.hpp>
 
 #include "server/net/persist.h"
+#include "server/request/fields.h"
 
 namespace kvick::server {
 namespace {
@@ -291,7 +292,17 @@ std::optional<HttpResponse> Connection::answer_to_head(const HttpRequest& head) 
                            .headers = text_of(got[http::field::access_control_request_headers])};
   if (head.method == "OPTIONS" && !origin.empty() && !asked.method.empty())
     return preflight_answer(asked);
-  return hub_.handler->refuses(head);
+  if (auto refused = hub_.handler->refuses(head)) return refused;
+  const std::string coding = text_of(got[http::field::content_encoding]);
+  if (coding.empty() || boost::beast::iequals(coding, "identity")) return std::nullopt;
+  return hub_.handler->error_of(
+      head,
+      {.status = 415,
+       .message = fmt::format("the body has the Content-Encoding {}, but this server reads no "
+                              "compressed bodies; send it as it is",
+                              in_quotes(coding)),
+       .code = "unsupported_encoding",
+       .headers = {{"Accept-Encoding", "identity"}}});
 }
 
 void Connection::begin_body() {

@@ -117,8 +117,10 @@ ApiStatus Sites::check(std::string_view host, std::string_view origin) const {
 
 std::string Sites::answer_lines(std::string_view origin) const {
   if (origin.empty() || !admits(lower(origin))) return "";
-  if (any_origin_) return "Access-Control-Allow-Origin: *\r\n";
-  return fmt::format("Access-Control-Allow-Origin: {}\r\nVary: Origin\r\n", origin);
+  // Else pages cannot read the id of a request, Retry-After, and which fields were ignored.
+  constexpr std::string_view kExpose = "Access-Control-Expose-Headers: *\r\n";
+  if (any_origin_) return fmt::format("Access-Control-Allow-Origin: *\r\n{}", kExpose);
+  return fmt::format("Access-Control-Allow-Origin: {}\r\nVary: Origin\r\n{}", origin, kExpose);
 }
 
 HttpResponse preflight_answer(const Preflight& asked) {

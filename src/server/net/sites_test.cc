@@ -56,11 +56,13 @@ TEST(Sites, LetPagesOfAllowedOriginsAskAndReadTheAnswer) {
   EXPECT_EQ(code(some, "localhost", "http://localhost:3000"), "");
   EXPECT_EQ(code(some, "localhost", "http://chat.org"), "origin_not_allowed");
   EXPECT_EQ(some.answer_lines("https://chat.org"),
-            "Access-Control-Allow-Origin: https://chat.org\r\nVary: Origin\r\n");
+            "Access-Control-Allow-Origin: https://chat.org\r\nVary: Origin\r\n"
+            "Access-Control-Expose-Headers: *\r\n");
   EXPECT_EQ(some.answer_lines("http://chat.org"), "");
   const Sites all({.hosts = {}, .origins = {"*"}}, "", true);
   EXPECT_EQ(code(all, "localhost", "http://evil.org"), "");
-  EXPECT_EQ(all.answer_lines("http://evil.org"), "Access-Control-Allow-Origin: *\r\n");
+  EXPECT_EQ(all.answer_lines("http://evil.org"),
+            "Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: *\r\n");
   EXPECT_EQ(code(all, "evil.org", "http://evil.org"), "host_not_allowed");
 }
 

@@ -70,5 +70,21 @@ TEST(HfPublished, Llama4sTuningOfTemperaturesMayBeANumber) {
             .ok());
 }
 
+// As Mistral Small 3.1 has it. The tokenizer's own goes before it.
+TEST(HfPublished, AChatTemplateMayLieBesideTheTokenizer) {
+  const TestFolder folder;
+  folder.write("config.json", with(llama_config(), {{"tie_word_embeddings", true}}).dump());
+  folder.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
+  const json pre = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+  const json model = {{"vocab", {{"a", 0}, {"b", 1}}}, {"merges", json::array()}};
+  folder.write("tokenizer.json", json{{"pre_tokenizer", pre}, {"model", model}}.dump());
+  folder.write("chat_template.json", R"({"chat_template": "beside"})");
+  const auto file = ModelFile::open(folder.path());
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_string("tokenizer.chat_template"), "beside");
+  folder.write("tokenizer_config.json", R"({"chat_template": "own"})");
+  EXPECT_EQ(*ModelFile::open(folder.path())->get_string("tokenizer.chat_template"), "own");
+}
+
 }  // namespace
 }  // namespace kvick::io

@@ -59,7 +59,7 @@ class Mapper {
   base::Status<> map_pieces();
   base::Status<> map_added_bos_eos();
   base::Status<> map_special_ids(std::span<const JsonObject> model_configs);
-  base::Status<> map_chat_template(std::string_view jinja);
+  base::Status<> map_chat_template(std::string_view jinja, const JsonObject& processor);
   void finish();
 
  private:
@@ -298,15 +298,15 @@ base::Status<> Mapper::map_added_bos_eos() {
   return base::Done{};
 }
 
-base::Status<> Mapper::map_chat_template(std::string_view jinja) {
+base::Status<> Mapper::map_chat_template(std::string_view jinja, const JsonObject& processor) {
   if (!jinja.empty()) {
     set("tokenizer.chat_template", std::string(jinja));
     return base::Done{};
   }
   const auto element = config_.find("chat_template");
-  if (!element) return base::Done{};
-  if (!element->is_array()) {
-    KVICK_TRY(std::string text, config_.get_string("chat_template"));
+  if (!element && !processor.find("chat_template")) return base::Done{};
+  if (!element || !element->is_array()) {
+    KVICK_TRY(std::string text, (element ? config_ : processor).get_string("chat_template"));
     set("tokenizer.chat_template", std::move(text));
     return base::Done{};
   }
@@ -337,12 +337,13 @@ base::Status<> map_tokenizer(const HfTokenizerFiles& files, const HfConfig& conf
   KVICK_TRY(const Parsed tokenizer, Parsed::from(files.tokenizer, kMaxTokenizerBytes));
   KVICK_TRY(const Parsed tokenizer_config, Parsed::from(files.tokenizer_config, kMaxConfigBytes));
   KVICK_TRY(const Parsed generation, Parsed::from(files.generation_config, kMaxConfigBytes));
+  KVICK_TRY(const Parsed processor, Parsed::from(files.processor_template, kMaxConfigBytes));
   Mapper mapper(tokenizer.root, tokenizer_config.root, config.vocabulary, out);
   KVICK_TRY_VOID(mapper.map_pieces());
   KVICK_TRY_VOID(mapper.map_added_bos_eos());
   const std::array<JsonObject, 2> model_configs = {generation.root, config_json};
   KVICK_TRY_VOID(mapper.map_special_ids(model_configs));
-  KVICK_TRY_VOID(mapper.map_chat_template(files.chat_template.text));
+  KVICK_TRY_VOID(mapper.map_chat_template(files.chat_template.text, processor.root));
   mapper.finish();
   return base::Done{};
 }

@@ -16,10 +16,11 @@ struct NamedText {
   std::string_view text;
 };
 struct HfTokenizerFiles {
-  NamedText tokenizer;          // tokenizer.json
-  NamedText tokenizer_config;   // tokenizer_config.json
-  NamedText generation_config;  // generation_config.json
-  NamedText chat_template;      // chat_template.jinja, Jinja source
+  NamedText tokenizer;                // tokenizer.json
+  NamedText tokenizer_config;         // tokenizer_config.json
+  NamedText generation_config;        // generation_config.json
+  NamedText chat_template;            // chat_template.jinja, Jinja source
+  NamedText processor_template = {};  // chat_template.json, of models with pictures or sounds
 };
 
 // Adds to `out`: tokenizer.ggml.{model, pre, tokens, token_type, merges | scores, add_space_prefix,

@@ -165,9 +165,10 @@ base::Status<> add_tokenizer(const fs::path& folder, const HfConfig& config,
   KVICK_TRY(const TextFile tokenizer_config, TextFile::open(folder, "tokenizer_config.json"));
   KVICK_TRY(const TextFile generation, TextFile::open(folder, "generation_config.json"));
   KVICK_TRY(const TextFile chat, TextFile::open(folder, "chat_template.jinja"));
-  KVICK_TRY_VOID(
-      map_tokenizer({tokenizer.get(), tokenizer_config.get(), generation.get(), chat.get()}, config,
-                    config_json, out));
+  KVICK_TRY(const TextFile processor, TextFile::open(folder, "chat_template.json"));
+  KVICK_TRY_VOID(map_tokenizer(
+      {tokenizer.get(), tokenizer_config.get(), generation.get(), chat.get(), processor.get()},
+      config, config_json, out));
   return map_sampling(generation.get(), out);
 }
 

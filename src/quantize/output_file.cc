@@ -2,7 +2,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <vector>
 
 namespace kvick::quantize {
@@ -10,16 +14,31 @@ namespace kvick::quantize {
 base::Result<OutputFile> OutputFile::open(const std::string& path) {
   OutputFile file;
   file.path_ = path;
-  file.file_.reset(std::fopen(file.part_name().c_str(), "wb"));
-  if (!file.file_) return file.failure();
-  return file;
+  const std::string part = file.part_name();
+  const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) return file.failure();
+  const int locked = flock(fd, LOCK_EX | LOCK_NB);
+  // Another process may have renamed or deleted the part before it was locked here.
+  struct stat ours {
+  }, named{};
+  const bool same = locked == 0 && fstat(fd, &ours) == 0 && stat(part.c_str(), &named) == 0 &&
+                    ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+  if (!same && (locked == 0 || errno == EWOULDBLOCK)) {
+    ::close(fd);
+    return base::fail("cannot write {}: another process is writing it", path);
+  }
+  // A file system without locks does not keep two processes apart.
+  if (ftruncate(fd, 0) == 0) file.file_.reset(fdopen(fd, "wb"));
+  if (file.file_) return file;
+  const base::Error error = file.failure();
+  ::close(fd);
+  return error;
 }
 
 OutputFile::~OutputFile() {
   if (file_ == nullptr) return;  // finished, or moved from
-  file_.reset();
   std::error_code none;
-  std::filesystem::remove(part_name(), none);
+  std::filesystem::remove(part_name(), none);  // before the lock is let go
 }
 
 base::Error OutputFile::failure() const {
@@ -39,7 +58,7 @@ base::Status<> OutputFile::pad_to(uint64_t multiple) {
 }
 
 base::Status<> OutputFile::finish() {
-  if (std::fflush(file_.get()) != 0) return failure();
+  if (std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) return failure();
   std::error_code error;
   std::filesystem::rename(part_name(), path_, error);
   if (error) return base::fail("cannot write {}: {}", path_, error.message());

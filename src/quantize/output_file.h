@@ -16,7 +16,7 @@ namespace kvick::quantize {
 // NAME.part and renamed by finish(). Dropped without finish(): nothing is left.
 class OutputFile {
  public:
-  // Error: the path cannot be written.
+  // Error: the path cannot be written, or another process is writing it.
   static base::Result<OutputFile> open(const std::string& path);
   ~OutputFile();
   OutputFile(OutputFile&&) = default;

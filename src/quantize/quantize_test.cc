@@ -11,6 +11,7 @@
 #include "make_model/families.h"
 #include "make_model/gguf.h"
 #include "make_model/hugging_face.h"
+#include "quantize/output_file.h"
 
 namespace kvick::quantize {
 namespace {
@@ -263,6 +264,18 @@ TEST_F(Quantize, a_place_that_cannot_be_written_is_an_error) {
   const auto status = run("in.gguf", "no/such/folder/out.gguf", type("Q8_0"));
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("cannot write"), std::string::npos);
+}
+
+TEST_F(Quantize, two_writers_of_one_file_do_not_mix) {
+  auto first = OutputFile::open(at("out.gguf"));
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  const auto second = OutputFile::open(at("out.gguf"));
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.error().message.find("another process is writing it"), std::string::npos);
+  ASSERT_TRUE(first->write("whole").ok() && first->finish().ok());
+  EXPECT_EQ(fs::file_size(at("out.gguf")), 5u);
+  EXPECT_TRUE(OutputFile::open(at("out.gguf")).ok());
+  EXPECT_FALSE(fs::exists(at("out.gguf.part")));
 }
 
 TEST_F(Quantize, importance_is_read_as_it_was_written) {

@@ -104,6 +104,8 @@ constexpr Rename kDelta[] = {
     {"linear_attn.dt_bias", "ssm_dt.bias"},
     {"linear_attn.A_log", "ssm_a_log"},
     {"mlp.gate", "ffn_gate_inp"},
+    {"mlp.experts.gate_up_proj", "ffn_gate_up_exps.weight"},
+    {"mlp.experts.down_proj", "ffn_down_exps.weight"},
     {"mlp.experts.*.gate_proj", "ffn_gate"},
     {"mlp.experts.*.up_proj", "ffn_up"},
     {"mlp.experts.*.down_proj", "ffn_down"},

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "io/file/model_file.h"
+#include "io/huggingface/hf_families.h"
+#include "io/huggingface/hf_names.h"
 #include "io/huggingface/test_folders.h"
 
 namespace kvick::io {
@@ -68,6 +70,22 @@ TEST(HfPublished, Llama4sTuningOfTemperaturesMayBeANumber) {
     EXPECT_FALSE(
         open_with(with(config, {{"attn_temperature_tuning", off}}), "model.embed_tokens.weight")
             .ok());
+}
+
+// Those of FP8 have an expert each in a tensor, the others all in one.
+TEST(HfPublished, Qwen35sExpertsMayBeOneTensor) {
+  const HfConfig config{.architecture = "qwen35moe",
+                        .modules = find_hf_family("qwen3_5_moe_text")->modules,
+                        .layers = 1,
+                        .nested = true};
+  for (const auto& [from, to] : {std::pair{"gate_up_proj", "blk.0.ffn_gate_up_exps.weight"},
+                                 {"down_proj", "blk.0.ffn_down_exps.weight"},
+                                 {"1.gate_proj.weight", "blk.0.ffn_gate.1.weight"}}) {
+    const auto mapped = map_tensor_name(
+        config, std::string("model.language_model.layers.0.mlp.experts.") + from, "here");
+    ASSERT_TRUE(mapped.ok()) << mapped.error().message;
+    EXPECT_EQ(mapped->value_or(""), to);
+  }
 }
 
 // As Mistral Small 3.1 has it. The tokenizer's own goes before it.

@@ -111,7 +111,9 @@ bool drop_suffix(std::string_view& text, std::string_view suffix) {
 // "base_model.model.model.layers.0.self_attn.q_proj" -> "blk.0.attn_q.weight"
 std::optional<std::string> matrix_of(std::string_view module) {
   drop_prefix(module, "base_model.model.");
-  drop_prefix(module, "model.");
+  // Beside parts for pictures or sounds the decoder is model.language_model or, in older files,
+  // language_model.model.
+  for (const char* outer : {"model.", "language_model.", "model."}) drop_prefix(module, outer);
   if (!drop_prefix(module, "layers.")) return std::nullopt;
   uint32_t layer = 0;
   const char* const last = module.data() + module.size();

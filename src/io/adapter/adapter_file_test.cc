@@ -71,6 +71,12 @@ TEST(AdapterFile, ReadsPairsAndTheFactorOfPeft) {
   EXPECT_EQ(file->architecture, "");
   EXPECT_EQ(file->pairs.at(0).matrix, kQ);
   EXPECT_EQ(file->pairs[0].factor, 4);
+  for (const char* decoder : {"model.language_model", "language_model.model"}) {
+    const std::string nested = peft_tensors(std::string(decoder) + ".layers.0.self_attn.q_proj");
+    const auto read = read_peft(nested, R"({"r":2,"lora_alpha":8})");
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(read->pairs.at(0).matrix, kQ);
+  }
   const auto rooted = read_peft(image, R"({"r":2,"lora_alpha":8,"use_rslora":true})");
   ASSERT_TRUE(rooted.ok()) << rooted.error().message;
   EXPECT_FLOAT_EQ(rooted->pairs[0].factor, 8 / std::sqrt(2.0F));
@@ -128,6 +134,8 @@ TEST(AdapterFile, SaysWhatIsWrongWithPeft) {
   expect_error(read_peft(good, R"({"r":4,"lora_alpha":8})"), "is of rank 2, but");
   const std::string head = peft_tensors("lm_head");
   expect_error(read_peft(head, R"({"r":2,"lora_alpha":8})"), "adapts what kvick does not");
+  const std::string picture = peft_tensors("model.vision_tower.layers.0.self_attn.q_proj");
+  expect_error(read_peft(picture, R"({"r":2,"lora_alpha":8})"), "adapts what kvick does not");
   const std::string ranks = peft_tensors("model.layers.0.self_attn.q_proj", "[4,3]");
   expect_error(read_peft(ranks, R"({"r":2,"lora_alpha":8})"), "of rank 2 and 3");
 }

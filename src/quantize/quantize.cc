@@ -74,6 +74,9 @@ class TensorWriter {
       if (!finite_)
         return fail("tensor {} has weights that are not finite: the source is damaged",
                     tensor_.name);
+      if (!fits_)
+        return fail("tensor {} has weights beyond the largest {}: choose BF16, F32 or blocks",
+                    tensor_.name, kernels::dtype_info(choice_.type).name);
       KVICK_TRY_VOID(file.write(std::span(bytes).first(rows * row_bytes)));
       advance(rows * source_bytes);
     }
@@ -83,7 +86,7 @@ class TensorWriter {
  private:
   struct Errors {
     double error = 0, squares = 0;
-    bool finite = true;
+    bool finite = true, fits = true;
   };
 
   void encode_rows(uint64_t first, uint64_t rows, uint64_t row_bytes, std::byte* out) {
@@ -95,6 +98,7 @@ class TensorWriter {
       choice_.error += errors.error;
       choice_.squares += errors.squares;
       finite_ &= errors.finite;
+      fits_ &= errors.fits;
     });
   }
 
@@ -109,6 +113,7 @@ class TensorWriter {
     encode(choice_.type, values, importance, out);
     kernels::to_f32(choice_.type, out, again.size(), again.data());
     for (size_t i = 0; i < values.size(); ++i) {
+      errors.fits &= std::isfinite(again[i]);
       const double off = again[i] - values[i];
       errors.error += off * off;
       errors.squares += double{values[i]} * values[i];
@@ -120,7 +125,7 @@ class TensorWriter {
   base::ThreadPool& pool_;
   uint64_t rows_each_ = 1;                 // of a matrix
   std::vector<std::vector<float>> means_;  // of each matrix
-  bool finite_ = true;
+  bool finite_ = true, fits_ = true;
 };
 
 std::string header(const Source& source, const Options& options,

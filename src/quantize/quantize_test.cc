@@ -239,7 +239,7 @@ TEST_F(Quantize, overrides_go_before_the_recipe) {
 
 TEST_F(Quantize, a_weight_that_is_not_finite_is_an_error_and_leaves_no_file) {
   make({.layers = 1});
-  {
+  const auto put = [&](float bad) {
     const io::ModelFile file = open("in.gguf");
     const io::Tensor& tensor = *file.find("blk.0.ffn_up.weight");
     std::ifstream in(at("in.gguf"), std::ios::binary);
@@ -247,16 +247,22 @@ TEST_F(Quantize, a_weight_that_is_not_finite_is_an_error_and_leaves_no_file) {
     const std::string row(reinterpret_cast<const char*>(tensor.data.data()), 64);
     const size_t where = bytes.find(row);
     ASSERT_NE(where, std::string::npos);
-    const float bad = NAN;
     std::memcpy(bytes.data() + where + 8, &bad, sizeof bad);
     std::ofstream(at("bad.gguf"), std::ios::binary) << bytes;
-  }
+  };
+  put(NAN);
   const auto status = run("bad.gguf", "out.gguf", type("Q4_K_M"));
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("blk.0.ffn_up.weight has weights that are not finite"),
             std::string::npos);
   EXPECT_FALSE(fs::exists(at("out.gguf")));
   EXPECT_FALSE(fs::exists(at("out.gguf.part")));
+  put(1e6F);
+  const auto large = run("bad.gguf", "out.gguf", type("F16"));
+  ASSERT_FALSE(large.ok());
+  EXPECT_NE(large.error().message.find("blk.0.ffn_up.weight has weights beyond the largest F16"),
+            std::string::npos);
+  EXPECT_TRUE(run("bad.gguf", "out.gguf", type("Q8_0")).ok());
 }
 
 TEST_F(Quantize, a_place_that_cannot_be_written_is_an_error) {

@@ -3,11 +3,11 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 #include "quantize/importance_dat.h"
 
+#include "base/memory.h"
 #include "base/write_file.h"
 #include "io/file/model_file.h"
 #include "io/gguf/gguf_writer.h"
@@ -43,17 +43,6 @@ base::Result<bool> begins_as_gguf(const std::string& path) {
   return std::string_view(first, sizeof(first)) == "GGUF";
 }
 
-base::Result<std::vector<std::byte>> bytes_of(const std::string& path) {
-  std::error_code error;
-  const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) return fail("cannot read {}: {}", path, error.message());
-  std::vector<std::byte> bytes(size);
-  std::ifstream in(path, std::ios::binary);
-  if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size)))
-    return cannot_read(path);
-  return bytes;
-}
-
 }  // namespace
 
 std::vector<float> Importance::means(std::string_view tensor, uint64_t matrix,
@@ -78,8 +67,8 @@ std::vector<float> Importance::means(std::string_view tensor, uint64_t matrix,
 base::Result<Importance> read_importance(const std::string& path) {
   KVICK_TRY(const bool newer, begins_as_gguf(path));
   if (!newer) {
-    KVICK_TRY(const std::vector<std::byte> bytes, bytes_of(path));
-    return parse_importance_dat(bytes, path);
+    KVICK_TRY(const base::MappedFile mapped, base::MappedFile::open(path));
+    return parse_importance_dat(mapped.bytes(), path);
   }
   KVICK_TRY(const io::ModelFile file, io::ModelFile::open_for_inspection(path));
   const auto type = file.get_string("general.type", std::string());

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 
@@ -91,6 +92,18 @@ TEST(ImportanceDat, IsToldFromTheNewerFormByItsFirstBytes) {
   const auto none = read_importance(path);
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find(path), std::string::npos);
+}
+
+TEST(ImportanceDat, IsNotCopiedIntoMemory) {
+  const std::string path = testing::TempDir() + "/kvick_huge_importance.dat";
+  std::ofstream(path, std::ios::binary) << "";
+  std::error_code error;
+  std::filesystem::resize_file(path, uint64_t{1} << 40, error);  // takes no room on the disk
+  if (error) GTEST_SKIP() << error.message();
+  const auto read = read_importance(path);
+  std::remove(path.c_str());
+  ASSERT_FALSE(read.ok());
+  EXPECT_NE(read.error().message.find("not an importance file"), std::string::npos);
 }
 
 }  // namespace

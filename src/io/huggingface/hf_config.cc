@@ -160,14 +160,21 @@ base::Status<> require_causal(const JsonObject& config) {
       config.label(causal ? "use_bidirectional_attention" : "is_causal"));
 }
 
+// The first files of LFM2 have another name for it. Where all layers have experts, no layer has
+// another width.
+std::string_view width_field(const JsonObject& config) {
+  constexpr std::string_view kUsual = "intermediate_size";
+  for (const std::string_view field :
+       {kUsual, std::string_view("block_ff_dim"), std::string_view("moe_intermediate_size")})
+    if (config.find(field)) return field;
+  return kUsual;
+}
+
 base::Status<> map_rotary_family(Mapper& map, const HfFamily& family) {
   KVICK_TRY_VOID(require_causal(map.config()));
   KVICK_TRY(HfHeads sizes, map_sizes(map));
   KVICK_TRY_VOID(map_heads(map, sizes));
-  // Where all layers have experts, no layer has another width.
-  const bool dense =
-      map.config().find("intermediate_size") || !map.config().find("moe_intermediate_size");
-  KVICK_TRY_VOID(map_widths(map, dense ? "intermediate_size" : "moe_intermediate_size"));
+  KVICK_TRY_VOID(map_widths(map, width_field(map.config())));
   KVICK_TRY_VOID(check_activation(map, family.activation));
   KVICK_TRY(const double epsilon, positive(map.config(), "rms_norm_eps", 1e-6));
   map.set("attention.layer_norm_rms_epsilon", epsilon);

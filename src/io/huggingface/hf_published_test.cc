@@ -72,6 +72,18 @@ TEST(HfPublished, Llama4sTuningOfTemperaturesMayBeANumber) {
             .ok());
 }
 
+TEST(HfPublished, Lfm2sFirstFoldersNameTheWidthOtherwise) {
+  json config = with(llama_config(), {{"model_type", "lfm2"},
+                                      {"block_ff_dim", 24},
+                                      {"block_multiple_of", 4},
+                                      {"full_attn_idxs", {1}},
+                                      {"tie_word_embeddings", true}});
+  config.erase("intermediate_size");
+  const auto file = open_with(config, "model.embed_tokens.weight");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_uint("lfm2.feed_forward_length"), 16u);  // two thirds
+}
+
 // Those of FP8 have an expert each in a tensor, the others all in one.
 TEST(HfPublished, Qwen35sExpertsMayBeOneTensor) {
   const HfConfig config{.architecture = "qwen35moe",

@@ -287,5 +287,38 @@ TEST(StateStore, MovesTheTokensOfASequenceSeldom) {
   EXPECT_LE(allocations({&token, 1}), allocations({}) + 10);
 }
 
+// Of layers of two kinds, whose stores begin one after the other.
+TEST(GroupedFaults, ABeginThatCannotAllocateIsAShortageAndNoChange) {
+  const LayerSpec full = {.kv_heads = 2, .k_dim = 8, .v_dim = 8};
+  LayerSpec window = full;
+  window.window = 8;
+  const auto store =
+      make_store(parse_spec("paged:block=4").value(),
+                 {.shape = {.max_tokens = 200}, .layers = std::vector<LayerSpec>{full, window}})
+          .value();
+  bool failed = true, begun = false;
+  for (uint64_t n = 1; failed; ++n) {
+    SCOPED_TRACE(fmt::format("allocation {}", n));
+    const SeqId seq = store->open({}).seq;
+    const Slot slot = {.seq = seq, .fresh = 30, .tokens = {}};
+    const uint64_t before = faults::failed_allocations();
+    begun = false;
+    bool thrown = false;
+    faults::fail_nth(n);
+    try {
+      begun = store->begin({{&slot, 1}}).ok();
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+    faults::fail_nth(0);
+    failed = faults::failed_allocations() > before;
+    EXPECT_FALSE(thrown);
+    EXPECT_EQ(store->length(seq), 0U);
+    store->close(seq);
+    EXPECT_EQ(store->usage().allocated_bytes, 0U);
+  }
+  EXPECT_TRUE(begun) << "though all before it have failed";
+}
+
 }  // namespace
 }  // namespace kvick::kv::test

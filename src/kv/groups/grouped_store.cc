@@ -125,17 +125,21 @@ void GroupedStore::close(SeqId seq) {
 base::Result<std::unique_ptr<Step>, Shortage> GroupedStore::begin(const Batch& batch) {
   check_idle("begin");
   make_room(batch);
-  std::vector<std::unique_ptr<Step>> steps;
-  for (size_t g = 0; g < stores_.size(); ++g) {
-    std::vector<Slot> slots(batch.slots.begin(), batch.slots.end());
-    for (Slot& slot : slots) slot.seq = members(slot.seq)[g];
-    auto step = stores_[g]->begin({slots});
-    if (!step.ok()) return std::move(step).error();  // the others' are dropped
-    steps.push_back(std::move(step).value());
+  try {
+    std::vector<std::unique_ptr<Step>> steps;
+    for (size_t g = 0; g < stores_.size(); ++g) {
+      std::vector<Slot> slots(batch.slots.begin(), batch.slots.end());
+      for (Slot& slot : slots) slot.seq = members(slot.seq)[g];
+      auto step = stores_[g]->begin({slots});
+      if (!step.ok()) return std::move(step).error();  // the others' are dropped
+      steps.push_back(std::move(step).value());
+    }
+    auto step = std::make_unique<GroupedStep>(*this, std::move(steps), batch);
+    live_ = step.get();
+    return std::unique_ptr<Step>(std::move(step));
+  } catch (const std::bad_alloc&) {
+    return Shortage::system(fmt::format("a step of {} sequences", batch.slots.size()));
   }
-  auto step = std::make_unique<GroupedStep>(*this, std::move(steps), batch);
-  live_ = step.get();
-  return std::unique_ptr<Step>(std::move(step));
 }
 
 uint32_t GroupedStore::length(SeqId seq) const { return stores_[0]->length(members(seq)[0]); }

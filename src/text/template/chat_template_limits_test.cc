@@ -120,6 +120,18 @@ TEST(ChatTemplateLimits, FreesValuesThatHoldThemselves) {
       "nested");
 }
 
+// What a request may have in a tool call's arguments.
+TEST(ChatTemplateLimits, ParsesNoJsonThatIsNestedDeeperThanTheStackIs) {
+  const auto parsed = [](size_t depth) {
+    const std::string lists = std::string(depth, '[') + std::string(depth, ']');
+    return outcome("{{ (call | from_json).b }}",
+                   {{"call", "{\"a\": " + lists + ", \"b\": \"]\\\"[\", \"c\": 1}"}});
+  };
+  EXPECT_EQ(parsed(100), "rendered ]\"[");
+  const std::string deep = parsed(500'000);
+  EXPECT_NE(deep.find("nested more than 200 deep"), std::string::npos) << deep;
+}
+
 TEST(ChatTemplateLimits, SearchesInLinearTime) {
   // Searching a^n for a^(n/2) b takes n^2/4 steps the naive way; at this size that is minutes.
   RenderOptions options;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/json_depth.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
 #include "text/jinja/python_string.h"
@@ -180,6 +181,8 @@ Value tojson(Evaluator& evaluator, const CallArguments& arguments) {
 Value from_json_filter(Evaluator& evaluator, const CallArguments& arguments) {
   Bound bound("|from_json", arguments, {"text"}, 1);
   if (!bound[0].is(Kind::kString)) fail("|from_json takes a string, not a {}", type_name(bound[0]));
+  if (base::is_nested_deeper(bound[0].text(), kMaxValueDepth + 1))
+    fail("|from_json was given values that are nested more than {} deep", kMaxValueDepth);
   const auto json = nlohmann::ordered_json::parse(bound[0].text(), nullptr, false);
   if (json.is_discarded()) fail("|from_json was given a string that is not JSON");
   return evaluator.from_json(json);

@@ -1,0 +1,29 @@
+#pragma once
+// How deep a text in JSON is nested, to ask before it is parsed: nlohmann's ordered objects copy
+// their values when they grow, and print them, by functions that call themselves once a level. A
+// text of half a megabyte overflows the stack.
+
+#include <cstddef>
+#include <string_view>
+
+namespace kvick::base {
+
+// Whether lists and objects are nested more than `most` deep, up to where the text is no JSON.
+inline bool is_nested_deeper(std::string_view json, size_t most) {
+  size_t depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '"')
+      in_string = !in_string;
+    else if (in_string)
+      i += c == '\\' ? 1 : 0;
+    else if ((c == '[' || c == '{') && ++depth > most)
+      return true;
+    else if ((c == ']' || c == '}') && depth > 0)
+      --depth;
+  }
+  return false;
+}
+
+}  // namespace kvick::base

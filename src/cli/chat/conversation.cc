@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/json_depth.h"
 #include "base/write_file.h"
 
 namespace kvick::cli {
@@ -37,7 +38,10 @@ base::Result<ordered_json> read_conversation(const std::filesystem::path& path) 
                       kMostBytes);
   std::ifstream in(path, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(in), {});
-  const ordered_json all = ordered_json::parse(text, nullptr, false);
+  constexpr size_t kMostDepth = 64;
+  const ordered_json all = base::is_nested_deeper(text, kMostDepth)
+                               ? ordered_json()
+                               : ordered_json::parse(text, nullptr, false);
   const auto messages = all.is_object() ? all.find("messages") : all.end();
   if (!all.is_object() || messages == all.end() || !messages->is_array())
     return base::fail("{} is not a conversation saved by /save: it has no list of messages",

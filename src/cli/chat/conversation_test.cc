@@ -36,6 +36,9 @@ TEST_F(Conversation, OtherFilesAreRefused) {
     EXPECT_NE(refusal("{\"messages\": [" + std::string(message) + "]}").find("message 0 needs"),
               std::string::npos)
         << message;
+  const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
+  EXPECT_NE(refusal("{\"other\": " + deep + ", \"messages\": []}").find("is not a conversation"),
+            std::string::npos);
   const auto none = read_conversation(folder_.path / "none.json");
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find("cannot read"), std::string::npos);

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/json_depth.h"
+
 namespace kvick::engine {
 namespace {
 
@@ -18,6 +20,12 @@ std::string describe(const ModelIdentity& model) {
 }
 
 }  // namespace
+
+ordered_json parse_fields(std::string_view text) {
+  constexpr size_t kMostDepth = 8;
+  if (base::is_nested_deeper(text, kMostDepth)) return ordered_json::value_t::discarded;
+  return ordered_json::parse(text, nullptr, false);
+}
 
 Result<uint64_t> count_in(const ordered_json& object, const char* key) {
   const auto at = object.find(key);

@@ -10,6 +10,9 @@
 
 namespace kvick::engine {
 
+// What a file holds; discarded if it is no JSON, or nested deeper than any of these files is.
+nlohmann::ordered_json parse_fields(std::string_view text);
+
 // Errors: the field is missing or of another kind, by its name.
 base::Result<uint64_t> count_in(const nlohmann::ordered_json& object, const char* key);
 // As count_in, limited to 32 bits.

@@ -50,7 +50,7 @@ std::string ranges_text(const Ranges& ranges) {
 }
 
 Result<Ranges> parse_ranges(std::string_view text) {
-  const ordered_json object = ordered_json::parse(text, nullptr, false);
+  const ordered_json object = parse_fields(text);
   if (!object.is_object() || !object.contains("kvick_ranges"))
     return fail("it is no file of ranges, or damaged");
   KVICK_TRY(const uint64_t version, count_in(object, "kvick_ranges"));

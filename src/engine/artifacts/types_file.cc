@@ -104,7 +104,7 @@ std::string types_text(const TypesFile& file) {
 }
 
 Result<TypesFile> parse_types(std::string_view text) {
-  const ordered_json object = ordered_json::parse(text, nullptr, false);
+  const ordered_json object = parse_fields(text);
   if (!object.is_object() || !object.contains("kvick_kv_types"))
     return fail("it is no file of measured types, or damaged");
   KVICK_TRY(const uint64_t version, count_in(object, "kvick_kv_types"));

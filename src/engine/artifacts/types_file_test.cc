@@ -75,6 +75,11 @@ TEST(TypesFile, EveryFieldAndEveryDigitIsNeeded) {
   EXPECT_EQ(refusal("0.9", "null"), "its checksum is wrong: it is damaged");
   EXPECT_EQ(refusal("\"types\": [", "\"types\": 3, \"other\": ["), "types is missing or no list");
   EXPECT_EQ(refusal("\"types\": [", "\"types\": [3,"), "types holds 3, which is no object");
+  // Nested deeper than the stack is: in a list, which the sentence would show, and beside others.
+  const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
+  const std::string damaged = "it is no file of measured types, or damaged";
+  EXPECT_EQ(refusal("\"types\": [", "\"types\": [" + deep + ","), damaged);
+  EXPECT_EQ(refusal("\"types\": [", "\"other\": " + deep + ", \"types\": ["), damaged);
   EXPECT_EQ(refusal("72.5", "71.5"), "its checksum is wrong: it is damaged");
   EXPECT_EQ(refusal("8184", "8185"), "its checksum is wrong: it is damaged");
   for (size_t length = 0; length + 2 < text.size(); ++length)

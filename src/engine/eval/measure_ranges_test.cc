@@ -153,6 +153,8 @@ TEST(Ranges, DamagedFilesAreRefusedWithWhatIsWrong) {
   const std::string text = ranges_text(good);
   for (size_t n = 0; n + 2 < text.size(); ++n) EXPECT_FALSE(parse_ranges(text.substr(0, n)).ok());
   EXPECT_FALSE(parse_ranges("[1]").ok());
+  const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
+  EXPECT_FALSE(parse_ranges("{\"kvick_ranges\": 1, \"other\": " + deep + ", \"k\": []}").ok());
 }
 
 TEST(Ranges, ATypeNamesItsFile) {

@@ -94,17 +94,15 @@ inline void check_dealing(Ranks& ranks, size_t bytes, uint32_t seed) {
   ranks.deal(std::vector<std::span<const std::byte>>(parts.begin(), parts.end()));
 }
 
-// One rank gives up, perhaps once it has room for its part, and the others hear of it; then they go
-// on.
+// One rank gives up, with room for its part or without; the others hear of it, and all go on.
 inline void check_failure(Ranks& ranks, unsigned failing, bool in_gather, bool has_part) {
   if (ranks.rank() == failing) {
     if (has_part) ranks.part(10);
     ranks.give_up();
   } else {
     const auto call = [&] {
-      const std::vector<float> own(10);
       const auto take = [](unsigned, std::span<const float>) {};
-      if (in_gather) return ranks.gather(own, take);
+      if (in_gather) return ranks.gather(std::vector<float>(10), take);
       ranks.part(10);
       ranks.sum();
     };
@@ -140,13 +138,11 @@ inline void check_ranks(Ranks& ranks) {
   }
   check_messages(ranks, 300'000, ++seed);
   check_dealing(ranks, 200'000, ++seed);
-  for (unsigned failing = 0; failing < ranks.size() && ranks.size() > 1; ++failing) {
-    for (const bool has_part : {false, true})
-      for (const bool in_gather : {false, true}) {
-        check_failure(ranks, failing, in_gather, has_part);
-        check_sum(ranks, 100, ++seed);
-      }
-  }
+  for (unsigned failing = 0; failing < ranks.size() && ranks.size() > 1; ++failing)
+    for (const unsigned way : {0U, 1U, 2U, 3U}) {
+      check_failure(ranks, failing, way % 2 == 1, way >= 2);
+      check_sum(ranks, 100, ++seed);
+    }
   const size_t large[] = {5'000'000, 0};
   if (ranks.size() > 1) check_passing(ranks, large, ++seed);
 }

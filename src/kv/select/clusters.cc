@@ -50,8 +50,10 @@ class Clusters final : public Selector {
       : Selector(options.selection),
         kernels_(kernels_of(setup)),
         rows_(setup.shape),
-        shape_(
-            {.head_dim = setup.shape.head_dim, .cluster = options.cluster, .block = options.block}),
+        shape_({.head_dim = setup.shape.head_dim,
+                .cluster = options.cluster,
+                .block = options.block,
+                .v_dim = setup.shape.dim(true)}),
         rest_(options.rest) {
     for (uint32_t i = 1; i <= shape_.block; ++i)
       logarithms_.push_back(std::log(static_cast<float>(i)));
@@ -89,7 +91,8 @@ class Clusters final : public Selector {
 
   uint64_t choice_bytes(const TopRows& top_rows, uint32_t rows) const override {
     const Range range = range_of(top_rows, rows);
-    return range.clusters * (2 * shape_.mean_bytes() + sizeof(uint16_t)) +
+    return range.clusters *
+               (shape_.mean_bytes(false) + shape_.mean_bytes(true) + sizeof(uint16_t)) +
            top_rows.take * sizeof(uint16_t);
   }
 
@@ -294,15 +297,16 @@ class Clusters final : public Selector {
     const std::span<kernels::Segment> segments =
         scratch.make<kernels::Segment>(range.end - range.first);
     const std::span<kernels::Run> runs = scratch.make<kernels::Run>(segments.size());
-    const auto stride = static_cast<uint32_t>(shape_.mean_bytes());
+    const auto k_stride = static_cast<uint32_t>(shape_.mean_bytes(false));
+    const auto v_stride = static_cast<uint32_t>(shape_.mean_bytes(true));
     for_each_block(question, range,
                    [&](ClusterBlock block, uint32_t, uint32_t at, uint32_t clusters) {
                      const uint32_t i = at / shape_.most_clusters();
                      runs[i] = {.row = 0, .rows = clusters, .pos = 0};
                      segments[i] = {.k = block.key(0),
                                     .v = block.value(0),
-                                    .k_stride = stride,
-                                    .v_stride = stride,
+                                    .k_stride = k_stride,
+                                    .v_stride = v_stride,
                                     .k_type = ClusterShape::kMeans,
                                     .v_type = ClusterShape::kMeans,
                                     .runs = runs.subspan(i, 1),

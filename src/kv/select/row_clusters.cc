@@ -34,20 +34,21 @@ uint32_t in_spans(const ClusterShape& shape, uint32_t rows) {
 
 // Rows of a block as floats.
 struct Rows {
-  std::vector<float> keys, values;  // [rows][head_dim]
+  std::vector<float> keys, values;  // [rows][head_dim], [rows][v_dim]
 };
 
 Rows read(const ClusterShape& shape, const kernels::Segment& segment, uint32_t first,
           uint32_t rows) {
+  const size_t k_dim = shape.head_dim, v_dim = shape.dim(true);
   Rows out;
-  out.keys.resize(size_t{rows} * shape.head_dim);
-  out.values.assign(out.keys.size(), 0.0F);
-  std::vector<float> scratch(shape.head_dim);
+  out.keys.resize(rows * k_dim);
+  out.values.assign(rows * v_dim, 0.0F);
+  std::vector<float> scratch(v_dim);
   for_each_row(segment, first, first + rows,
                [&](uint32_t row, const std::byte* k, const std::byte* v) {
-                 const size_t at = size_t{row - first} * shape.head_dim;
-                 read_key(segment, k, std::span(out.keys).subspan(at, shape.head_dim));
-                 add_value(segment, v, scratch, std::span(out.values).subspan(at, shape.head_dim));
+                 const size_t at = row - first;
+                 read_key(segment, k, std::span(out.keys).subspan(at * k_dim, k_dim));
+                 add_value(segment, v, scratch, std::span(out.values).subspan(at * v_dim, v_dim));
                });
   return out;
 }
@@ -104,7 +105,7 @@ std::vector<uint32_t> count(std::span<const uint16_t> group, uint32_t groups) {
 // Groups of rows that begin at the block's row `first`, to the block.
 void put(const kernels::Table& kernels, const ClusterShape& shape, uint32_t first, const Rows& rows,
          std::span<const uint16_t> group, uint32_t groups, ClusterBlock block) {
-  const uint32_t dims = shape.head_dim, cluster = first / shape.cluster;
+  const uint32_t cluster = first / shape.cluster;
   const std::vector<uint32_t> counts = count(group, groups);
   std::vector<uint32_t> at(groups);
   std::exclusive_scan(counts.begin(), counts.end(), at.begin(), first);
@@ -112,22 +113,21 @@ void put(const kernels::Table& kernels, const ClusterShape& shape, uint32_t firs
     block.ends()[cluster + i] = static_cast<uint16_t>(at[i] + counts[i]);
   for (uint32_t row = 0; row < group.size(); ++row)
     block.order()[at[group[row]]++] = static_cast<uint16_t>(first + row);
-  std::vector<float> means(size_t{groups} * dims);
-  const auto store = [&](std::span<const float> of, const auto& to) {
-    std::fill(means.begin(), means.end(), 0.0F);
+  const auto store = [&](std::span<const float> of, uint32_t dims, const auto& to) {
+    std::vector<float> means(size_t{groups} * dims);
     follow(kernels, of, dims, group, counts, means);
     for (uint32_t i = 0; i < groups; ++i)
       kernels.store_row(ClusterShape::kMeans, means.data() + size_t{i} * dims, dims,
                         to(cluster + i));
   };
-  store(rows.keys, [&](uint32_t i) { return block.key(i); });
-  store(rows.values, [&](uint32_t i) { return block.value(i); });
+  store(rows.keys, shape.dim(false), [&](uint32_t i) { return block.key(i); });
+  store(rows.values, shape.dim(true), [&](uint32_t i) { return block.value(i); });
 }
 
 }  // namespace
 
 size_t ClusterShape::bytes() const {
-  const size_t bytes = 2 * most_clusters() * mean_bytes() + order_bytes();
+  const size_t bytes = most_clusters() * (mean_bytes(false) + mean_bytes(true)) + order_bytes();
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 

@@ -24,6 +24,7 @@ struct ClusterShape {
   uint32_t head_dim = 0;
   uint32_t cluster = 8;  // rows of a group on average
   uint32_t block = 512;
+  uint32_t v_dim = 0;  // of a value; 0: head_dim
 
   static constexpr kernels::DType kMeans = kernels::DType::kF16;
   static constexpr uint32_t kLeastClusters = 8;  // of a span
@@ -32,7 +33,8 @@ struct ClusterShape {
   // Clusters that `rows` rows of a block form.
   uint32_t clusters_of(uint32_t rows) const { return (rows + cluster - 1) / cluster; }
   uint32_t most_clusters() const { return block / cluster; }
-  size_t mean_bytes() const { return kernels::dtype_bytes(kMeans, head_dim); }
+  uint32_t dim(bool is_v) const { return is_v && v_dim != 0 ? v_dim : head_dim; }
+  size_t mean_bytes(bool is_v) const { return kernels::dtype_bytes(kMeans, dim(is_v)); }
   // Bytes of ClusterBlock::order() and ends() together.
   size_t order_bytes() const { return (size_t{block} + most_clusters()) * sizeof(uint16_t); }
   // Bytes of a ClusterBlock, a multiple of a cache line.
@@ -45,10 +47,12 @@ class ClusterBlock {
  public:
   ClusterBlock(const ClusterShape& shape, std::byte* memory) : shape_(&shape), memory_(memory) {}
 
-  std::byte* key(uint32_t cluster) const { return memory_ + cluster * shape_->mean_bytes(); }
-  std::byte* value(uint32_t cluster) const { return key(shape_->most_clusters() + cluster); }
+  std::byte* key(uint32_t cluster) const { return memory_ + cluster * shape_->mean_bytes(false); }
+  std::byte* value(uint32_t cluster) const {
+    return key(shape_->most_clusters()) + cluster * shape_->mean_bytes(true);
+  }
   // Rows of the block, group after group; those of a group ascend.
-  uint16_t* order() const { return reinterpret_cast<uint16_t*>(key(2 * shape_->most_clusters())); }
+  uint16_t* order() const { return reinterpret_cast<uint16_t*>(value(shape_->most_clusters())); }
   // Where each group ends in that order. A group may be empty.
   uint16_t* ends() const { return order() + shape_->block; }
   std::span<const uint16_t> rows_of(uint32_t cluster) const {

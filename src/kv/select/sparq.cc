@@ -39,13 +39,13 @@ class SparQ final : public Selector {
 
   // The sum of all values.
   SummaryShape summary() const override {
-    return {.rows = shape_.max_tokens, .bytes = shape_.head_dim * sizeof(float)};
+    return {.rows = shape_.max_tokens, .bytes = shape_.dim(true) * sizeof(float)};
   }
 
   void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const override {
     const std::span<float> sum = sum_of(rows);
     if (first == 0) std::fill(sum.begin(), sum.end(), 0.0F);
-    std::vector<float> value(shape_.head_dim);
+    std::vector<float> value(sum.size());
     for_each_row(rows.segment, first, end, [&](uint32_t, const std::byte*, const std::byte* v) {
       add_value(rows.segment, v, value, sum);
     });
@@ -82,12 +82,12 @@ class SparQ final : public Selector {
 
  private:
   std::span<float> sum_of(const RowsOfHead& rows) const {
-    return {reinterpret_cast<float*>(rows.summary(0)), shape_.head_dim};
+    return {reinterpret_cast<float*>(rows.summary(0)), shape_.dim(true)};
   }
 
   std::span<float> mean(const SelectRequest& question, base::Arena& scratch) const {
-    const std::span<float> mean = scratch.make<float>(shape_.head_dim);
     const std::span<const float> sum = sum_of(question.rows);
+    const std::span<float> mean = scratch.make<float>(sum.size());
     for (size_t i = 0; i < mean.size(); ++i) mean[i] = sum[i] / static_cast<float>(question.count);
     return mean;
   }

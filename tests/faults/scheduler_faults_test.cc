@@ -207,6 +207,48 @@ TEST(Exceptions, OfAConstraintEndItsJobAlone) {
   EXPECT_EQ(beside.tokens[0], right.tokens);
 }
 
+// Holds to nothing, and cannot be copied by whoever drafts behind an answer.
+class Unique final : public text::Constraint {
+ public:
+  void mask(std::span<float>) override {}
+  void accept(int32_t) override {}
+  bool complete() const override { return false; }
+  std::unique_ptr<Constraint> clone() const override {
+    if (copy_) throw std::runtime_error("the form broke");
+    auto copy = std::make_unique<Unique>(*this);
+    copy->copy_ = true;
+    return copy;
+  }
+
+ private:
+  bool copy_ = false;  // an answer's
+};
+
+TEST(Exceptions, OfADrafterEndNoJob) {
+  const auto engine = tiny_engine();
+  for (const char* spec : {"none", "lookup:gain=off", "skip:gain=off,layers=0"}) {
+    SCOPED_TRACE(spec);
+    const auto scheduler = scheduler_of(*engine, {"paged"});
+    Heard drafted, beside;
+    Job job = job_for({"paged"}, 1), other = job_of({1, 2, 4}, 20);
+    job.ignore_end = false;
+    job.constraint = std::make_shared<Unique>();
+    job.spec = parse_spec_options(spec).value();
+    const std::vector<Token> right = alone(*engine, job, 0, {}).tokens;
+    ASSERT_GT(right.size(), 2u);
+    listen(job, drafted);
+    listen(other, beside);
+    scheduler->add(JobId{1}, std::move(job));
+    scheduler->add(JobId{2}, std::move(other));
+    test::run_all(*scheduler);
+    ASSERT_TRUE(drafted.outcome && beside.outcome);
+    EXPECT_FALSE(drafted.outcome->error.has_value());
+    EXPECT_FALSE(beside.outcome->error.has_value());
+    EXPECT_EQ(drafted.tokens[0], right);
+    EXPECT_EQ(beside.tokens[0], alone(*engine, job_of({1, 2, 4}, 20), 0, {}).tokens);
+  }
+}
+
 class NotANumbers : public testing::TestWithParam<Case> {};
 
 TEST_P(NotANumbers, FailsItsRequestAndNoOther) {

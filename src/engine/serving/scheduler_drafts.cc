@@ -36,6 +36,7 @@ void Scheduler::propose(std::span<StepWork> work) {
     const bool by_gain = speculator->options().gain;
     if (by_gain && !bets) continue;
     propose(one, alone);
+    if (one.running->kind->broken) return;  // by drafting in the store itself
     if (by_gain)
       chances.insert(chances.end(), one.drafts.chances.begin(), one.drafts.chances.end());
     else
@@ -68,13 +69,13 @@ void Scheduler::propose(StepWork& one, const PlainStep& plain) {
   try {
     one.drafts = answer.speculator->propose(ask, plain);
   } catch (...) {  // the answer goes on without draft tokens
-    const bool by_store = !answer.speculator->options().skip.empty();
+    if (answer.speculator->options().way == "skip")
+      one.running->kind->broken = true;  // jobs compute their rows again
+    else
+      speculation_.distrust();
     answer.speculator.reset();
     one.drafts = {};
-    speculation_.distrust();
-    if (!by_store) return report(std::current_exception());
-    one.running->kind->broken = true;
-    throw;
+    report(std::current_exception());
   }
 }
 

@@ -107,6 +107,7 @@ bool Scheduler::run(StoreKind& kind) {
     std::vector<StepWork> work = plan(kind, most_prompt);
     if (work.empty()) return false;
     if (drafts) propose(work);
+    if (kind.broken) return true;
     const auto lost = [&] {
       base::CrashNotes::Step noted(noted_);
       for (const StepWork& one : work) noted.add(one.running->job.request.c_str());

@@ -2,6 +2,7 @@
 // nothing but a token and its place, so there an answer is the same but for rounding.
 
 #include <gtest/gtest.h>
+#include <numeric>
 #include <random>
 
 #include "engine/serving/test_jobs.h"
@@ -144,6 +145,23 @@ TEST(SchedulerMoves, AnswersOfOneLayerAreTheSameWhereMemoryIsShort) {
   EXPECT_GT(scheduler->metrics().moved_tokens, 0U);
   for (uint64_t i = 0; i < jobs.size(); ++i)
     expect_near(heard[i], answer(*scheduler_of(*engine, "virtual", false), jobs[i]));
+}
+
+TEST(SchedulerMoves, AreOfTextsThatASearchHasNotPushedOut) {
+  const auto engine = engine_of_layers(2);
+  SchedulerOptions options = options_of("paged:block=4", true);
+  options.reuse.most_known = 600;
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  answer(*scheduler, job_of(prompt_of(7, 10), 5));
+  // 260 tokens in the end; the best beam is dropped about ten times on the way.
+  std::vector<Token> prompt(60);
+  std::iota(prompt.begin(), prompt.end(), 3);
+  Job search = job_of(prompt, 200);
+  search.beams = 2;
+  search.logprobs.reset();
+  answer(*scheduler, std::move(search));
+  const Heard moved = answer(*scheduler, job_of(prompt_of(30, 50), 5));
+  EXPECT_EQ(moved.outcome->moved_tokens, kMiddle - kSeam);
 }
 
 TEST(SchedulerMoves, AreRefusedWhereRowsCannotMove) {

@@ -1,6 +1,7 @@
 #pragma once
 // How much of an earlier prompt's rows a prompt may take, as --reuse has it.
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -14,6 +15,7 @@ struct ReuseOptions {
   bool shift = false;
   uint32_t least = 64;  // tokens in a row that are worth it
   uint32_t seam = 16;   // of them, those at the front that are computed all the same
+  size_t most_known = size_t{1} << 20;  // tokens of earlier texts that are remembered
 };
 
 // exact, or shift[:least=N,seam=N]. Errors list what exists.

@@ -13,7 +13,6 @@ constexpr uint32_t kMostChoices = 128;
 // Steps that the prompts before a job's own may take when it begins. With more of them it would
 // wait all the same, but not in the queue, which is where one sees how long (ADR 64).
 constexpr uint32_t kStepsAhead = 2;
-constexpr size_t kMostKnownTokens = size_t{1} << 20;
 
 // Rows of a running job, those of the beginning that its answers share once.
 uint32_t rows_of(const RunningJob& running) {
@@ -78,7 +77,7 @@ Scheduler::Scheduler(Engine& engine, const SchedulerOptions& options, StoreSet s
       options_(options),
       stores_(std::move(stores)),
       tiers_(engine, {options.files, options.store}, options.file_seconds, options.reuse),
-      texts_(options.reuse.least, kMostKnownTokens),
+      texts_(options.reuse.least, options.reuse.most_known),
       executor_(engine.make_executor()),
       pace_(options.step_seconds, options.most_step_tokens),
       noted_(options.crash_notes),
@@ -285,7 +284,6 @@ void Scheduler::count_opened(RunningJob& running) {
 
 void Scheduler::close_answer(const RunningJob& running, AnswerSequence& answer) noexcept {
   const std::optional<kv::SeqId> seq = std::exchange(answer.seq, std::nullopt);
-  if (seq) remember(running, answer);
   answer.committed = 0;
   if (!seq || running.kind->broken) return;
   try {

@@ -82,7 +82,10 @@ void Scheduler::cancel_all() noexcept {
 }
 
 void Scheduler::drop_rows(RunningJob& running) noexcept {
-  for (AnswerSequence& answer : running.answers) close_answer(running, answer);
+  for (AnswerSequence& answer : running.answers) {
+    remember(running, answer);
+    close_answer(running, answer);
+  }
   if (running.loading != nullptr) tiers_.give_up(*std::exchange(running.loading, nullptr));
 }
 

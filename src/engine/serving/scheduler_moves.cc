@@ -74,9 +74,10 @@ uint32_t Scheduler::move_run(RunningJob& running, const KnownRun& run) {
   });
 }
 
-// What an answer leaves behind is a hint for later prompts; without memory there is none.
+// What an answer leaves behind is a hint for later prompts; without memory there is none. Not of
+// beams that a search drops on its way: their texts would soon be all that is known.
 void Scheduler::remember(const RunningJob& running, const AnswerSequence& answer) noexcept {
-  if (!options_.reuse.shift || answer.choice != 0 || running.pool) return;
+  if (!options_.reuse.shift || !answer.seq || answer.choice != 0 || running.pool) return;
   try {
     const uint32_t known = std::min(answer.committed, running.prompt_rows());
     texts_.add(salt_of(owner_of(running.job)), std::span(answer.tokens).first(known));

@@ -379,6 +379,7 @@ void Scheduler::take(RunningJob& running, std::span<StepDraw> draws) {
   std::ranges::sort(ended);  // draws come in the order of the step's work
   for (auto at = ended.rbegin(); at != ended.rend(); ++at) {
     if (running.job.choices == 1) keep_state(running, running.answers[*at]);
+    remember(running, running.answers[*at]);
     close_answer(running, running.answers[*at]);
     running.answers.erase(running.answers.begin() + static_cast<ptrdiff_t>(*at));
   }

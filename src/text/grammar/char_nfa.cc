@@ -4,6 +4,8 @@
 #include <functional>
 #include <optional>
 
+#include "text/grammar/char_classes.h"
+#include "text/grammar/nfa_algebra.h"
 #include "text/tokenizer/vocabulary_check.h"
 #include "text/unicode/utf8.h"
 
@@ -17,49 +19,13 @@ using base::Status;
 constexpr uint32_t kMostRepeats = 1000;
 constexpr uint32_t kMostNesting = 50;
 constexpr uint32_t kMostClassItems = 1000;
+constexpr uint32_t kMostLooks = 8;  // look-aheads
 
 // A piece of the automaton. Repetitions copy one.
 struct Piece {
   uint32_t start, end;
   uint32_t first_state;  // its states are those from here to the last at the time it was made
 };
-
-CharSet class_of(char name, bool ascii) {
-  CharSet set;
-  switch (name | 0x20) {
-    case 'd':
-      set.add('0', '9');
-      break;
-    case 'w':
-      set.add('0', '9');
-      set.add('A', 'Z');
-      set.add('_', '_');
-      set.add('a', 'z');
-      break;
-    default:  // s: white space and line ends, in ECMA 262 beyond ASCII too
-      for (const auto& [first, last] : {std::pair{9U, 13U},
-                                        {32U, 32U},
-                                        {0xA0U, 0xA0U},
-                                        {0x1680U, 0x1680U},
-                                        {0x2000U, 0x200AU},
-                                        {0x2028U, 0x2029U},
-                                        {0x202FU, 0x202FU},
-                                        {0x205FU, 0x205FU},
-                                        {0x3000U, 0x3000U},
-                                        {0xFEFFU, 0xFEFFU}})
-        if (!ascii || first <= 0x7F) set.add(first, last);
-  }
-  return (name & 0x20) != 0 ? set : CharSet::all().without(set);
-}
-
-CharSet any_but_line_ends(bool python) {
-  CharSet ends;
-  ends.add('\n', '\n');
-  if (python) return CharSet::all().without(ends);
-  ends.add('\r', '\r');
-  ends.add(0x2028, 0x2029);
-  return CharSet::all().without(ends);
-}
 
 class Parser {
  public:
@@ -72,13 +38,8 @@ class Parser {
       if (!character.valid) return fail("it is not UTF-8");
       at += character.bytes;
     }
-    nfa_.start = state();
-    nfa_.end = state();
-    do {
-      KVICK_TRY_VOID(top_alternative());
-    } while (take('|'));
+    KVICK_TRY_VOID(top_alternatives(true));
     if (at_ < pattern_.size()) return wrong("')' closes nothing");
-    if (full()) return fail("it becomes too large; use smaller repetitions");
     return std::move(nfa_);
   }
 
@@ -118,8 +79,19 @@ class Parser {
     return {start, end, start};
   }
 
+  Status<> top_alternatives(bool all) {
+    nfa_.start = state();
+    nfa_.end = state();
+    do {
+      KVICK_TRY_VOID(top_alternative());
+    } while (all && take('|'));
+    if (full()) return fail("it becomes too large; use smaller repetitions");
+    return base::Done{};
+  }
+
   Status<> top_alternative() {
-    const bool from_start = take('^') || (python_ && take("\\A")) || python_;
+    const bool from_start = take('^') || (python_ && take("\\A")) || python_ || anchored_;
+    if (from_start && !python_ && (is_next("(?=") || is_next("(?!"))) return looking_alternative();
     KVICK_TRY(const Piece body, sequence(0));
     const bool to_end = take('$') || (python_ && take("\\Z")) || python_;
     if (!at_end() && peek() != '|' && peek() != ')') return wrong("'$' is not at the end");
@@ -131,6 +103,41 @@ class Parser {
     skip(body.end, behind);
     skip(behind, nfa_.end);
     return base::Done{};
+  }
+
+  // At a look-ahead where the text begins.
+  Status<> looking_alternative() {
+    if (++looks_ > kMostLooks) return unsupported("one more look-ahead");
+    const bool wanted = take("(?=");
+    if (!wanted) take("(?!");
+    KVICK_TRY(CharNfa ahead, from_here(true));
+    if (!take(')')) return wrong("a group is not closed");
+    if (!wanted) {
+      KVICK_TRY(ahead, other_texts(ahead));
+    }
+    KVICK_TRY(const CharNfa body, from_here(false));
+    KVICK_TRY(ahead, common_texts(ahead, body));
+    const auto shift = static_cast<uint32_t>(nfa_.states.size());
+    for (CharNfa::State& one : ahead.states) {
+      for (uint32_t& to : one.skips) to += shift;
+      for (auto& edge : one.edges) edge.second += shift;
+      nfa_.states.push_back(std::move(one));
+    }
+    skip(nfa_.start, ahead.start + shift);
+    skip(ahead.end + shift, nfa_.end);
+    return base::Done{};
+  }
+
+  // What comes next, up to a bracket that closes: all alternatives, or one, from the text's start.
+  Result<CharNfa> from_here(bool all) {
+    Parser inner(pattern_, PatternKind::kSearched);
+    inner.at_ = at_;
+    inner.looks_ = looks_;
+    inner.anchored_ = true;
+    KVICK_TRY_VOID(inner.top_alternatives(all));
+    at_ = inner.at_;
+    looks_ = inner.looks_;
+    return std::move(inner.nfa_);
   }
 
   Result<Piece> alternatives(uint32_t nesting) {
@@ -377,6 +384,8 @@ class Parser {
   std::string_view pattern_;
   bool python_;
   size_t at_ = 0;
+  uint32_t looks_ = 0;     // look-aheads so far
+  bool anchored_ = false;  // all top-level alternatives begin where the text does
   CharNfa nfa_;
   bool too_large_ = false;  // it would have more states than it may
 };

@@ -37,6 +37,12 @@ TEST(Pattern, IsFoundWhereTheStandardLibraryFindsIt) {
                                              "^$",
                                              "^(a{1,2}b){2}$",
                                              "^\\t$",
+                                             "^(?!a)[a-c]*$",
+                                             "^(?=.*b)(?!.*c$)[a-d]+$",
+                                             "^(?!^[-.]*$)[-.]?1*\\.?1*$",
+                                             "^(?!a|b$)",
+                                             "^(?=a).b|^(?!a)d$",
+                                             "^(?!(?!a)).?$",
                                              "^[\"\\\\]+$"};
   const std::string letters = "abcd1.- _]\"\\\n\t";
   std::mt19937 random(1);
@@ -83,6 +89,13 @@ TEST(Pattern, WhatIsWrongWithOneIsSaid) {
   EXPECT_EQ(error("a{1001}"), "a repetition of more than 1000 at byte 7 of 'a{1001}'");
   EXPECT_EQ(error("a{x}"), "'{' without a count (write \\{ for the character) at byte 2 of 'a{x}'");
   EXPECT_EQ(error("(?=a)"), "a look-ahead or a named group is not supported at byte 0 of '(?=a)'");
+  EXPECT_EQ(error("^a(?=b)"),
+            "a look-ahead or a named group is not supported at byte 2 of '^a(?=b)'");
+  EXPECT_EQ(error("^(?!a"), "a group is not closed at byte 5 of '^(?!a'");
+  std::string looks = "^";
+  for (int i = 0; i < 9; ++i) looks += "(?!a)";
+  EXPECT_EQ(error(looks), "one more look-ahead is not supported at byte 41 of '" + looks + "'");
+  EXPECT_EQ(error("^(?!(a|b)*a(a|b){20})"), "a look-ahead becomes too large; use a simpler one");
   EXPECT_EQ(error("a^"), "'^' other than at the beginning is not supported at byte 1 of 'a^'");
   EXPECT_EQ(error("(a$)"), "'$' within a group is not supported at byte 2 of '(a$)'");
   EXPECT_EQ(error("a$b"), "'$' is not at the end at byte 2 of 'a$b'");

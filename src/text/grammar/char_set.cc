@@ -54,6 +54,10 @@ CharSet CharSet::all() {
 void CharSet::add(uint32_t first, uint32_t last) {
   const auto merge = [this](uint32_t a, uint32_t b) {
     if (a > b) return;
+    if (ranges_.empty() || ranges_.back().second + 1 < a) {
+      ranges_.emplace_back(a, b);
+      return;
+    }
     const auto touches = [&](const Range& r) { return r.first <= b + 1 && a <= r.second + 1; };
     for (const Range& range : ranges_) {
       if (!touches(range)) continue;

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace kvick::text {
 namespace {
 
-// Ranges of characters that are compared with each other.
-constexpr size_t kMostWork = 1'000'000;
+// Ranges of characters that are looked at.
+constexpr size_t kMostWork = 300'000;
 
 CharSet common(const CharSet& a, const CharSet& b) {
   CharSet out;
@@ -42,6 +43,32 @@ Ways ways_of(const CharNfa& nfa, uint32_t state, std::vector<bool>& seen) {
   }
   for (const uint32_t one : found) seen[one] = false;
   return ways;
+}
+
+using States = std::set<uint32_t>;
+
+// With what its skips lead to.
+void add_reached(const CharNfa& nfa, uint32_t state, States& out) {
+  std::vector<uint32_t> waiting = {state};
+  while (!waiting.empty()) {
+    const uint32_t at = waiting.back();
+    waiting.pop_back();
+    if (!out.insert(at).second) continue;
+    waiting.insert(waiting.end(), nfa.states[at].skips.begin(), nfa.states[at].skips.end());
+  }
+}
+
+// Where sets begin, and behind their ends: up to the next of these, a set has all characters or
+// none.
+States cuts_of(const CharNfa& nfa, const States& from) {
+  States cuts = {0, CharSet::kLast + 1};
+  for (const uint32_t state : from)
+    for (const auto& [set, to] : nfa.states[state].edges)
+      for (const auto& [first, last] : set.ranges()) {
+        cuts.insert(first);
+        cuts.insert(last + 1);
+      }
+  return cuts;
 }
 
 }  // namespace
@@ -81,6 +108,50 @@ base::Result<CharNfa> common_texts(const CharNfa& a, const CharNfa& b) {
         if (!set.ranges().empty()) one.edges.emplace_back(std::move(set), state_of(to_a, to_b));
       }
     out.states[states[pair]] = std::move(one);
+  }
+  return out;
+}
+
+// The subset construction (Rabin and Scott 1959): a text that leads to no set with the end is one
+// of the others.
+base::Result<CharNfa> other_texts(const CharNfa& nfa) {
+  CharNfa out;
+  std::map<States, uint32_t> known;
+  std::vector<States> waiting;
+  const auto state_of = [&](const States& states) {
+    const auto [at, is_new] = known.try_emplace(states, static_cast<uint32_t>(out.states.size()));
+    if (is_new) {
+      out.states.emplace_back();
+      waiting.push_back(states);
+    }
+    return at->second;
+  };
+  out.states.emplace_back();  // the end
+  States first;
+  add_reached(nfa, nfa.start, first);
+  out.start = state_of(first);
+  size_t work = 0;
+  while (!waiting.empty()) {
+    const States from = std::move(waiting.back());
+    waiting.pop_back();
+    std::map<States, CharSet> ways;
+    const States cuts = cuts_of(nfa, from);
+    for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
+      States reached;
+      for (const uint32_t state : from)
+        for (const auto& [set, to] : nfa.states[state].edges) {
+          work += set.ranges().size();
+          if (set.has(*cut)) add_reached(nfa, to, reached);
+        }
+      work += from.size() + reached.size();
+      if (work > kMostWork) return base::fail("a look-ahead becomes too large; use a simpler one");
+      ways[std::move(reached)].add(*cut, *std::next(cut) - 1);
+    }
+    CharNfa::State one;
+    if (!from.contains(nfa.end)) one.skips.push_back(out.end);
+    for (auto& [to, set] : ways)
+      if (!set.ranges().empty()) one.edges.emplace_back(std::move(set), state_of(to));
+    out.states[known[from]] = std::move(one);
   }
   return out;
 }

@@ -250,6 +250,17 @@ TEST(JsonGrammar, PatternsGoTogetherWithEachOtherAndWithFormats) {
       {"\"23:59\"", "\"23:59:01.5\""}, {"\"24:00\"", "\"23:59:01Z\""});
 }
 
+TEST(JsonGrammar, PatternsMayBeginWithLookAheads) {
+  // Pydantic's Decimal and Zod's z.email().
+  expect_texts(
+      R"({"anyOf": [{"type": "number"}, {"type": "string", "pattern": "^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$"}]})",
+      {"1.5", "\"1.5\"", "\"-0.25\"", "\"007\""}, {"\"\"", "\"-\"", "\"-.\"", "\"1e5\"", "null"});
+  expect_texts(
+      R"({"type": "string", "format": "email", "pattern": "^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+[A-Za-z]{2,}$"})",
+      {"\"a.b+c@example.co.uk\""},
+      {"\".a@b.cd\"", "\"a..b@c.de\"", "\"a\"", "\"a@b\"", "\"a.@b.cd\""});
+}
+
 TEST(JsonGrammar, WhatIsNotSupportedIsSaidWithItsPlace) {
   EXPECT_EQ(schema_error(R"({"properties": {"a": {"not": {"type": "null"}}}})"),
             "the schema at #/properties/a: not is not supported; leave it out");
@@ -338,6 +349,16 @@ TEST(JsonGrammar, WhatWouldGrowWithoutEndIsRefused) {
           R"({"type": "object", "minProperties": 8000, "required": ["a","b","c","d","e","f","g","h","i","j","k","l","m","n","o","p","q","r","s","t","u","v","w","x","y","z"]})")
           .find("too large"),
       std::string::npos);
+  std::string looks = R"({"properties": {"a": true)";
+  for (int i = 0; i < 65; ++i)
+    looks += fmt::format(R"(, "p{0}": {{"pattern": "^(?!a)b{{{0}}}"}})", i);
+  EXPECT_EQ(schema_error(looks + "}}"),
+            "the schema at #/properties/p64: pattern: it is combined with others in more than 64 "
+            "strings; use fewer");
+  std::string patterns = R"({"allOf": [)";
+  for (int i = 0; i < 9; ++i) patterns += fmt::format(R"({{"pattern": "a{{{}}}"}},)", i);
+  EXPECT_EQ(schema_error(patterns + "true]}"),
+            "the schema at #: more than 8 patterns cannot be combined");
   std::string names = R"({"type": "object", "propertyNames": {"enum": [)";
   for (int i = 0; i < 900; ++i) names += "\"" + std::to_string(i) + "\",";
   names += R"("a"]}, "additionalProperties": {"enum": [")" + std::string(99999, 'a') + "\"]}}";

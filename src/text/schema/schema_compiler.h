@@ -18,6 +18,9 @@ class SchemaCompiler {
  public:
   // Most of minLength, maxItems and their kin: each is a number of states.
   static constexpr uint32_t kMostCount = 8192;
+  // Different strings with look-aheads, several patterns, or a pattern and a format: each takes
+  // milliseconds.
+  static constexpr uint32_t kMostCombined = 64;
 
   SchemaCompiler(const Json& root, const JsonLayout& layout);
   // The builder's first rule is then the schema.
@@ -57,6 +60,8 @@ class SchemaCompiler {
   base::Result<bool> is_instance(const Json& value, const Json& schema,
                                  const std::string& path) const;
   base::Status<> compile_values(const Json& schema, Between place, const std::string& path);
+  // What a string has to match; nullopt: nothing.
+  base::Result<std::optional<CharNfa>> matched_by(const Json& schema);
   base::Status<> compile_string(const Json& schema, Between place, const std::string& path);
   base::Status<> compile_number(const Json& schema, bool integer, Between place,
                                 const std::string& path);
@@ -79,6 +84,7 @@ class SchemaCompiler {
   SchemaExpander expander_;
   StringGrammar strings_;
   RuleId gap_ = 0;
+  uint32_t combined_ = 0;
   std::map<std::string, RuleId> rules_;  // by the schema's text
   std::deque<Job> jobs_;
 };

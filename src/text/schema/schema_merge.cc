@@ -11,6 +11,8 @@ using base::fail;
 using base::Result;
 using base::Status;
 
+constexpr size_t kMostPatterns = 8;  // of one string
+
 enum class Form { kSchema, kSchemas, kProperties, kNames, kCount, kNumber, kString, kList, kTypes };
 struct Keyword {
   std::string_view name;
@@ -221,7 +223,8 @@ Result<Json> merge_values(const std::string& name, const Json& a, const Json& b,
     Json out = a.is_array() ? a : Json::array({a});
     for (const Json& one : b.is_array() ? b : Json::array({b}))
       if (std::find(out.begin(), out.end(), one) == out.end()) out.push_back(one);
-    return out;
+    if (out.size() <= kMostPatterns) return out;
+    return fail("the schema at {}: more than {} patterns cannot be combined", path, kMostPatterns);
   }
   if (name.starts_with("min") || name == "exclusiveMinimum") return a < b ? b : a;
   if (name.starts_with("max") || name == "exclusiveMaximum") return a < b ? a : b;

@@ -13,26 +13,11 @@ using base::fail;
 using base::Result;
 using base::Status;
 
-// What a string has to match; nullopt: nothing.
-Result<std::optional<CharNfa>> matched_by(const Json& schema) {
-  std::optional<CharNfa> all;
-  const Json none = Json::array();
-  const Json& patterns = schema.contains("pattern") ? schema["pattern"] : none;
-  for (const Json& one : patterns.is_array() ? patterns : Json::array({patterns})) {
-    KVICK_TRY(CharNfa next, parse_pattern(one.get_ref<const std::string&>()));
-    if (all) {
-      KVICK_TRY(next, common_texts(*all, next));
-    }
-    all = std::move(next);
-  }
-  if (!schema.contains("format")) return all;
-  const auto format = pattern_of_format(schema["format"].get_ref<const std::string&>());
-  if (!format) return all;
-  KVICK_TRY(CharNfa next, parse_pattern(*format));
-  if (!all) return std::optional(std::move(next));
-  // To the standard a format is a note. Zod's pattern of a time, for one, has no offset.
-  auto both = common_texts(*all, next);
-  return both.ok() && takes_any(*both) ? std::optional(*std::move(both)) : std::move(all);
+// A larger automaton of a pattern and a format would leave little room for others.
+constexpr size_t kMostFormatStates = 1000;
+
+bool looks_ahead(const std::string& pattern) {
+  return pattern.find("(?=") != pattern.npos || pattern.find("(?!") != pattern.npos;
 }
 
 }  // namespace
@@ -55,6 +40,36 @@ Result<SchemaCompiler::Count> SchemaCompiler::count_of(const Json& schema, const
   if (count.last() < count.least)
     return fail("the schema at {}: {} is below {}, so nothing fits", path, most, least);
   return count;
+}
+
+Result<std::optional<CharNfa>> SchemaCompiler::matched_by(const Json& schema) {
+  Json patterns = Json::array();
+  if (schema.contains("pattern")) patterns = schema["pattern"];
+  if (!patterns.is_array()) patterns = Json::array({patterns});
+  std::optional<std::string> format;
+  if (schema.contains("format"))
+    format = pattern_of_format(schema["format"].get_ref<const std::string&>());
+  const bool looks = std::any_of(patterns.begin(), patterns.end(), [](const Json& one) {
+    return looks_ahead(one.get_ref<const std::string&>());
+  });
+  const bool combines = looks || patterns.size() + (format ? 1 : 0) > 1;
+  if (combines && ++combined_ > kMostCombined)
+    return fail("it is combined with others in more than {} strings; use fewer", kMostCombined);
+  std::optional<CharNfa> all;
+  for (const Json& one : patterns) {
+    KVICK_TRY(CharNfa next, parse_pattern(one.get_ref<const std::string&>()));
+    if (all) {
+      KVICK_TRY(next, common_texts(*all, next));
+    }
+    all = std::move(next);
+  }
+  if (!format) return all;
+  KVICK_TRY(CharNfa next, parse_pattern(*format));
+  if (!all) return std::optional(std::move(next));
+  // To the standard a format is a note. Zod's pattern of a time, for one, has no offset.
+  auto both = common_texts(*all, next);
+  const bool fits = both.ok() && both->states.size() <= kMostFormatStates && takes_any(*both);
+  return fits ? std::optional(*std::move(both)) : std::move(all);
 }
 
 Status<> SchemaCompiler::compile_string(const Json& schema, Between place,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "server/answer/text_marks.h"
+#include "text/schema/schema_expand.h"
 
 namespace kvick::server {
 namespace {
@@ -30,31 +31,58 @@ const Json* field_of(const Json* value, std::string_view name) {
   return field == value->end() ? nullptr : &*field;
 }
 
-void add_types(const Json* schema, std::vector<std::string>& types) {
-  const Json* const type = field_of(schema, "type");
-  if (type != nullptr)
-    for (const Json& one : type->is_array() ? *type : Json::array({*type}))
-      if (one.is_string()) types.push_back(one.get<std::string>());
-  for (const char* const choices : {"anyOf", "oneOf"})
-    if (const Json* const list = field_of(schema, choices); list != nullptr && list->is_array())
-      for (const Json& one : *list) add_types(&one, types);
-}
+// The types that schemas of a tool allow, by their names in JSON Schema.
+class AllowedTypes {
+ public:
+  // root: what references lead into; outlives this.
+  explicit AllowedTypes(const Json& root) : root_(root) {}
 
-// The types that the schema of a call's argument allows, by their names in JSON Schema.
+  void add(const Json* schema) {
+    if (left_ == 0) return;
+    --left_;
+    const Json* const type = field_of(schema, "type");
+    if (type != nullptr)
+      for (const Json& one : type->is_array() ? *type : Json::array({*type}))
+        if (one.is_string()) types_.push_back(one.get<std::string>());
+    if (const Json* const reference = field_of(schema, "$ref"))
+      if (const auto target = root_.resolve(*reference, ""); target.ok()) add(*target);
+    for (const char* const parts : {"anyOf", "oneOf", "allOf"})
+      if (const Json* const list = field_of(schema, parts); list != nullptr && list->is_array())
+        for (const Json& one : *list) add(&one);
+    if (type != nullptr) return;
+    if (const Json* const value = field_of(schema, "const")) add_value(*value);
+    if (const Json* const list = field_of(schema, "enum"); list != nullptr && list->is_array())
+      for (const Json& value : *list) add_value(value);
+  }
+  std::vector<std::string> take() { return std::move(types_); }
+
+ private:
+  void add_value(const Json& value) {
+    types_.emplace_back(value.type_name());
+    if (value.is_number_integer()) types_.emplace_back("integer");
+  }
+
+  text::SchemaExpander root_;
+  std::vector<std::string> types_;
+  uint32_t left_ = 1000;  // schemas to look at: references may go round
+};
+
+// Of a call's argument.
 std::vector<std::string> types_of(const Tools& tools, std::string_view name, std::string_view key) {
-  std::vector<std::string> types;
   for (const Json* const some : {&tools.list, &tools.deferred}) {
     if (!some->is_array()) continue;
     for (const Json& tool : *some) {
       const Json* const function = field_of(&tool, "function");
       const Json* const own = field_of(function, "name");
       if (own == nullptr || *own != name) continue;
-      const Json* const properties = field_of(field_of(function, "parameters"), "properties");
-      add_types(field_of(properties, key), types);
-      return types;
+      const Json* const parameters = field_of(function, "parameters");
+      if (parameters == nullptr) return {};
+      AllowedTypes types(*parameters);
+      types.add(field_of(field_of(parameters, "properties"), key));
+      return types.take();
     }
   }
-  return types;
+  return {};
 }
 
 // Whether an argument is its text, and not the JSON value that the text also is: where strings are

@@ -100,7 +100,9 @@ TEST(AnswerParts, ArgumentsBetweenMarksAreTextIfAStringIsAllowed) {
                .value_close = "</arg_value>"};
   const auto expect = [&](const char* schema, const std::string& text, const std::string& value) {
     Tools tools = weather();
-    tools.list[0]["function"]["parameters"]["properties"]["city"] = Json::parse(schema);
+    Json& parameters = tools.list[0]["function"]["parameters"];
+    parameters["properties"]["city"] = Json::parse(schema);
+    parameters["$defs"] = Json::parse(R"({"s": {"enum": ["12", "x"]}})");
     expect_parts("<tool_call>get<arg_key>city</arg_key>" + text + "</arg_value></tool_call>",
                  R"(|get{"city":)" + value + "}.tool_calls", {.tools = &tools, .syntax = &glm});
   };
@@ -117,6 +119,11 @@ TEST(AnswerParts, ArgumentsBetweenMarksAreTextIfAStringIsAllowed) {
   expect(R"({"type": ["string", "integer"]})", "1.5", R"("1.5")");
   expect(R"({"oneOf": [{"type": "string"}, {"type": "array"}]})", "[1]", "[1]");
   expect(R"({"type": "string"})", "null", R"("null")");
+  expect(R"({"const": "12"})", "12", R"("12")");
+  expect(R"({"enum": ["a", 12]})", "12", "12");
+  expect(R"({"$ref": "#/$defs/s"})", "12", R"("12")");
+  expect(R"({"allOf": [{"$ref": "#/$defs/s"}], "default": "x"})", "12", R"("12")");
+  expect(R"({"$ref": "#/properties/city"})", "12", "12");
 }
 
 TEST(AnswerParts, ASchemaMayBeAnything) {

@@ -70,6 +70,10 @@ class PplTest(CommandTest):
         self.refused("-f", self.text, "--ctx", 64, "--kv-select", "quest", "--kv-type", "mixed",
                      says="quest reads rows of one type", model=groups)
 
+    def test_a_window_is_no_longer_than_the_context_unless_it_was_asked_for(self):
+        self.assertEqual(self.json_of("-f", self.text), self.json_of("-f", self.text, "--ctx", 256))
+        self.refused("-f", self.text, "--ctx", 257, says="a window of 257 tokens, but it must be 2 to the model's context of 256")
+
     def test_without_a_reference_there_is_no_ratio(self):
         result = self.ppl()
         self.assertNotIn("reference_perplexity", result)

@@ -50,6 +50,9 @@ class Types(CommandTest):
         self.assertEqual([one["type"] for one in told["types"]], ["f16"])
         self.refused("-f", self.text, *MEASURE, "--kv-type", "q8", model=narrow, says="cannot be kept as Q8")
 
+    def test_a_window_is_no_longer_than_the_context(self):
+        self.assertEqual(self.json_of("-f", self.text, "--kv-type", "f16")["window"], 256)
+
     def test_a_file_of_ones_own(self):
         other = self.top / "elsewhere.kvt"
         done = self.kvick("-f", self.text, *MEASURE, "--kv-type", "q8", "--kl", 9, "-o", other)

@@ -1,5 +1,6 @@
 // kvick ppl: perplexity of a text, and the divergence from another cache or another model.
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <memory>
 
@@ -98,6 +99,10 @@ base::Result<int> ppl(const PplFlags& flags, const Common& common) {
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   KVICK_TRY(const std::unique_ptr<engine::Engine> reference, open_reference(flags, common));
   options.reference = reference.get();
+  // The default is more than some models hold.
+  if (flags.window == 0 && flags.engine.context == 0)
+    for (const engine::Engine* one : {engine.get(), reference.get()})
+      if (one != nullptr) options.window = std::min(options.window, one->model().config().context);
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);
   bool started = false;
@@ -128,8 +133,8 @@ void add_ppl(const Command& app, const Common& common) {
   add_rank_flags(command, flags->engine);
   command.describe(
       "--ctx",
-      "tokens of one window (default: 1024), or the context of an endless cache in a longer "
-      "--window");
+      "tokens of one window (default: 1024, or the model's context if it is shorter), or the "
+      "context of an endless cache in a longer --window");
   command.add_option("--window", flags->window,
                      "tokens of one window (default: --ctx); more than --ctx with --kv sliding and "
                      "--kv-select streaming:budget=ROWS");

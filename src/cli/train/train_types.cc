@@ -2,6 +2,7 @@
 
 #include "cli/train/train_types.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -92,6 +93,7 @@ base::Result<int> train_types(const TypesFlags& flags, const Common& common) {
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   engine::TypesOptions options = flags.options;
+  options.window = std::min(options.window, engine->model().config().context);
   const bool named = !options.types.empty();
   const std::optional<engine::TypesFile> before = measured_before(path, engine->identity());
   engine::TypesFile file = {.model = engine->identity(),

@@ -42,6 +42,9 @@ class Ranges(StaticTest):
                                                  "--kv", "sliding:reserve=1.5", "--ctx", 64)
         # 2 layers x keys and values x 2 heads x 16 values x 1 byte = 128 bytes per token; 94.5 rows are rounded up to 95.
         self.assertEqual((bench["kv"]["used_bytes"], bench["kv"]["allocated_bytes"]), (2 * 128, 95 * 128))
+        plan = self.as_command("plan").json_of("--kv-type", f"static8:{self.ranges}", "--kv", "sliding:reserve=1.5", "--ctx", 64)
+        self.assertEqual(plan["kv_bytes"], 95 * 128)
+        self.assertGreater(plan["predicted_decode_tok_s"], 0)
 
     def test_people_are_told_how_to_use_it(self):
         done = self.kvick("-f", self.text, "-o", self.ranges)

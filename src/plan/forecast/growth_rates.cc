@@ -1,7 +1,9 @@
 #include "plan/forecast/growth_rates.h"
 
 #include <algorithm>
+#include <memory>
 
+#include "kv/strategy/ranges.h"
 #include "plan/forecast/attention_block.h"
 
 namespace kvick::plan {
@@ -61,6 +63,13 @@ Line fit_line(std::span<const double> x, std::span<const double> y) {
   return {.at_zero = (sy - slope * sx) / n, .slope = slope};
 }
 
+void set_any_ranges(kv::Setup& setup) {
+  const kv::Shape& shape = setup.shape;
+  if (!kernels::is_static(shape.k_type) && !kernels::is_static(shape.v_type)) return;
+  const std::vector<float> ones(size_t{shape.layers} * shape.kv_heads, 1.0F);
+  setup.ranges = std::make_shared<kv::StaticRanges>(kv::StaticRanges{.k = ones, .v = ones});
+}
+
 base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const kv::Setup& setup,
                                              model::Workspace& workspace, base::Clock clock,
                                              uint32_t rows) {
@@ -71,6 +80,7 @@ base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const 
   kv::Setup own = setup;
   own.tier.spec.reset();
   own.shape.max_tokens = unit * kGrowths;
+  set_any_ranges(own);
   own.select.spec = {};  // growing is the layout's, and rates are of rows that are all read
   KVICK_TRY(const std::unique_ptr<kv::Store> store,
             kv::make_store({.name = "bmc", .options = {{"r", std::to_string(unit)}}}, own));

@@ -17,6 +17,10 @@ struct Line {
 };
 Line fit_line(std::span<const double> x, std::span<const double> y);
 
+// Static types are made with the ranges of a calibration. No speed depends on them, so what is
+// measured has these: 1 for each head of setup.shape.
+void set_any_ranges(kv::Setup& setup);
+
 // Grows a sequence of the setup's shape in eighths of its context, or of 128 MB if that is less.
 // Takes a few times as long as copying that much. Where workspace.library is null spare rows cost
 // no time, and nothing is measured but the copies. rows: that a step's attention has, draft tokens

@@ -42,6 +42,15 @@ TEST(MeasureGrowth, ChargesNothingForSpareRowsThatOurKernelsPassOver) {
   EXPECT_EQ(rates->attention_bytes_s, 0);
 }
 
+TEST(MeasureGrowth, NeedsNoRangesOfStaticTypes) {
+  Machinery m("upfront", 1);
+  m.setup.shape.k_type = kernels::DType::kStatic8;
+  m.setup.shape.v_type = kernels::DType::kStatic16;
+  const auto rates = measure_growth(m.config, m.setup, m.workspace);
+  ASSERT_TRUE(rates.ok()) << rates.error().message;
+  EXPECT_GT(rates->copy_bytes_s, 0);
+}
+
 TEST(MeasureGrowth, SaysWhenThereIsNoRoom) {
   Machinery m("upfront", 1);
   m.setup.limits.max_bytes = 100;

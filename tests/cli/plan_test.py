@@ -117,6 +117,11 @@ class Plan(CommandTest):
         self.assertEqual(some["kv_select"], "quest:budget=0.25,dense_layers=0,least=64")
         self.assertLess(some["read_bytes_per_token"], 0.6 * every["read_bytes_per_token"])
 
+    def test_a_policy_needs_keys_to_choose_from(self):
+        latent = f"{self.top}/latent.gguf"
+        make_model(latent, "--family", "deepseek2-lite", "--type", "Q8_0", "--odd-type", "F32")
+        self.refused("--kv-select", "quest", says="no layer of this model keeps them: leave --kv-select out", model=latent)
+
     def test_mistakes_are_one_line(self):
         self.refused("--spec-rows", 2, "--spec-tokens", 3, says="a step of 2 rows cannot give 3 tokens")
         self.refused("--shape", SHAPE, says="a model or a --shape, not both")

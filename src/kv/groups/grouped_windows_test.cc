@@ -87,6 +87,13 @@ TEST(GroupedStore, APolicyIsForTheGroupsThatKeepAllRows) {
   EXPECT_EQ(windows.error().message,
             "quest chooses among all keys of a sequence, and no layer of this model keeps them: "
             "leave --kv-select out");
+  const auto cost = cost_of(parse_spec("paged").value(),
+                            {.shape = {.max_tokens = kContext},
+                             .layers = {window, window},
+                             .select = {.spec = parse_spec("quest").value()}},
+                            {.tokens = 24, .sequences = 1});
+  ASSERT_FALSE(cost.ok());
+  EXPECT_EQ(cost.error().message, windows.error().message);
   const auto alike = make_store(
       parse_spec("virtual").value(),
       {.shape = {.layers = 2, .kv_heads = 2, .head_dim = 32, .max_tokens = 300, .window = 24},

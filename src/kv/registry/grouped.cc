@@ -127,16 +127,22 @@ base::Result<std::unique_ptr<Store>> make_one(const Spec& spec, const Setup& set
   return make_store(spec, one);
 }
 
+// A policy needs a group that follows it.
+base::Status<> check_policy(const Setup& setup) {
+  const std::vector<Shape> shapes = grouped_shapes(setup);
+  if (setup.select.spec.name.empty() || std::any_of(shapes.begin(), shapes.end(), follows_policy))
+    return base::Done{};
+  return base::fail(
+      "{} chooses among all keys of a sequence, and no layer of this model keeps them: leave "
+      "--kv-select out",
+      setup.select.spec.name);
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<Store>> make_grouped_store(const Spec& spec, const Setup& setup) {
   const std::vector<LayerGroup> groups = groups_of(setup.layers);
-  const std::vector<Shape> shapes = grouped_shapes(setup);
-  if (!setup.select.spec.name.empty() && std::none_of(shapes.begin(), shapes.end(), follows_policy))
-    return base::fail(
-        "{} chooses among all keys of a sequence, and no layer of this model keeps them: leave "
-        "--kv-select out",
-        setup.select.spec.name);
+  KVICK_TRY_VOID(check_policy(setup));
   if (groups.empty())
     return std::unique_ptr<Store>(std::make_unique<EmptyStore>(setup_of_nothing(setup)));
   if (groups.size() == 1 && groups[0].layers.size() == setup.layers.size() &&
@@ -168,6 +174,7 @@ std::vector<Shape> grouped_shapes(const Setup& setup) {
 
 base::Result<std::vector<Cost>> grouped_costs(const Spec& spec, const Setup& setup,
                                               const Load& load) {
+  KVICK_TRY_VOID(check_policy(setup));
   std::vector<Cost> costs;
   for (const LayerGroup& group : groups_of(setup.layers)) {
     if (group.spec.keeps == Keeps::kState) {

@@ -117,6 +117,11 @@ class Plan(CommandTest):
         self.assertEqual(some["kv_select"], "quest:budget=0.25,dense_layers=0,least=64")
         self.assertLess(some["read_bytes_per_token"], 0.6 * every["read_bytes_per_token"])
 
+    def test_attention_by_a_library_needs_rows_that_it_can_multiply(self):
+        self.refused("--attn", "bmm", says="attention by bmm multiplies rows of float32 only: add --kv-type f32")
+        self.refused("--attn", "bmm", "--kv-type", "f32", "--kv", "paged", says="needs rows in one piece, which paged does not keep")
+        self.refused("--attn", "bmm", "--kv-type", "f32", "--kv-select", "quest", says="reads all rows of a bucket, but quest")
+
     def test_a_policy_needs_keys_to_choose_from(self):
         latent = f"{self.top}/latent.gguf"
         make_model(latent, "--family", "deepseek2-lite", "--type", "Q8_0", "--odd-type", "F32")

@@ -159,6 +159,10 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   kv::Setup setup = plan_setup(report, kernels, pool);
   // First, so that what cannot be is refused before it is measured.
   KVICK_TRY_VOID(check_plan(report, kernels, pool));
+  if (bmm && !kernels::bucket_attention_built())
+    return base::fail(
+        "attention by bmm needs oneDNN, without which this kvick was built: use fused");
+  if (bmm) KVICK_TRY_VOID(engine::check_buckets(resolved(report)));
   for (const std::string& note : engine::layer_notes(report.model.config, resolved(report)))
     report.notes.push_back(note);
   KVICK_TRY_VOID(measure_growths(setup, workspace, report));

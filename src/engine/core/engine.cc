@@ -165,23 +165,7 @@ base::Status<> Engine::check(const KvOptions& resolved) const {
     return base::fail("a context of {} tokens was asked for, but the model has {}",
                       resolved.max_tokens, context);
   KVICK_TRY_VOID(check_layers(model_->config(), resolved));
-  if (library_ == nullptr) return base::Done{};
-  using kernels::DType;
-  if (!resolved.select.name.empty())
-    return base::fail(
-        "attention by bmm reads all rows of a bucket, but {} reads only some: leave one of the two "
-        "out",
-        resolved.select.name);
-  if (resolved.k_type != DType::kF32 || resolved.v_type != DType::kF32)
-    return base::fail("attention by bmm multiplies rows of float32 only: add --kv-type f32");
-  const kv::Strategy* strategy = kv::find_strategy(resolved.spec.name);
-  if (strategy == nullptr || strategy->traits.buckets) return base::Done{};
-  std::vector<std::string_view> names;
-  for (const kv::Strategy& one : kv::strategies())
-    if (one.traits.buckets) names.push_back(one.name);
-  return base::fail(
-      "attention by bmm needs rows in one piece, which {} does not keep; there are {}",
-      resolved.spec.name, fmt::join(names, ", "));
+  return library_ == nullptr ? base::Done{} : check_buckets(resolved);
 }
 
 Result<ChosenType> Engine::choose_type(const KvOptions& options) const {

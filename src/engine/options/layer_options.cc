@@ -1,6 +1,8 @@
 #include "engine/options/layer_options.h"
 
 #include <algorithm>
+#include <fmt/ranges.h>
+#include <string_view>
 
 #include "kv/registry/policies.h"
 
@@ -54,6 +56,24 @@ base::Status<> check_layers(const model::Config& config, const KvOptions& resolv
         "ways: use quest, which leaves them in place",
         policy->name);
   return base::Done{};
+}
+
+base::Status<> check_buckets(const KvOptions& resolved) {
+  using kernels::DType;
+  if (!resolved.select.name.empty())
+    return fail(
+        "attention by bmm reads all rows of a bucket, but {} reads only some: leave one of the two "
+        "out",
+        resolved.select.name);
+  if (resolved.k_type != DType::kF32 || resolved.v_type != DType::kF32)
+    return fail("attention by bmm multiplies rows of float32 only: add --kv-type f32");
+  const kv::Strategy* strategy = kv::find_strategy(resolved.spec.name);
+  if (strategy == nullptr || strategy->traits.buckets) return base::Done{};
+  std::vector<std::string_view> names;
+  for (const kv::Strategy& one : kv::strategies())
+    if (one.traits.buckets) names.push_back(one.name);
+  return fail("attention by bmm needs rows in one piece, which {} does not keep; there are {}",
+              resolved.spec.name, fmt::join(names, ", "));
 }
 
 std::vector<std::string> layer_notes(const model::Config& config, const KvOptions& resolved) {

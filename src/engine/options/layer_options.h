@@ -15,6 +15,9 @@ namespace kvick::engine {
 bool layers_differ(const model::Config& config);
 // Errors, of such a model: a policy or types of rows that need all layers to be alike.
 base::Status<> check_layers(const model::Config& config, const KvOptions& resolved);
+// Errors, of attention by a library: rows of another type than float32, not in one piece, or not
+// all read.
+base::Status<> check_buckets(const KvOptions& resolved);
 // A line for each option that some layers do not follow, with what they do instead.
 std::vector<std::string> layer_notes(const model::Config& config, const KvOptions& resolved);
 

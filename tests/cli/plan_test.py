@@ -90,6 +90,14 @@ class Plan(CommandTest):
         self.assertEqual(half["largest_batch"], 0)
         self.assertIn("there is room for 128 tokens per sequence", " ".join(half["advice"]))
 
+    def test_the_cache_may_be_held_to_a_part_of_the_memory(self):
+        whole = self.plan_of("--ctx", 256, "--kv", "paged:block=32")
+        half = self.plan_of("--ctx", 256, "--kv", "paged:block=32", "--kv-memory", whole["kv_bytes"] // 2)
+        self.assertEqual((whole["kv_memory_bytes"], half["kv_memory_bytes"]), (None, whole["kv_bytes"] // 2))
+        self.assertEqual((half["fits"], half["largest_context"], half["largest_batch"]), (False, 128, 0))
+        self.assertRegex(" ".join(half["advice"]), "the cache takes .*, but --kv-memory allows .*: there is room for 128 tokens")
+        self.assertTrue(self.plan_of("--ctx", 256, "--kv", "paged:block=32", "--kv-memory", whole["kv_bytes"])["fits"])
+
     def test_experts_may_take_less_than_all_of_them(self):
         moe = f"{self.top}/moe.gguf"
         make_model(moe, "--family", "qwen3moe", "--type", "Q8_0", "--experts", "8", "--expert-ffn", "1024", "--layers", "4")

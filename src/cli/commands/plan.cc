@@ -90,6 +90,7 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
       .tokens = tokens,
       .batch = flags.batch,
       .memory_bytes = flags.memory != 0 ? flags.memory : base::available_memory_bytes(),
+      .kv_memory = flags.engine.kv_memory != 0 ? flags.engine.kv_memory : UINT64_MAX,
       .expert_memory = flags.expert_memory,
       .ways = {},
       .growths = 0,

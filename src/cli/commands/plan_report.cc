@@ -55,7 +55,8 @@ void find_limits(const kv::Setup& setup, PlanReport& report) {
     const auto cost =
         kv::cost_of(report.kv.spec, wide,
                     {.tokens = wide.shape.max_tokens, .sequences = static_cast<uint32_t>(batch)});
-    return cost.ok() && weights + cost->fast_bytes <= report.memory_bytes &&
+    return cost.ok() && cost->fast_bytes <= report.kv_memory &&
+           weights + cost->fast_bytes <= report.memory_bytes &&
            cost->fast_bytes <= UINT64_MAX - weights;
   };
   report.largest_context = largest(report.model.config.context,

@@ -48,9 +48,10 @@ struct PlanReport {
   engine::KvOptions kv;  // the way that was asked for
   uint32_t tokens = 0;   // of each sequence
   uint32_t batch = 1;
-  uint64_t memory_bytes = 0;     // for weights and cache
-  uint64_t expert_memory = 0;    // that experts may take; 0: all are in memory
-  std::vector<PlannedWay> ways;  // that one first, then the other strategies that know the load
+  uint64_t memory_bytes = 0;        // for weights and cache
+  uint64_t kv_memory = UINT64_MAX;  // of it for the cache
+  uint64_t expert_memory = 0;       // that experts may take; 0: all are in memory
+  std::vector<PlannedWay> ways;     // that one first, then the other strategies that know the load
   std::vector<PlannedGroup> groups = {};  // of the model's layers; one if all are alike
   double prefill_s = 0;                   // of a prompt of `tokens`, by that way
   std::vector<std::string> notes = {};    // engine::layer_notes
@@ -73,7 +74,10 @@ struct PlanReport {
         expert_memory > 0 && experts > expert_memory ? experts - expert_memory : 0;
     return plan::packed_bytes(model) - left_out;
   }
-  bool fits() const { return weight_bytes() + ways.front().cost.fast_bytes <= memory_bytes; }
+  bool fits() const {
+    const uint64_t cache = ways.front().cost.fast_bytes;
+    return cache <= kv_memory && weight_bytes() + cache <= memory_bytes;
+  }
 };
 
 // Whether the model and the load can be kept so, without measuring. Error: a spec that cannot be,

@@ -103,16 +103,20 @@ std::vector<std::string> advice_of(const PlanReport& report) {
         giga(asked.cost.slow_read_bytes_per_token),
         report.batch * 1e9 / static_cast<double>(asked.cost.slow_read_bytes_per_token)));
   const uint64_t all = report.weight_bytes() + asked.cost.fast_bytes;
-  if (!report.fits() && report.expert_memory == 0 && plan::packed_expert_bytes(report.model) > 0)
+  if (all > report.memory_bytes && report.expert_memory == 0 &&
+      plan::packed_expert_bytes(report.model) > 0)
     advice.push_back(fmt::format(
         "{} of the weights are experts: --expert-memory keeps those in memory that are used most",
         giga(plan::packed_expert_bytes(report.model))));
+  const bool limited = asked.cost.fast_bytes > report.kv_memory;
   if (!report.fits())
-    advice.push_back(
-        fmt::format("weights and cache take {}, but only {} are available: there is room for {} "
-                    "tokens per sequence, or for {} sequences of {} tokens",
-                    giga(all), giga(report.memory_bytes), report.largest_context,
-                    report.largest_batch, report.tokens));
+    advice.push_back(fmt::format(
+        "{}: there is room for {} tokens per sequence, or for {} sequences of {} tokens",
+        limited ? fmt::format("the cache takes {}, but --kv-memory allows {}",
+                              giga(asked.cost.fast_bytes), giga(report.kv_memory))
+                : fmt::format("weights and cache take {}, but only {} are available", giga(all),
+                              giga(report.memory_bytes)),
+        report.largest_context, report.largest_batch, report.tokens));
   if (!report.unpredicted.empty()) advice.push_back("no speed is predicted: " + report.unpredicted);
   const double all_s = asked.token.all(), share = all_s > 0 ? asked.token.attention / all_s : 0;
   const bool wide =
@@ -152,6 +156,7 @@ Json plan_json(const PlanReport& report) {
   const auto predicted = [&](double value) {
     return report.unpredicted.empty() ? Json(value) : Json(nullptr);
   };
+  const bool limited = report.kv_memory != UINT64_MAX;
   Json ways = Json::array();
   for (const PlannedWay& way : report.ways)
     ways.push_back({{"strategy", kv::spec_text(way.spec)},
@@ -189,6 +194,7 @@ Json plan_json(const PlanReport& report) {
                  {"copies", predicted(asked.token.copies)}}},
                {"others_share", plan::share_json(report.others)},
                {"memory_bytes", report.memory_bytes},
+               {"kv_memory_bytes", limited ? Json(report.kv_memory) : Json(nullptr)},
                {"fits", report.fits()},
                {"largest_context", report.largest_context},
                {"largest_batch", report.largest_batch},

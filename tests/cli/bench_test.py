@@ -93,6 +93,9 @@ class Sweeps(BenchTest):
             self.assertEqual(row[-1], "%", row)
         self.assertIn("peak memory", done.stdout)
 
+    def test_what_ranks_send_needs_ranks(self):
+        self.refused("-p", 4, "-n", 0, "--rank-activations", "bf16", says="--rank-activations is the type of what --ranks send each other")
+
     def test_bad_lists_are_one_line(self):
         for arguments, says in ((("-p", "4,x"), "-p '4,x': 'x' is no number"), (("-n", "4,,8"), "-n '4,,8'"),
                                 (("-d", "0,-1"), "-d"), (("-b", "0"), "-b '0': 0 is not from 1 to 4096"),

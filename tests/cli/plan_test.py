@@ -139,6 +139,8 @@ class Plan(CommandTest):
         self.refused("--spec-rows", 2, "--spec-tokens", 3, says="a step of 2 rows cannot give 3 tokens")
         self.refused("--shape", SHAPE, says="a model or a --shape, not both")
         self.refused("--ctx", 100000, says="a context of 100000 tokens was asked for, but the model has 256")
+        self.refused("--expert-memory", "1MiB", says="has no experts that could stay on the disk: leave --expert-memory out")
+        self.refused("--rank-activations", "int8", says="--rank-activations is the type of what --ranks send each other: give both")
         self.refused("--kv", "bmc:r=0", says="r='0' is not a whole number")
         self.refused("--kv-type", "q8", says="of 16 elements a head cannot be kept as Q8")
         self.refused("--kv-type", "q5", says="cache rows of type \"q5\" do not exist")

@@ -77,6 +77,7 @@ class BenchSpecTest(CommandTest):
         self.refused("--spec", "lokup", *self.CASE, says="no way to speculate")
         self.refused("--spec", "auto", "-f", "/nowhere.txt", *self.CASE, says="cannot read /nowhere.txt")
         self.refused("--spec", "auto", "-f", self.top, *self.CASE, says="cannot read .*: it is a folder")
+        self.refused("--spec", "auto", "--calibrate", *self.CASE, says="leave --calibrate out")
         self.refused("--spec", "auto", "-p", "4,8", says="one number each")
         self.refused("--spec", "auto", "-p", 0, says="-p must be at least 1")
         self.refused("--spec", "auto", "-d", 9, says="leave -d out")

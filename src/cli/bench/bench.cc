@@ -63,6 +63,9 @@ base::Result<BenchAnswers> answers_of(const BenchFlags& flags, const engine::Swe
     return base::fail("with {}, -p, -n and -b take one number each", name);
   if (sweep.prompts[0] == 0 || sweep.decodes[0] < 2)
     return base::fail("with {}, -p must be at least 1 and -n at least 2", name);
+  if (flags.calibrate)
+    return base::fail("{} is not compared with what this machine can do: leave --calibrate out",
+                      name);
   if (sweep.depths != std::vector<uint32_t>{0})
     return base::fail("with {}, the depth is the length of the prompt: leave -d out and set -p",
                       name);

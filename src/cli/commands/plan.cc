@@ -75,6 +75,12 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
         "a step of {} rows cannot give {} tokens; raise --spec-rows or lower "
         "--spec-tokens",
         flags.spec_rows, flags.spec_tokens);
+  if (flags.expert_memory != 0 && plan::packed_expert_bytes(model) == 0)
+    return base::fail("{} has no experts that could stay on the disk: leave --expert-memory out",
+                      model.config.name);
+  if (flags.ranks == 1 && flags.engine.rank_format != model::WireFormat::kF32)
+    return base::fail(
+        "--rank-activations is the type of what --ranks send each other: give both, or neither");
   if ((flags.ranks > 1) == flags.network.empty())
     return base::fail("--ranks and --network belong together: --ranks 2 --network 10Gb/s,30us");
   plan::Network network;

@@ -59,6 +59,9 @@ base::Result<RankStart> start_ranks(const EngineFlags& flags, const Common& comm
         started);
   if (flags.pipeline && !flags.ranks)
     return base::fail("--pipeline says how --ranks divide a model: give both");
+  if (flags.rank_format != model::WireFormat::kF32 && !flags.ranks)
+    return base::fail(
+        "--rank-activations is the type of what --ranks send each other: give both, or neither");
   if (!flags.ranks) return RankStart{};
   static bool joined = false;
   if (std::exchange(joined, true))

@@ -226,6 +226,15 @@ class ChatTest(CommandTest):
         self.assertEqual(done.stderr.count("last turn"), 1)
         self.assertFalse((self.top / "state").exists())
 
+    def test_a_turn_that_cannot_be_answered_once_more_stays(self):
+        file = self.top / "talk.json"
+        lines = ("one two", "word " * 400, "/system " + "word " * 400, "/retry", f"/save {file}")
+        done = subprocess.run([KVICK, "chat", self.model, "-n", "2", "--temp", "0"], env=self.env, input="\n".join(lines) + "\n",
+                              capture_output=True, text=True, errors="replace", timeout=120)
+        self.assertEqual((done.returncode, done.stderr.count("the context holds 256; shorten it")), (2, 2), done)
+        self.assertRegex(done.stderr, "the context holds 256; shorten it\n\\(the prompt is the whole conversation; /clear makes room\\)")
+        self.assertEqual([m["role"] for m in json.loads(file.read_text())["messages"]], ["system", "user", "assistant"])
+
     def test_mistakes(self):
         for arguments, says in ((("chat", "--json", self.model), "use kvick run with a prompt"),
                                 (("chat", self.model, "-m", self.model), "MODEL and --model cannot be given together"),

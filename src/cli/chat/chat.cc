@@ -1,5 +1,6 @@
 #include "cli/chat/chat.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -193,20 +194,26 @@ class Chat {
   }
 
   Status<> retry() {
+    auto messages = messages_;
     std::string message = last_message_;
     if (!options_.raw) {
       const auto is_last = [&](const char* role) {
-        return !messages_.empty() && messages_.back()["role"] == role;
+        return !messages.empty() && messages.back()["role"] == role;
       };
-      if (is_last("assistant")) messages_.erase(messages_.size() - 1);
+      if (is_last("assistant")) messages.erase(messages.size() - 1);
       if (!is_last("user")) return base::fail("there is no message to answer once more");
-      message = messages_.back()["content"].get<std::string>();
-      messages_.erase(messages_.size() - 1);
+      message = messages.back()["content"].get<std::string>();
+      messages.erase(messages.size() - 1);
     }
     if (message.empty()) return base::fail("there is no message to answer once more");
-    history_.resize(turn_begins_);
+    auto history = history_;
+    history.resize(std::min(turn_begins_, history.size()));
+    std::swap(messages, messages_);
+    std::swap(history, history_);
     ++options_.settings.sampling.seed;  // the same one gives the same answer
-    answer(message);
+    if (answer(message)) return Done{};
+    messages_ = std::move(messages);  // with the turn that has no other answer
+    history_ = std::move(history);
     return Done{};
   }
 
@@ -234,11 +241,12 @@ class Chat {
     return request;
   }
 
-  void answer(const std::string& message) {
+  // Whether there was an answer. If not, what is wrong was said and the conversation is as before.
+  bool answer(const std::string& message) {
     auto request = request_for(message);
     if (!request.ok()) {
       status_ = refuse(request.error());
-      return;
+      return false;
     }
     AnswerPrinter printer(engine_, request->prompt,
                           {.raw = options_.raw,
@@ -253,7 +261,9 @@ class Chat {
     auto answered = kv_.session().generate(*request);
     if (!answered.ok()) {
       status_ = refuse(answered.error());
-      return;
+      if (request->prompt.size() >= kv_.store().most_tokens() && !history_.empty())
+        say("the prompt is the whole conversation; /clear makes room");
+      return false;
     }
     last_ = std::move(answered).value();
     printer.finish(last_.finish == engine::Finish::kEnd);
@@ -262,6 +272,7 @@ class Chat {
     keep(message, std::move(request->prompt), printer);
     if (last_.finish == engine::Finish::kLoop && !options_.quiet) say(kLoopNote);
     if (options_.prompts) show_turn();
+    return true;
   }
 
   void keep(const std::string& message, std::vector<engine::Token> prompt,

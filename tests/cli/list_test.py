@@ -76,6 +76,9 @@ class ListTest(CommandTest):
             self.assertTrue(model["licence"] and model["type"] and model["bytes"] > 10_000_000, model)
         lines = self.run_kvick("pull").stdout.splitlines()
         self.assertTrue(any(line.startswith("qwen3-4b") and "Apache-2.0" in line for line in lines), lines)
+        self.assertNotIn("qwen3-4b", self.run_kvick("list").stdout)
+        for option in (["--force"], ["--sha256", "0" * 64]):
+            self.assertIn(f"{option[0]} is for a model that is fetched: name it", self.run_kvick("pull", *option, status=2).stderr)
 
     def test_a_short_name_is_the_file_that_was_pulled(self):
         path = self.cached("hf/Qwen/Qwen3-4B-GGUF/Qwen3-4B-Q4_K_M.gguf")

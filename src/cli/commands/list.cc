@@ -1,4 +1,4 @@
-// kvick list: the models in the cache, and those that `kvick pull` knows by name.
+// kvick list: the models in the cache, and the default one before it is fetched.
 
 #include <algorithm>
 #include <array>
@@ -126,7 +126,7 @@ base::Result<int> list(const Common& common) {
 void add_list(const Command& app, const Common& common) {
   const Command command = app.add_command(
       "list",
-      "the models in the cache, and those that kvick pull knows by name\n"
+      "the models in the cache, and the default one before it is fetched; kvick pull lists more\n"
       "name: what -m, kvick run, inspect and rm take; type: of most of the weights; "
       "last used: by a command that ran it");
   command.runs([&common] { return list(common); });

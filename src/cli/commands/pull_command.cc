@@ -58,6 +58,9 @@ int list_names(const std::filesystem::path& cache, bool as_json) {
 
 base::Result<int> PullCommand::run() const {
   KVICK_TRY(const std::filesystem::path cache, models_dir());
+  if (reference.empty() && (force || !sha256.empty()))
+    return base::fail("{} is for a model that is fetched: name it, as in kvick pull smollm2 {}",
+                      force ? "--force" : "--sha256", force ? "--force" : "--sha256 ...");
   if (reference.empty()) return list_names(cache, common.json);
   Progress progress = stderr_progress(common.quiet);
   PullRequest request = pull_request(reference, cache);

@@ -91,8 +91,10 @@ base::Result<fs::path> by_file_name(std::string_view name, const fs::path& cache
   for (const NamedModel& model : named_models()) names.emplace_back(model.name);
   const std::string_view meant = nearest(name, names);
   if (!meant.empty())
-    return base::fail("there is no model '{}'; did you mean {}? (kvick list shows what there is)",
-                      name, meant);
+    return base::fail(
+        "there is no model '{}'; did you mean {}? (kvick list shows what is there, kvick pull what "
+        "can be fetched)",
+        name, meant);
   return base::fail(
       "there is no {} '{}', and {}; `kvick pull` gets models: a name that it lists, "
       "hf:owner/repo:TYPE, hf:owner/repo/file.gguf or a URL",

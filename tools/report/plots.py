@@ -126,7 +126,7 @@ PLOTS = {
     "speed": (speed_points, draw_speed, (9, 7.4), "Speed beside llama.cpp and ik_llama.cpp, two threads"),
     "quality": (quality_points, draw_quality, (8, 5), "Quality against bytes, SmolLM2-135M, windows of 2,048 tokens"),
     "planner": (planner_points, draw_planner, (6, 5.2), "Decode speed: what kvick plan said, and what was measured"),
-    "depth": (depth_points, draw_depth, (8, 4.6), "Decode behind a long context, SmolLM2-135M shape in Q8_0, Zen 4"),
+    "depth": (depth_points, draw_depth, (8, 4.6), "Decode after a long context, SmolLM2-135M shape in Q8_0, Zen 4"),
 }
 
 

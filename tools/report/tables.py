@@ -14,16 +14,17 @@ COMPARED = (
     (AMX, "SmolLM2-135M shape Q8_0", "decode", "xeon-amx/2026-11-23/q8_0.json", "S-Q8_0.gguf", "decode"),
     (AMX, "SmolLM2-135M shape Q8_0", "prompt of 512", "xeon-amx/2026-11-23/q8_0.json", "S-Q8_0.gguf", "prefill"),
     (AMX, "SmolLM2-135M shape Q8_0", "prompt of 8,192", "xeon-amx/2026-11-23/s-q8_0-batches-depth.json", "S-Q8_0.gguf", "prefill8k"),
-    (AMX, "SmolLM2-135M shape Q8_0", "16 sequences", "xeon-amx/2026-11-23/s-q8_0-batches-depth.json", "S-Q8_0.gguf", "batch16"),
-    (AMX, "SmolLM2-135M shape Q8_0", "behind 4,096 tokens, q8", "xeon-amx/2026-11-23/s-q8_0-batches-depth.json", "S-Q8_0.gguf", "deep4k-q8"),
+    (AMX, "SmolLM2-135M shape Q8_0", "16 sequences decode", "xeon-amx/2026-11-23/s-q8_0-batches-depth.json", "S-Q8_0.gguf", "batch16"),
+    (AMX, "SmolLM2-135M shape Q8_0", "decode after 4,096 tokens, q8 cache",
+     "xeon-amx/2026-11-23/s-q8_0-batches-depth.json", "S-Q8_0.gguf", "deep4k-q8"),
     (AMX, "Llama-3.2-1B shape Q8_0", "decode", "xeon-amx/2026-11-23/q8_0.json", "M-Q8_0.gguf", "decode"),
     (AMX, "Llama-3.2-1B shape Q8_0", "prompt of 512", "xeon-amx/2026-11-23/q8_0.json", "M-Q8_0.gguf", "prefill"),
     (AMX, "Llama-3.2-1B shape Q4_K_M", "decode", "xeon-amx/2026-11-23/m-q4.json", "M-Q4_K_M.gguf", "decode"),
     (AMX, "SmolLM2-135M shape Q8_0, AVX2 only", "decode", "xeon-amx/2026-11-21/held-to-avx2.json", "S-Q8_0.gguf", "decode"),
     (XEON, "SmolLM2-135M shape Q8_0", "decode", "xeon/2026-11-23/s-q8_0.json", "S-Q8_0.gguf", "decode"),
     (XEON, "SmolLM2-135M shape Q8_0", "prompt of 512", "xeon/2026-11-23/s-q8_0.json", "S-Q8_0.gguf", "prefill"),
-    (XEON, "SmolLM2-135M shape Q8_0", "16 sequences", "xeon/2026-11-23/s-q8_0.json", "S-Q8_0.gguf", "batch16"),
-    (XEON, "SmolLM2-135M shape Q8_0", "behind 4,096 tokens", "xeon/2026-11-23/s-q8_0.json", "S-Q8_0.gguf", "deep4k"),
+    (XEON, "SmolLM2-135M shape Q8_0", "16 sequences decode", "xeon/2026-11-23/s-q8_0.json", "S-Q8_0.gguf", "batch16"),
+    (XEON, "SmolLM2-135M shape Q8_0", "decode after 4,096 tokens", "xeon/2026-11-23/s-q8_0.json", "S-Q8_0.gguf", "deep4k"),
     (XEON, "Llama-3.2-1B shape Q8_0", "decode", "xeon/2026-11-22/m-q8_0.json", "M-Q8_0.gguf", "decode"),
     (XEON, "Llama-3.2-1B shape Q4_K_M", "decode", "xeon/2026-11-23/m-q4.json", "M-Q4_K_M.gguf", "decode"),
     (ZEN5, "Llama-3.1-8B shape Q4_K_M, 8 layers", "decode", EIGHT, "8b8-Q4_K_M.gguf", "decode"),
@@ -37,9 +38,9 @@ COMPARED = (
     (ZEN3, "Llama-3.1-8B shape Q4_K_M, 8 layers", "prompt of 512", AVX2, "8b8-Q4_K_M.gguf", "prefill"),
     (ZEN3, "SmolLM2-135M shape Q8_0", "decode", AVX2, "smollm2-Q8_0.gguf", "decode"),
     (ZEN3, "SmolLM2-135M shape Q8_0", "prompt of 512", AVX2, "smollm2-Q8_0.gguf", "prefill"),
-    (ZEN3, "SmolLM2-135M shape Q8_0", "8 sequences", DEEP, "smollm2-Q8_0.gguf", "batch8"),
-    (ZEN3, "SmolLM2-135M shape Q8_0", "behind 4,096 tokens", DEEP, "smollm2-Q8_0.gguf", "deep4k"),
-    (ZEN3, "SmolLM2-135M shape Q8_0", "behind 4,096 tokens, q8", DEEP, "smollm2-Q8_0.gguf", "deep4k-q8"),
+    (ZEN3, "SmolLM2-135M shape Q8_0", "8 sequences decode", DEEP, "smollm2-Q8_0.gguf", "batch8"),
+    (ZEN3, "SmolLM2-135M shape Q8_0", "decode after 4,096 tokens", DEEP, "smollm2-Q8_0.gguf", "deep4k"),
+    (ZEN3, "SmolLM2-135M shape Q8_0", "decode after 4,096 tokens, q8 cache", DEEP, "smollm2-Q8_0.gguf", "deep4k-q8"),
 )
 # Rows of the speed table from results with `tables`: machine, model, work, result file, number of the table, start of the row's
 # cells, and the columns of kvick, llama.cpp, ik_llama.cpp and the two ratios.
@@ -48,7 +49,7 @@ TABLED = (
      0, ("8 layers", "decode 128"), (3, 4, 5, 6, 7)),
     (ZEN, "Llama-3.1-8B shape Q4_K_M, 8 layers", "prompt of 512", "epyc-zen4/2026-11-26/zen4-llama-8b-layers.json",
      0, ("8 layers", "prefill 512"), (3, 4, 5, 6, 7)),
-    (ZEN, "Llama-3.1-8B shape Q4_K_M, 8 layers", "8 sequences", "epyc-zen4/2026-11-26/zen4-llama-8b-layers.json",
+    (ZEN, "Llama-3.1-8B shape Q4_K_M, 8 layers", "8 sequences decode", "epyc-zen4/2026-11-26/zen4-llama-8b-layers.json",
      0, ("8 layers", "8 sequences"), (3, 4, 5, 6, 7)),
     (ZEN, "Qwen3-0.6B shape Q8_0", "decode", "epyc-zen4/2026-11-26/zen4-shapes.json", 0, ("Qwen3-0.6B Q8_0",), (1, 2, 3, 4, 5)),
     (ZEN, "Llama-3.2-1B shape Q4_K_M", "decode", "epyc-zen4/2026-11-26/zen4-shapes.json",
@@ -81,7 +82,7 @@ def speed_rows(results):
 
 
 def speed(results):
-    head = ["machine", "model", "work", "kvick", LLAMA, IK, f"over {LLAMA}", f"over {IK}"]
+    head = ["machine", "model", "work", "kvick", LLAMA, IK, f"kvick / {LLAMA}", f"kvick / {IK}"]
     return markdown_table(head, speed_rows(results))
 
 
@@ -121,8 +122,9 @@ def strategies(results):
                      Cell(used, USECASES, "{:.2f}") if show_used else None,
                      Cell(served, SERVING, "{:.2f}") if served and (ours or serving.startswith("bmc")) else None,
                      Cell(100 * saved, SHARING, "{:.0f} %") if saved is not None else None])
-    head = ["strategy", "exact", "memory wasted", "one layer's attention, over `iterative`", "whole model, over `iterative`",
-            "use cases, over `paged`", "throughput in the same memory, over `upfront`", "memory saved by six answers to a prompt"]
+    head = ["strategy", "exact", "memory wasted", "speed of one layer's attention (`iterative` = 1)",
+            "speed of a whole model (`iterative` = 1)", "speed in the use cases (`paged` = 1)",
+            "throughput in the same memory (`upfront` = 1)", "memory saved when six answers share a prompt"]
     return markdown_table(head, rows)
 
 
@@ -168,8 +170,8 @@ def quality(results):
                       if entry["policy"].split()[0] == policy and entry["budget_percent"] == 12.5)
         rows.append([f"12.5 % of the rows, `{policy}`", Cell(read, path, "{:.0f} %"), Cell(change, path, "{:+.2f} %"),
                      Cell(behind, longer, "{:+.2f} %" if longer != LONGER else "{:+.2f} % (one window)"), Cell(kl, path, "{:.4f}"), None])
-    head = ["what", "bytes read", "perplexity, windows of 2,048", "perplexity behind 6,144 tokens", "mean KL divergence",
-            "decode speed behind 8,192 tokens"]
+    head = ["rows", "bytes read, of all rows in f16", "change of perplexity, windows of 2,048 tokens",
+            "change of perplexity after 6,144 tokens", "mean KL divergence", "decode speed after 8,192 tokens (`f16` = 1)"]
     return markdown_table(head, rows)
 
 
@@ -260,4 +262,4 @@ def planner(results):
         equal = sum(same for *_, same in points)
         rows.append([machine, f"[{name}]({path})", f"{len(points)}" + (f" of {len(models)} models" if len(models) > 1 else ""),
                      f"{statistics.median(off):.0f} %", f"{max(off):.0f} %", f"{equal} of {len(points)}"])
-    return markdown_table(["machine", "file", "cells", "median error", "worst error", "bytes as planned"], rows)
+    return markdown_table(["machine", "file", "cells", "median error", "worst error", "cells whose memory was planned to the byte"], rows)

@@ -301,7 +301,7 @@ ApiResult<Plan> Api::complete(const Call& call, UnknownFields& unknown) const {
 ApiResult<Plan> Api::infill(const Call& call, UnknownFields& unknown) const {
   KVICK_TRY(const CompletionRequest request, parse_infill(call.body, unknown));
   KVICK_TRY(Plan plan, plan_completion(request, plan_context(call)));
-  plan.format = infill_format;
+  plan.format = asks_for_no_text(call.body) ? textless_infill_format : infill_format;
   return plan;
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 class InfillFormat final : public AnswerFormat {
  public:
-  explicit InfillFormat(AnswerHead head) : head_(std::move(head)) {}
+  InfillFormat(AnswerHead head, bool textless) : head_(std::move(head)), textless_(textless) {}
 
   std::string_view prompt_field() const override { return "input_prefix"; }
 
@@ -16,12 +16,14 @@ class InfillFormat final : public AnswerFormat {
     end_ = end;
     return {};
   }
-  std::string choice(const ChoiceText& all) override { return to_text(last(all.content, all)); }
+  std::string choice(const ChoiceText& all) override {
+    return to_text(last(textless_ ? "" : all.content, all));
+  }
 
   std::string begin(uint32_t /*choice*/) override { return ""; }
   std::string piece(const ChoiceText& added) override {
     if (!added.finish_reason.empty()) reason_ = added;
-    if (added.content.empty()) return "";
+    if (textless_ || added.content.empty()) return "";
     return event({{"index", 0}, {"content", added.content}, {"stop", false}});
   }
   std::string end(const AnswerEnd& end) override {
@@ -35,7 +37,7 @@ class InfillFormat final : public AnswerFormat {
 
   // The last object of an answer.
   Json last(const std::string& content, const ChoiceText& ended) const {
-    const bool limit = ended.finish_reason == "length";
+    const bool limit = textless_ || ended.finish_reason == "length";
     const char* const why = limit ? "limit" : ended.stop.empty() ? "eos" : "word";
     return {{"index", 0},
             {"content", content},
@@ -43,13 +45,14 @@ class InfillFormat final : public AnswerFormat {
             {"stop_type", why},
             {"stopping_word", ended.stop},
             {"model", head_.model},
-            {"tokens_predicted", end_.counts.answer},
+            {"tokens_predicted", textless_ ? 0 : end_.counts.answer},
             {"tokens_evaluated", end_.counts.prompt},
             {"tokens_cached", end_.counts.cached},
             {"truncated", false}};
   }
 
   AnswerHead head_;
+  const bool textless_;
   AnswerEnd end_;
   ChoiceText reason_;  // of a stream: the piece that ended it
 };
@@ -57,7 +60,11 @@ class InfillFormat final : public AnswerFormat {
 }  // namespace
 
 std::unique_ptr<AnswerFormat> infill_format(AnswerHead head) {
-  return std::make_unique<InfillFormat>(std::move(head));
+  return std::make_unique<InfillFormat>(std::move(head), false);
+}
+
+std::unique_ptr<AnswerFormat> textless_infill_format(AnswerHead head) {
+  return std::make_unique<InfillFormat>(std::move(head), true);
 }
 
 }  // namespace kvick::server

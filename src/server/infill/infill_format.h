@@ -7,5 +7,7 @@ namespace kvick::server {
 
 // Of one choice.
 std::unique_ptr<AnswerFormat> infill_format(AnswerHead head);
+// The same without its text.
+std::unique_ptr<AnswerFormat> textless_infill_format(AnswerHead head);
 
 }  // namespace kvick::server

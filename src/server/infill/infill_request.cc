@@ -40,7 +40,16 @@ ApiStatus read_texts(Fields& fields, CompletionRequest& request) {
 
 }  // namespace
 
+bool asks_for_no_text(const Json& body) {
+  return body.is_object() && body.contains("n_predict") && body["n_predict"] == 0;
+}
+
 ApiResult<CompletionRequest> parse_infill(const Json& body, UnknownFields& unknown) {
+  if (asks_for_no_text(body)) {
+    Json one = body;
+    one["n_predict"] = 1;
+    return parse_infill(one, unknown);
+  }
   KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
   CompletionRequest request;
   KVICK_TRY_VOID(read_generation(fields, 0, request));

@@ -127,6 +127,23 @@ TEST_F(ApiTest, AnswersInfillInLlamaServersForm) {
   EXPECT_EQ(stream.events.find("DONE"), std::string::npos);
 }
 
+TEST_F(ApiTest, ReadsThePromptOfAnInfillThatAsksForNoText) {
+  make({}, coder());
+  Seen whole, stream;
+  post(whole, "/infill", R"({"input_prefix":"a","input_suffix":"b","n_predict":0})");
+  ASSERT_EQ(service_.jobs.size(), 1U) << whole.response.body;
+  EXPECT_EQ(service_.jobs[0].max_tokens, 1U);
+  answer(0), end(0);
+  EXPECT_EQ(whole.json()["content"], "");
+  EXPECT_EQ(whole.json()["stop_type"], "limit");
+  EXPECT_EQ(whole.json()["tokens_predicted"], 0);
+  EXPECT_EQ(whole.json()["tokens_evaluated"], 5);
+  post(stream, "/infill", R"({"input_prefix":"a","input_suffix":"b","n_predict":0,"stream":true})");
+  answer(1), end(1);
+  EXPECT_TRUE(stream.ended);
+  EXPECT_EQ(stream.events.find("Hel"), std::string::npos) << stream.events;
+}
+
 TEST_F(ApiTest, KnowsTheFieldsOfInfillThatItsOpenApiDocumentNames) {
   make([](ApiOptions& options) { options.strict_fields = true; }, coder());
   const Json document = Json::parse(openapi_json());

@@ -29,6 +29,7 @@ void Api::answer_embeddings(const Route& route, const Call& call, ApiResult<Embe
                             const UnknownFields& unknown) const {
   const std::shared_ptr<Reply> reply = named(call.reply, unknown);
   if (!plan.ok()) return send(route, reply, plan.error());
+  if (plan->texts.texts.empty()) return send(route, reply, HttpResponse{.body = plan->answer({})});
   const auto answer = [this, &route, reply,
                        answer = std::move(plan->answer)](ApiResult<Embeddings> embeddings) {
     if (!embeddings.ok()) return send(route, reply, embeddings.error());

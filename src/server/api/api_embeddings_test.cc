@@ -75,6 +75,15 @@ TEST_F(EmbeddingsApi, AnswersInOllamasForm) {
   EXPECT_EQ(one.json(), Json::parse(R"({"embedding":[3,4]})"));
 }
 
+TEST_F(EmbeddingsApi, AnswersOllamaWhoAsksForNothingAtOnce) {
+  for (const char* body :
+       {R"({"model":"tiny","input":""})", R"({"model":"tiny","input":[]})", R"({"model":"tiny"})"})
+    EXPECT_EQ(posted("/api/embed", body).json()["embeddings"], Json::array()) << body;
+  EXPECT_EQ(posted("/api/embeddings", R"({"model":"tiny","prompt":""})").json(),
+            Json::parse(R"({"embedding":[]})"));
+  EXPECT_TRUE(service_.jobs.empty());
+}
+
 TEST_F(EmbeddingsApi, CutsTextsOffForOllamaUnlessToldNotTo) {
   const Json body = {{"input", std::string(4000, 'a')}};
   Seen cut, whole;
@@ -90,7 +99,7 @@ TEST_F(EmbeddingsApi, TellsOllamasClientsInTheirForm) {
   const Seen other = posted("/api/embed", R"({"model":"huge","input":"a"})");
   EXPECT_EQ(other.response.status, 404u);
   EXPECT_TRUE(other.json()["error"].is_string());
-  EXPECT_EQ(posted("/api/embed", R"({"input":[]})").response.status, 400u);
+  EXPECT_EQ(posted("/api/embed", R"({"input":["a",""]})").response.status, 400u);
   EXPECT_EQ(posted("/api/embeddings", R"({"prompt":["a","b"]})").response.status, 400u);
 }
 

@@ -15,6 +15,11 @@ struct EmbedForm {
   double began = 0;
 };
 
+// Ollama's clients have a model loaded so.
+bool has_no_text(const Json* texts) {
+  return texts == nullptr || *texts == "" || (texts->is_array() && texts->empty());
+}
+
 std::string answer_with(const EmbedForm& as, Embeddings embeddings) {
   std::string list;
   for (std::vector<float>& vector : embeddings.vectors) {
@@ -22,7 +27,7 @@ std::string answer_with(const EmbedForm& as, Embeddings embeddings) {
     list += (list.empty() ? "" : ",") + floats_json(vector);
     vector = {};
   }
-  if (!as.several) return fmt::format(R"({{"embedding":{}}})", list);
+  if (!as.several) return fmt::format(R"({{"embedding":{}}})", list.empty() ? "[]" : list);
   return fmt::format(
       R"({{"model":{},"embeddings":[{}],"total_duration":{},"load_duration":0,"prompt_eval_count":{}}})",
       to_text(as.model), list, static_cast<int64_t>((as.clock() - as.began) * 1e9),
@@ -43,7 +48,10 @@ ApiResult<EmbedPlan> plan_texts(Fields& fields, const char* field, EmbedForm for
   KVICK_TRY(form.model, fields.get_string("model", ""));
   if (form.model.empty()) form.model = context.embed.model;
   const size_t most = form.several ? kMostTexts : 1;
-  KVICK_TRY(const std::vector<Prompt> prompts, read_prompts(fields, field, most, "texts"));
+  std::vector<Prompt> prompts;
+  if (!has_no_text(fields.find(field))) {
+    KVICK_TRY(prompts, read_prompts(fields, field, most, "texts"));
+  }
   KVICK_TRY(const bool cuts, fields.get_bool("truncate", true));
   fields.ignore({"keep_alive", "options"});
   KVICK_TRY_VOID(fields.check_rest());

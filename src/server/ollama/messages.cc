@@ -62,9 +62,8 @@ ApiStatus translate(Json& message, const std::string& path, CallIds& ids) {
                      path);
   message.erase("images");
   rename(message, "thinking", "reasoning_content");
-  const bool answer = message.contains("role") && message["role"] == "assistant";
-  if (answer && (!message.contains("content") || message["content"].is_null()))
-    message["content"] = "";
+  // Of any role: the Python client leaves out what is None.
+  if (!message.contains("content") || message["content"].is_null()) message["content"] = "";
   if (message.contains("tool_calls") && message["tool_calls"].is_array()) {
     ids.begin();
     for (Json& call : message["tool_calls"]) ids.add(call);

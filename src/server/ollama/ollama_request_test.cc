@@ -130,6 +130,15 @@ TEST(OllamaRequest, JoinsResultsWithTheCallsOfTheirTools) {
   EXPECT_EQ(messages[5]["tool_call_id"], "mine");
 }
 
+TEST(OllamaRequest, TakesMessagesWithoutContent) {
+  const Json messages = taken(R"({"messages":[{"role":"system"},{"role":"user","content":null},
+      {"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}]},
+      {"role":"tool","tool_name":"f"}]})")
+                            .chat.messages;
+  ASSERT_EQ(messages.size(), 4U);
+  for (const Json& message : messages) EXPECT_EQ(message["content"], "") << message;
+}
+
 TEST(OllamaRequest, MakesMessagesOfAPromptAndASystem) {
   EXPECT_EQ(taken(R"({"prompt":"x","system":"be brief"})", true).chat.messages,
             Json::parse(R"([{"role":"system","content":"be brief"},

@@ -69,6 +69,14 @@ TEST(Completion, ReadsBeamSearchByItsNamesInVllm) {
   EXPECT_EQ(completion(R"(,"use_beam_search":true,"n":3)").beams, 3U);
 }
 
+TEST(Completion, TakesWholeNumbersThatAreWrittenWithAPoint) {
+  EXPECT_EQ(completion(R"(,"max_tokens":7.0)").max_tokens, 7U);
+  EXPECT_EQ(completion(R"(,"max_tokens":1e3)").max_tokens, 1000U);
+  EXPECT_EQ(completion(R"(,"seed":-2.0)").seed, UINT64_MAX - 1);
+  expect_refused(
+      {{R"(,"seed":1e30)", "seed", {"whole number"}}, {R"(,"n":65.0)", "n", {"from 1 to 64"}}});
+}
+
 TEST(Completion, NamesTheFieldThatIsWrongAndSaysWhatItTakes) {
   expect_refused({
       {R"(,"n":0)", "n", {"from 1 to 64"}},

@@ -1,10 +1,29 @@
 #include "server/request/fields.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "text/unicode/utf8.h"
 
 namespace kvick::server {
+namespace {
+
+// 5.0 is a whole number too, in JSON Schema and where a language has one kind of number.
+std::optional<int64_t> whole_number(const Json& value) {
+  if (value.is_number_float()) {
+    constexpr double kMost = 1LL << 53;  // above it a double may stand for several of them
+    const auto number = value.get<double>();
+    if (std::abs(number) > kMost || number != std::trunc(number)) return std::nullopt;
+    return static_cast<int64_t>(number);
+  }
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > kMost) return std::nullopt;
+  return value.get<int64_t>();
+}
+
+}  // namespace
 
 std::string in_quotes(std::string_view text) {
   constexpr size_t kMost = 60;
@@ -57,13 +76,10 @@ ApiResult<std::string> Fields::get_string(std::string_view name, std::string fal
 ApiResult<int64_t> Fields::get_int(std::string_view name, int64_t fallback, Range<int64_t> range) {
   const Json* value = find(name);
   if (value == nullptr) return fallback;
-  const std::string wanted = fmt::format("a whole number from {} to {}", range.least, range.most);
-  if (!value->is_number_integer()) return wrong(name, wanted);
-  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
-  if (value->is_number_unsigned() && value->get<uint64_t>() > kMost) return wrong(name, wanted);
-  const auto number = value->get<int64_t>();
-  if (number < range.least || number > range.most) return wrong(name, wanted);
-  return number;
+  const std::optional<int64_t> number = whole_number(*value);
+  if (!number || *number < range.least || *number > range.most)
+    return wrong(name, fmt::format("a whole number from {} to {}", range.least, range.most));
+  return *number;
 }
 
 ApiResult<double> Fields::get_number(std::string_view name, double fallback, Range<double> range) {

@@ -119,7 +119,9 @@ class OpenAiClient(unittest.TestCase):
     def test_a_streamed_call_of_a_tool(self):
         with self.client.chat.completions.stream(model="served", messages=MESSAGES, tools=[TOOL], tool_choice="required",
                                                  max_tokens=200, temperature=0) as stream:
+            kinds = [event.type for event in stream]
             message = stream.get_final_completion().choices[0].message
+        self.assertEqual(kinds.count("tool_calls.function.arguments.done"), 1)
         self.assertEqual(message.tool_calls[0].function.name, "weather")
 
     def test_its_errors(self):

@@ -188,7 +188,7 @@ TEST_F(ForcedCalls, ThatAreCutOffAreTheSameInAStream) {
   }
   EXPECT_EQ(deltas, R"({"role":"assistant","content":""}null{"tool_calls":[{"index":0,"id":)"
                     R"("OncjoDCgq","type":"function","function":)"
-                    R"({"name":"f","arguments":"{\"x\""}}]}"length")");
+                    R"({"name":"f","arguments":"{\"x\""}}]}null{}"length")");
   EXPECT_EQ(usage, "3");
 }
 

@@ -66,8 +66,13 @@ std::string OpenAiFormat::begin(uint32_t choice) {
   return first ? sse_event(to_text(*first)) : "";
 }
 
+// OpenAI's clients see a call end only if the reason comes in a chunk behind it.
 std::string OpenAiFormat::piece(const ChoiceText& added) {
-  return sse_event(to_text(chunk(added)));
+  if (added.calls.empty() || added.finish_reason.empty()) return sse_event(to_text(chunk(added)));
+  ChoiceText calls = added, end = {.index = added.index};
+  std::swap(calls.finish_reason, end.finish_reason);
+  std::swap(calls.finish, end.finish);
+  return sse_event(to_text(chunk(calls))) + sse_event(to_text(chunk(end)));
 }
 
 std::string OpenAiFormat::end(const AnswerEnd& end) {

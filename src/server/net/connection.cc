@@ -226,6 +226,7 @@ void Connection::begin_request() {
   if (input_.empty()) return;
   parser_.emplace();
   body_share_ = BodyShare(hub_.bodies);
+  head_ = {};
   framing_ = {};
   parser_->header_limit(static_cast<uint32_t>(hub_.options.most_head_bytes));
   parser_->body_limit(hub_.options.most_body_bytes);
@@ -347,10 +348,12 @@ void Connection::refuse_request(ErrorCode error) {
     return end_with({.status = 431,
                      .message = fmt::format("the request's head is longer than {} bytes",
                                             hub_.options.most_head_bytes)});
-  if (error == http::error::body_limit)
+  if (error == http::error::body_limit) {
+    head_ = read_head();  // a Content-Length alone may be too much
     return end_with({.status = 413,
                      .message = fmt::format("the request's body is longer than {} bytes",
                                             hub_.options.most_body_bytes)});
+  }
   end_with({.message = fmt::format("this is not HTTP: {}", error.message())});
 }
 

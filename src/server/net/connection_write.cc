@@ -155,7 +155,7 @@ void Connection::flushed() {
 
 void Connection::end_with(const ApiError& error) {
   framing_.keep_alive = false;
-  write(framed(error_response(error), framing_));
+  write(framed(hub_.handler->error_of(head_, error), framing_));
   begin_closing();
 }
 

@@ -142,6 +142,9 @@ TEST(Server, RefusesRequestsThatAreTooLong) {
   body.post(kPath, std::string(5000, ' '));
   EXPECT_EQ(body.answer().status, 413);
   EXPECT_EQ(body.read_to_end(), "");
+  Client ollama = server.client();
+  ollama.post("/api/chat", std::string(5000, ' '));
+  EXPECT_TRUE(Json::parse(ollama.answer().body)["error"].is_string());
   chunked.send(kChunked);
   for (int i = 0; i < 3; ++i) chunked.send("1f4\r\n" + std::string(500, ' ') + "\r\n");
   EXPECT_EQ(chunked.answer().status, 413);

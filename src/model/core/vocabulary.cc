@@ -160,6 +160,12 @@ base::Result<text::Vocabulary> read_vocabulary(const io::ModelFile& file) {
   constexpr std::string_view kTokens = "tokenizer.ggml.tokens", kScores = "tokenizer.ggml.scores",
                              kMerges = "tokenizer.ggml.merges";
   text::Vocabulary v;
+  if (file.container() == io::Container::kHuggingFace &&
+      !file.metadata().contains("tokenizer.ggml.model"))
+    return base::fail(
+        "{}: the folder has no tokenizer.json, the only tokenizer that kvick reads from folders: "
+        "save it with transformers, or use a GGUF file",
+        file.path());
   KVICK_TRY(v.model, file.get_string("tokenizer.ggml.model"));
   KVICK_TRY(v.pre, file.get_string("tokenizer.ggml.pre", std::string()));
   KVICK_TRY(v.chat_template, file.get_string("tokenizer.chat_template", std::string()));

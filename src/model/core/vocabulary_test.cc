@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "base/testing/source_folder.h"
+#include "io/file/builder.h"
 
 namespace kvick::model {
 namespace {
@@ -171,6 +172,13 @@ TEST(Vocabulary, WhatIsMissingOrWrongIsNamed) {
   const std::string array("\x09\0\0\0\x05\0\0\0\0\x02\0\0\0\0\0\0", 16);
   EXPECT_EQ(error_after("vocab-spm.gguf", types, types + array + '\x0B'),
             "vocab-spm.gguf: tokenizer.ggml.token_type has 11 for token 0; 0 to 6 are known");
+}
+
+TEST(Vocabulary, AFolderWithoutTokenizerIsNamed) {
+  io::ModelFileBuilder folder(io::Container::kHuggingFace, "kimi");
+  const auto vocabulary = read_vocabulary(folder.finish());
+  ASSERT_FALSE(vocabulary.ok());
+  EXPECT_TRUE(vocabulary.error().message.starts_with("kimi: the folder has no tokenizer.json"));
 }
 
 TEST(Vocabulary, DefaultsAreTheFamilys) {

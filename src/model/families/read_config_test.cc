@@ -157,7 +157,8 @@ TEST(ReadConfig, StretchesLongWavelengthsWhereNoneAreBlended) {
       keys["toy.rope.scaling.original_context_length"] = {uint64_t{64}};
     };
   };
-  const std::vector<double>& frequency = read(with(1)).rope_of(0).frequency;
+  const Config config = read(with(1));
+  const std::vector<double>& frequency = config.rope_of(0).frequency;
   for (size_t i = 0; i < 8; ++i) {  // beyond pair 2 wavelengths are above 64
     const double plain = std::pow(10000.0, -2.0 * static_cast<double>(i) / 16);
     EXPECT_EQ(frequency[i], i > 2 ? plain / 8 : plain) << i;

@@ -116,5 +116,27 @@ TEST(HfPublished, AChatTemplateMayLieBesideTheTokenizer) {
   EXPECT_EQ(*ModelFile::open(folder.path())->get_string("tokenizer.chat_template"), "own");
 }
 
+// As transformers 5.24 reads them.
+TEST(HfPublished, LimitsAndWindowsThatAreNullAreNone) {
+  json gemma2 = with(llama_config(), {{"model_type", "gemma2"},
+                                      {"tie_word_embeddings", true},
+                                      {"hidden_activation", "gelu_pytorch_tanh"},
+                                      {"attn_logit_softcapping", nullptr},
+                                      {"query_pre_attn_scalar", 16}});
+  const auto file = open_with(gemma2, "model.embed_tokens.weight");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_float("gemma2.attn_logit_softcapping", 50), 0.0);
+  EXPECT_FALSE(file->metadata().contains("gemma2.final_logit_softcapping"));
+
+  json phi = with(llama_config(), {{"model_type", "phi3"}, {"tie_word_embeddings", true}});
+  EXPECT_EQ(
+      *open_with(phi, "model.embed_tokens.weight")->get_uint("phi3.attention.sliding_window", 1),
+      0u);
+  phi["sliding_window"] = 2047;
+  EXPECT_EQ(
+      *open_with(phi, "model.embed_tokens.weight")->get_uint("phi3.attention.sliding_window", 1),
+      2047u);
+}
+
 }  // namespace
 }  // namespace kvick::io

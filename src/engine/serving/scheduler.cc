@@ -351,6 +351,11 @@ RunningJob& Scheduler::victim(std::span<RunningJob* const> jobs) const {
   return *jobs[victim_of(candidates).value_or(candidates.size() - 1)];
 }
 
+bool Scheduler::step() noexcept {
+  begin_step();
+  return finish_step();
+}
+
 void Scheduler::begin_step() noexcept {
   tell_ends();
   renew_stores();

@@ -46,7 +46,7 @@ class Scheduler {
   void flush() noexcept;
   // Gets all jobs on by a step. False if there is none. What is thrown meanwhile, by a callback of
   // a job too, ends the jobs that it concerns: see scheduler_jobs.cc.
-  bool step() noexcept { return begin_step(), finish_step(); }
+  bool step() noexcept;
   // Its halves: the first admits jobs, the second computes, and takes nearly all of the time.
   void begin_step() noexcept;
   bool finish_step() noexcept;

@@ -135,7 +135,7 @@ TEST(Server, DropsAClientThatReadsAWholeAnswerTooSlowly) {
   Server server({.port = 0, .most_unread_bytes = 16 << 20, .write_time = milliseconds(200)});
   const uint16_t port = server.listen(large).value();
   std::thread thread([&] { server.run(); });
-  Client client(port);
+  Client client(port, 1 << 16);
   client.get("/");
   const std::string piece(1 << 20, 'x');
   size_t bytes = 0;

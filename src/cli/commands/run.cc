@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 
+#include "base/json_depth.h"
 #include "base/read_text.h"
 #include "cli/chat/answer_printer.h"
 #include "cli/commands/answering.h"
@@ -39,11 +40,16 @@ Result<std::string> read_text(const std::string& path) {
 }
 
 Result<text::Json> read_schema(const std::string& path) {
+  constexpr size_t kMostDepth = 256;
   KVICK_TRY(const std::string text, read_text(path));
+  if (base::is_nested_deeper(text, kMostDepth))
+    return fail("the schema {} is nested more than {} deep", path, kMostDepth);
   try {
     return text::Json::parse(text);
   } catch (const text::Json::parse_error& error) {
     return fail("the schema {} is not JSON: wrong at byte {}", path, error.byte);
+  } catch (const text::Json::exception&) {
+    return fail("the schema {} has a number that is too large", path);
   }
 }
 

@@ -46,8 +46,7 @@ class FileTier final : public Tier {
   }
 
   base::Status<> reserve(uint64_t at, uint64_t bytes) override {
-    if (calls_.allocate(file_.get(), 0, static_cast<off_t>(at), static_cast<off_t>(bytes)) == 0)
-      return base::Done{};
+    if (allocate(0, at, bytes) == 0) return base::Done{};
     // A file system that cannot promise room says so when it is written.
     if (errno == EOPNOTSUPP || errno == ENOSYS) return base::Done{};
     return base::fail("the file tier in {} has no room for {} more bytes: {}", dir_, bytes,
@@ -55,8 +54,7 @@ class FileTier final : public Tier {
   }
   // What cannot be given back to the disk is used again.
   void release(uint64_t at, uint64_t bytes) override {
-    calls_.allocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(at),
-                    static_cast<off_t>(bytes));
+    allocate(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, bytes);
   }
   void start(std::span<const Transfer> transfers) override {
     if (ring_)
@@ -77,6 +75,16 @@ class FileTier final : public Tier {
   }
 
  private:
+  // Again after a signal, such as the one that lets a server complete its requests and end.
+  int allocate(int mode, uint64_t at, uint64_t bytes) const {
+    int result = 0;
+    do {
+      result =
+          calls_.allocate(file_.get(), mode, static_cast<off_t>(at), static_cast<off_t>(bytes));
+    } while (result != 0 && errno == EINTR);
+    return result;
+  }
+
   OpenFile file_;  // first: the others use it
   FileCalls calls_;
   std::string dir_;

@@ -233,6 +233,22 @@ int no_room(int, int, off_t, off_t) {
   return -1;
 }
 
+int interrupted_room(int, int, off_t, off_t) {
+  errno = EINTR;
+  return calls_made++ % 2 == 0 ? -1 : 0;
+}
+
+TEST(FileTier, ReservesAlsoWhereASignalComes) {
+  FileCalls calls = system_file_calls();
+  calls.allocate = interrupted_room;
+  auto tier = make_file_tier(options_of("file:dir=" + here()), kUnit, &calls).value();
+  calls_made = 0;
+  const auto reserved = tier->reserve(0, kUnit);
+  EXPECT_TRUE(reserved.ok()) << reserved.error().message;
+  tier->release(0, kUnit);
+  EXPECT_EQ(calls_made, 4) << "each of them twice";
+}
+
 TEST(FileTier, ReadsAllThoughTheSystemReadsALittleAtATime) {
   FileCalls calls = system_file_calls();
   calls.read = short_read;

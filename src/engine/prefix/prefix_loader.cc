@@ -62,7 +62,8 @@ PrefixLoader::PrefixLoader(const Engine& engine, std::vector<std::shared_ptr<Pre
   if (tiers_.empty()) return;
   KVICK_CHECK(!engine.fingerprint().empty(), "blocks of rows of a model without a fingerprint");
   model_ = fmt::format("{}|{}", kRowsVersion, engine.fingerprint());
-  arithmetic_ = engine.arithmetic() + (reuse.shift ? "+shift" : "");
+  arithmetic_ = engine.arithmetic();
+  if (reuse.shift) arithmetic_ += fmt::format("+shift:{},{}", reuse.least, reuse.seam);
 }
 
 uint64_t PrefixLoader::state_bytes(const StoreKind& kind) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <list>
 #include <numeric>
+#include <set>
 
 #include "engine/core/test_mixed.h"
 #include "engine/prefix/prefix_files.h"
@@ -57,6 +58,18 @@ class PrefixLoaderTest : public testing::Test {
   std::vector<Token> prompt_ = std::vector<Token>(300);
   Metrics metrics_;
 };
+
+// How many tokens a moved run has, and how many of them are computed again, is in the rows.
+TEST_F(PrefixLoaderTest, TellsRowsApartThatWereMovedOtherwise) {
+  const auto tier = files();
+  const auto arithmetic = [&](const char* reuse) {
+    return PrefixLoader(*engine_, {tier}, 1, parse_reuse_options(reuse).value()).arithmetic();
+  };
+  const std::set<std::string> all = {arithmetic("exact"), arithmetic("shift"),
+                                     arithmetic("shift:least=100"), arithmetic("shift:seam=0")};
+  EXPECT_EQ(all.size(), 4u);
+  EXPECT_EQ(arithmetic("shift"), arithmetic("shift:least=64,seam=16"));
+}
 
 TEST_F(PrefixLoaderTest, AnswersTheSameWithRowsOfAnEarlierProcess) {
   const Heard cold = answer(files());

@@ -2,6 +2,7 @@
 // unharmed, the memory adds up, and the request's own sequence goes on or is lost as Health says.
 
 #include <algorithm>
+#include <filesystem>
 #include <gtest/gtest.h>
 
 #include "allocations.h"
@@ -11,6 +12,7 @@
 #include "kv/testing/cases.h"
 #include "kv/testing/slots_twin.h"
 #include "kv/testing/store_and_twin.h"
+#include "kv/tier/tier.h"
 
 namespace kvick::kv::test {
 namespace {
@@ -285,6 +287,31 @@ TEST(StateStore, MovesTheTokensOfASequenceSeldom) {
     return took;
   };
   EXPECT_LE(allocations({&token, 1}), allocations({}) + 10);
+}
+
+TEST(TierFaults, NoTransferIsLostForWantOfMemoryToReportIt) {
+  for (const char* io : {"uring", "pread"}) {
+    const std::string dir = std::filesystem::temp_directory_path().string();
+    const Spec spec = parse_spec(fmt::format("file:io={},direct=off,dir={}", io, dir)).value();
+    const auto made = make_tier(read_tier(spec).value(), kTierPage);
+    if (!made.ok()) continue;  // io_uring may be forbidden
+    Tier& tier = **made;
+    ASSERT_TRUE(tier.reserve(0, kTierPage).ok());
+    alignas(kTierPage) std::byte data[kTierPage] = {};
+    const Transfer transfer = {.way = Way::kWrite, .at = 0, .data = data, .tag = 7};
+    tier.start({&transfer, 1});
+    std::vector<Moved> ended;
+    faults::fail_nth(1);
+    try {
+      tier.finish(60, ended);
+    } catch (const std::bad_alloc&) {  // then it is told the next time
+    }
+    faults::fail_nth(0);
+    if (ended.empty()) tier.finish(60, ended);
+    ASSERT_EQ(ended.size(), 1U) << io;
+    EXPECT_EQ(ended[0].tag, 7U);
+    EXPECT_EQ(ended[0].error, "");
+  }
 }
 
 // Of layers of two kinds, whose stores begin one after the other.

@@ -23,7 +23,10 @@ TierRing::~TierRing() {
   std::vector<Moved> ended;
   while (made_ && (free_.size() < kDepth || !waiting_.empty())) {
     ended.clear();
-    finish(1, ended);
+    try {
+      finish(1, ended);
+    } catch (const std::bad_alloc&) {  // the system still uses memory of the caller's
+    }
   }
   if (made_) io_uring_queue_exit(&ring_);
 }
@@ -59,6 +62,7 @@ void TierRing::submit() {
 bool TierRing::reap(std::vector<Moved>& ended) {
   const std::lock_guard lock(mutex_);
   const size_t before = ended.size();
+  ended.reserve(before + slots_.size() - free_.size());  // nothing is lost on the way
   io_uring_cqe* entry = nullptr;
   while (io_uring_peek_cqe(&ring_, &entry) == 0 && entry != nullptr) {
     const auto slot = static_cast<uint32_t>(io_uring_cqe_get_data64(entry));
@@ -67,10 +71,15 @@ bool TierRing::reap(std::vector<Moved>& ended) {
     Transfer& transfer = slots_[slot];
     free_.push_back(slot);
     std::string error;
-    if (settle(transfer, result, error))
-      ended.push_back({transfer.tag, std::move(error)});
-    else
-      waiting_.push_front(transfer);
+    bool over = true;
+    try {
+      over = settle(transfer, result, error);
+      if (!over) waiting_.push_front(transfer);
+    } catch (const std::bad_alloc&) {
+      over = true;
+      error = "no memory";
+    }
+    if (over) ended.push_back({transfer.tag, std::move(error)});
   }
   submit();
   if (io_uring_sq_ready(&ring_) > 0) io_uring_submit(&ring_);

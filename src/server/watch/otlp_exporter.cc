@@ -27,7 +27,9 @@ class Posting {
   Posting(const OtlpOptions& options, std::string body) : options_(options) {
     request_.method(http::verb::post);
     request_.target(options.path);
-    request_.set(http::field::host, options.host);
+    const bool is_ipv6 = options.host.find(':') != std::string::npos;
+    const std::string host = is_ipv6 ? "[" + options.host + "]" : options.host;
+    request_.set(http::field::host, host + ":" + options.port);
     request_.set(http::field::user_agent, "kvick");
     request_.set(http::field::content_type, "application/json");
     request_.keep_alive(false);

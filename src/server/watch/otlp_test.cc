@@ -110,6 +110,8 @@ TEST(Otlp, SendsASpanOfARequestAndOneForEachPartOfIt) {
   const std::string& request = collector.requests.at(0);
   EXPECT_TRUE(request.starts_with("POST /v1/traces HTTP/1.1\r\n")) << request;
   EXPECT_NE(request.find("Content-Type: application/json\r\n"), std::string::npos);
+  const std::string host = "Host: 127.0.0.1:" + std::to_string(collector.port) + "\r\n";
+  EXPECT_NE(request.find(host), std::string::npos) << request;
   const Json all = Json::parse(request.substr(request.find("\r\n\r\n") + 4))["resourceSpans"][0];
   EXPECT_EQ(attributes_of(all["resource"])["service.name"]["stringValue"], "kvick");
   EXPECT_EQ(attributes_of(all["resource"])["service.version"]["stringValue"], "1.2.3");

@@ -277,6 +277,24 @@ TEST_P(NotANumbers, FailsItsRequestAndNoOther) {
   EXPECT_EQ(beside.text, right.text);
 }
 
+TEST(NotANumber, OfASearchLeavesOthersTheirRows) {
+  const auto engine = faults::poisoned_engine();
+  const auto scheduler = scheduler_of(*engine, {"paged"});
+  Heard poisoned, beside;
+  Job job = job_for({.name = "beams", .beams = 3}, faults::kPoisoned),
+      other = job_of({1, 2, 4}, 20);
+  listen(job, poisoned);
+  listen(other, beside);
+  scheduler->add(JobId{1}, std::move(other));
+  scheduler->step();
+  scheduler->add(JobId{2}, std::move(job));
+  test::run_all(*scheduler);
+  ASSERT_TRUE(poisoned.outcome && poisoned.outcome->error);
+  EXPECT_NE(poisoned.outcome->error->message.find("not finite numbers"), std::string::npos);
+  ASSERT_TRUE(beside.outcome && !beside.outcome->error);
+  EXPECT_EQ(scheduler->metrics().recomputations, 0u);
+}
+
 TEST(NotANumber, FailsAPromptThatIsPooled) {
   const auto engine = faults::poisoned_engine();
   const auto scheduler = scheduler_of(*engine, {"paged"});

@@ -51,7 +51,14 @@ void Scheduler::search(RunningJob& running, std::span<const StepDraw> draws) {
   const bool decided = !live.empty() && running.hypotheses.size() >= width &&
                        running.hypotheses.back().score >= normalised(live.front().score);
   // Before any fork: one that finds no room must not make the search longer.
-  if (!full && !decided && !live.empty()) return go_on_with(running, live);
+  if (!full && !decided && !live.empty()) {
+    try {
+      return go_on_with(running, live);
+    } catch (...) {  // half-way, with sequences that no answer has
+      running.kind->broken = true;
+      throw;
+    }
+  }
   for (const Continuation& one : live) {
     std::vector<Token> tokens = answer_of(running, running.answers[one.beam]);
     tokens.push_back(one.token);

@@ -348,8 +348,6 @@ void Scheduler::draw(std::vector<StepDraw>& draws) {
     try {  // not attempt: the job may have ended
       running.beam_search() ? search(running, own) : take(running, own);
     } catch (...) {
-      // A search that broke off leaves sequences that no answer has.
-      running.kind->broken = running.kind->broken || running.beam_search();
       fail(running, std::current_exception());
     }
   }

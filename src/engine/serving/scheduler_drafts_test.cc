@@ -161,6 +161,23 @@ TEST(SchedulerDrafts, SeeNoTextsOfAnotherSalt) {
   EXPECT_EQ(drafted("mine"), 0u);
 }
 
+TEST(SchedulerDrafts, KnowAPromptOnceHoweverManyAnswersItHas) {
+  const auto engine = tiny_engine(512);
+  const auto scheduler =
+      scheduler_of(*engine, parse_kv_options("paged", "").value(), "suffix:gain=off");
+  const auto accepted = [&](const Job& job) {
+    return run(*scheduler, {job}).heard.front().outcome->accepted;
+  };
+  const Job first = job_of({9, 8, 7, 6, 5}, 40);
+  accepted(first);
+  // With their prompts these are more tokens than are remembered.
+  Job many = job_of(std::vector<Token>(500, 3), 1);
+  many.choices = 128;
+  for (uint32_t tokens = 0; tokens <= Speculation::kTextTokens; tokens += 500 * many.choices)
+    accepted(many);
+  EXPECT_GT(accepted(first), 20u);
+}
+
 TEST(SchedulerDrafts, RowsOfADraftModelAreUnderTheLimitAndTheFirstToGo) {
   tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
   spec.context = 128;

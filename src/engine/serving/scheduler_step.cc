@@ -44,6 +44,14 @@ bool gives_rows_back(const kv::Store& store) {
                      [](const kv::Shape& shape) { return shape.window > 0; });
 }
 
+// Of an answer's text, what no other answer of the job has: the prompt is the first one's. Others'
+// begin with as much of it as a match looks at.
+std::span<const Token> new_text(const RunningJob& running, const AnswerSequence& answer) {
+  const uint32_t prompt = running.outcome.prompt_tokens;
+  const uint32_t known = prompt - std::min(prompt, MatchIndex::kMostLength);
+  return std::span(answer.tokens).subspan(answer.choice == 0 ? 0 : known);
+}
+
 }  // namespace
 
 // An answer's next token, of every answer; or, if the answers are not as far yet, a piece of what
@@ -372,7 +380,7 @@ void Scheduler::take(RunningJob& running, std::span<StepDraw> draws) {
     }
     if (!ended.empty() && ended.back() == one.answer && answer.speculator != nullptr &&
         running.job.salt.empty())
-      speculation_.add_text(answer.tokens);
+      speculation_.add_text(new_text(running, answer));
   }
   std::ranges::sort(ended);  // draws come in the order of the step's work
   for (auto at = ended.rbegin(); at != ended.rend(); ++at) {

@@ -214,5 +214,36 @@ TEST(SchedulerDrafts, RowsOfADraftModelAreUnderTheLimitAndTheFirstToGo) {
   std::filesystem::remove(path);
 }
 
+TEST(SchedulerDrafts, OfAModelMakeRoomForAnotherInstanceBeforeAnyJobDoes) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.context = 128;
+  const auto engine = engine_of(spec);
+  base::ThreadPool pool(1);
+  const std::string path = model::write_model(spec, pool, false);
+  SchedulerOptions options;
+  options.kv = parse_kv_options("paged:block=4", "").value();
+  options.spec = parse_spec_options("draft:gain=off,model=" + path).value();
+  options.memory = std::make_shared<MemoryShare>(uint64_t{1} << 30, 2);
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  std::filesystem::remove(path);
+  run(*scheduler, {job_of({9, 8, 7, 6, 5}, 20)});  // leaves cached rows
+  Heard heard;
+  Job job = job_of({1, 2, 3}, 100);
+  const Answer right = alone(*engine, job, 0, options.kv);
+  listen(job, heard);
+  scheduler->add(JobId{100}, std::move(job));
+  for (int step = 0; step < 5; ++step) scheduler->step();
+  const Metrics had = scheduler->metrics();
+  ASSERT_GT(had.kv.cached_bytes, 0u);
+  ASSERT_GT(had.draft_bytes, 0u);
+  options.memory->ask(
+      1, {.bytes = had.kv.cached_bytes + had.draft_bytes, .rank = Rank{.order = 1e12}});
+  scheduler->step();
+  EXPECT_EQ(scheduler->metrics().draft_bytes, 0u);
+  EXPECT_EQ(scheduler->metrics().recomputations, 0u) << "both were enough";
+  run_all(*scheduler);
+  EXPECT_EQ(heard.tokens[0], right.tokens);
+}
+
 }  // namespace
 }  // namespace kvick::engine

@@ -61,7 +61,8 @@ void Scheduler::give_to_others() {
   };
   shrink(asked.bytes);
   if (!asked.job || lacks(asked.job->bytes) == 0) return;
-  if (speculation_.give_up() >= asked.job->bytes) return;
+  speculation_.give_up();
+  if (lacks(asked.job->bytes) == 0) return;
   std::vector<RunningJob*> behind;
   do {
     behind.clear();

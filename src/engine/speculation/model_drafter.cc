@@ -82,6 +82,9 @@ base::Result<std::unique_ptr<DraftModel>> DraftModel::make(
   auto draft = std::make_unique<DraftModel>();
   draft->weights = std::move(weights);
   draft->budget_ = std::move(budget);
+  draft->executor =
+      std::make_shared<model::Executor>(*draft->weights->model, engine.make_workspace());
+  draft->executor->workspace().library = nullptr;  // its rows are in blocks
   KVICK_TRY(draft->store, draft->make_store(engine));
   return draft;
 }
@@ -127,8 +130,9 @@ struct ModelDrafter::Growing {
   std::vector<float> states;
 };
 
-ModelDrafter::ModelDrafter(model::Executor executor, std::span<const Token> outputs,
-                           const Engine& engine, const Acceptance& acceptance, Kind first)
+ModelDrafter::ModelDrafter(std::shared_ptr<model::Executor> executor,
+                           std::span<const Token> outputs, const Engine& engine,
+                           const Acceptance& acceptance, Kind first)
     : executor_(std::move(executor)),
       outputs_(outputs),
       acceptance_(acceptance),
@@ -155,18 +159,18 @@ void ModelDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
   if (growing.ground.store == nullptr || growing.shape.nodes.empty()) return;
   growing.node_of.assign(growing.shape.nodes.size(), -1);
   if (growing.ground.by_states)
-    growing.states.assign(executor_.states().begin(), executor_.states().end());
-  const size_t outputs = executor_.model().outputs();
+    growing.states.assign(executor_->states().begin(), executor_->states().end());
+  const size_t outputs = executor_->model().outputs();
   for (uint32_t level = 0; forward_level(growing, tree, level); ++level) {
     const size_t before = tree.nodes.size();
     if (level == 0) {
-      add_children(growing, tree, -1, executor_.logits().first(outputs));
+      add_children(growing, tree, -1, executor_->logits().first(outputs));
     } else {
       size_t row = 0;
       for (size_t i = 0; i < before; ++i)
         if (tree.nodes[i].depth == level)
           add_children(growing, tree, static_cast<int32_t>(i),
-                       executor_.logits().subspan(row++ * outputs, outputs));
+                       executor_->logits().subspan(row++ * outputs, outputs));
     }
     if (tree.nodes.size() == before) return;
   }
@@ -202,12 +206,12 @@ bool ModelDrafter::forward_level(Growing& growing, const DraftTree& tree, uint32
   const bool by_states = growing.ground.by_states;
   // The step is dropped.
   if (!executor_
-           .run(*growing.ground.store, batch, wanted, by_states ? wanted : std::vector<uint32_t>())
+           ->run(*growing.ground.store, batch, wanted, by_states ? wanted : std::vector<uint32_t>())
            .ok())
     return false;
   if (by_states)
-    growing.states.insert(growing.states.end(), executor_.states().begin(),
-                          executor_.states().end());
+    growing.states.insert(growing.states.end(), executor_->states().begin(),
+                          executor_->states().end());
   return true;
 }
 
@@ -216,7 +220,7 @@ bool ModelDrafter::forward_level(Growing& growing, const DraftTree& tree, uint32
 std::vector<float> ModelDrafter::states_before(const Growing& growing, const DraftTree& tree) {
   std::vector<float> before;
   if (!growing.ground.by_states) return before;
-  const auto dim = static_cast<ptrdiff_t>(executor_.model().config().dim);
+  const auto dim = static_cast<ptrdiff_t>(executor_->model().config().dim);
   for (const DraftTree::Node& node : tree.nodes) {
     const auto from = growing.states.begin() + (node.parent + 1) * dim;
     before.insert(before.end(), from, from + dim);
@@ -278,10 +282,8 @@ void ModelDrafter::add_children(Growing& growing, DraftTree& tree, int32_t paren
 
 SmallModelDrafter::SmallModelDrafter(DraftModel& small, const Engine& engine,
                                      const Acceptance& acceptance, Kind first)
-    : ModelDrafter({*small.weights->model, engine.make_workspace()}, small.weights->outputs, engine,
-                   acceptance, first),
+    : ModelDrafter(small.executor, small.weights->outputs, engine, acceptance, first),
       small_(small) {
-  executor_.workspace().library = nullptr;  // its rows are in blocks
   small_.drafters.insert(this);
   try {
     seq_ = small.store->open({}).seq;
@@ -317,7 +319,7 @@ bool SmallModelDrafter::read(std::span<const Token> tokens) {
                               .parents = {},
                               .reusable = false};  // no drafter looks for them
     const auto last = static_cast<uint32_t>(chunk.size() - 1);
-    if (!executor_.advance(*small_.store, {.slots = {&slot, 1}}, {&last, 1}).ok()) return false;
+    if (!executor_->advance(*small_.store, {.slots = {&slot, 1}}, {&last, 1}).ok()) return false;
     committed_.insert(committed_.end(), chunk.begin(), chunk.end());
     tokens = tokens.subspan(chunk.size());
   }

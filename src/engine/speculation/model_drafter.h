@@ -34,6 +34,8 @@ class SmallModelDrafter;
 // And the rows that it keeps, in a store of its own; for many sequences of one service.
 struct DraftModel {
   std::shared_ptr<const DraftWeights> weights;
+  // Of all drafters, one after the other: what it keeps is as large as a step that reads a prompt.
+  std::shared_ptr<model::Executor> executor;
   std::unique_ptr<kv::Store> store;
   std::set<SmallModelDrafter*> drafters;  // that keep rows in it
   // A call of the store threw: nobody uses it any more, and renew() makes another.
@@ -58,10 +60,11 @@ struct DraftModel {
 // and takes no memory.
 class ModelDrafter : public Drafter {
  public:
-  // executor: of the model that drafts. outputs: the tokens that its logits are of, empty: all.
-  // acceptance: what the shape follows; kinds of ranks begin with `first`.
-  ModelDrafter(model::Executor executor, std::span<const Token> outputs, const Engine& engine,
-               const Acceptance& acceptance, Kind first);
+  // executor: of the model that drafts; nothing in it lasts from one call to the next. outputs: the
+  // tokens that its logits are of, empty: all. acceptance: what the shape follows; kinds of ranks
+  // begin with `first`.
+  ModelDrafter(std::shared_ptr<model::Executor> executor, std::span<const Token> outputs,
+               const Engine& engine, const Acceptance& acceptance, Kind first);
   void draft(const DraftAsk& ask, DraftTree& tree) override;
   std::vector<double> rates() const override;
 
@@ -84,7 +87,7 @@ class ModelDrafter : public Drafter {
   // Ground::by_states.
   virtual Ground ground(const DraftAsk& ask) = 0;
 
-  model::Executor executor_;
+  std::shared_ptr<model::Executor> executor_;
 
  private:
   struct Growing;
@@ -123,7 +126,8 @@ class SmallModelDrafter : public ModelDrafter {
 class SkipDrafter final : public ModelDrafter {
  public:
   SkipDrafter(const Engine& engine, std::vector<bool> skipped, const Acceptance& acceptance)
-      : ModelDrafter(engine.make_executor(), {}, engine, acceptance, kSkipKinds),
+      : ModelDrafter(std::make_shared<model::Executor>(engine.make_executor()), {}, engine,
+                     acceptance, kSkipKinds),
         skipped_(std::move(skipped)) {}
 
  private:

@@ -48,7 +48,7 @@ bool OwnDrafter::read(std::span<const Token> text) {
                               .states = states_.data()};
     const auto last = static_cast<uint32_t>(tokens.size() - 1);
     if (slot.past + tokens.size() > small_.store->most_tokens() ||
-        !executor_.advance(*small_.store, {.slots = {&slot, 1}}, {&last, 1}, {last}).ok())
+        !executor_->advance(*small_.store, {.slots = {&slot, 1}}, {&last, 1}, {last}).ok())
       return false;
     read_ += tokens.size();
     states_.erase(states_.begin(), states_.begin() + static_cast<ptrdiff_t>(tokens.size() * dim()));

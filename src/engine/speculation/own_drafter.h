@@ -27,7 +27,7 @@ class OwnDrafter final : public SmallModelDrafter {
   Ground ground(const DraftAsk& ask) override;
   void begin(std::span<const Token> before);
   bool read(std::span<const Token> text);
-  size_t dim() const { return executor_.model().config().dim; }
+  size_t dim() const { return executor_->model().config().dim; }
 
   bool shares_;
   size_t first_ = 0;  // token of the text that has the first row

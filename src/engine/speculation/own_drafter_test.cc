@@ -8,6 +8,7 @@
 #include "make_model/families.h"
 
 #include "engine/core/test_engine.h"
+#include "engine/sampling/sampler.h"
 #include "engine/serving/scheduler.h"
 #include "engine/session/session.h"
 
@@ -120,6 +121,36 @@ TEST(OwnDrafter, ServesManyRequestsAtOnce) {
   EXPECT_EQ(plain, answers);
   EXPECT_EQ(without.drafted, 0u);
   EXPECT_GT(counts.accepted, counts.drafted / 2) << "of " << counts.drafted;
+}
+
+TEST(SmallModelDrafter, TakesMemoryToReadAPromptOnceForAllSequences) {
+  const auto engine = tiny_engine();
+  base::ThreadPool pool(1);
+  const std::string path =
+      model::write_model(model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
+  const SpecOptions options = parse_spec_options("draft:model=" + path).value();
+  const auto small =
+      std::move(DraftModel::make(*engine, DraftWeights::load(*engine, options).value(), nullptr))
+          .value();
+  std::filesystem::remove(path);
+  const Acceptance acceptance;
+  const Sampler sampler({.temperature = 0}, engine->kernels());
+  const auto drafted = [&](SmallModelDrafter& by, const std::vector<Token>& text) {
+    DraftTree tree;
+    by.draft({.text = text, .most = 4, .depth = 4, .sampler = &sampler}, tree);
+    return tree.nodes.at(0).token;
+  };
+  const auto alone = [&](const std::vector<Token>& text) {
+    SmallModelDrafter one(*small, *engine, acceptance);
+    return drafted(one, text);
+  };
+  SmallModelDrafter first(*small, *engine, acceptance), second(*small, *engine, acceptance);
+  EXPECT_EQ(small->executor.use_count(), 3);
+  std::vector<Token> text = prompt_of(20, 5);
+  EXPECT_EQ(drafted(first, text), alone(text));
+  EXPECT_EQ(drafted(second, prompt_of(30, 9)), alone(prompt_of(30, 9)));
+  text.push_back(7);
+  EXPECT_EQ(drafted(first, text), alone(text));
 }
 
 TEST(OwnDrafter, IsRefusedWhereTheFileHasNoSuchLayer) {

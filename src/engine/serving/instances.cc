@@ -79,8 +79,7 @@ std::vector<Instances::Placement> Instances::choices_for(const Job& job) const {
   return choices;
 }
 
-void Instances::begin(const Job& job, const Placement& choice) {
-  prompts_.add(job.salt + job.adapter.key(), job.prompt, choice.instance);
+void Instances::begin(const Placement& choice) {
   load_[choice.instance] += choice.tokens;
   given_[choice.instance] += choice.tokens;
 }
@@ -114,11 +113,17 @@ base::Result<JobId, Refusal> Instances::submit(Job job) {
   std::optional<Refusal> refusal;
   std::unique_lock lock(mutex_);
   for (const Placement& choice : choices_for(job)) {
-    begin(job, choice);
+    begin(choice);
     lock.unlock();
     auto submitted = submit_to(choice, job);
-    if (submitted.ok()) return *submitted;
     lock.lock();
+    if (submitted.ok()) {
+      try {  // no sooner: one that is refused leaves nothing there
+        prompts_.add(job.salt + job.adapter.key(), job.prompt, choice.instance);
+      } catch (const std::bad_alloc&) {  // the job is on its way all the same
+      }
+      return *submitted;
+    }
     if (submitted.error().why != Refusal::Why::kBusy) {
       refusal = std::move(submitted).error();
       break;

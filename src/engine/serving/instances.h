@@ -44,7 +44,7 @@ class Instances final : public Service {
   };
   std::vector<Placement> choices_for(const Job& job) const;
   base::Result<JobId, Refusal> submit_to(const Placement& choice, const Job& job);
-  void begin(const Job& job, const Placement& choice);
+  void begin(const Placement& choice);
   void end(const Placement& choice);
 
   std::vector<std::unique_ptr<Engine>> engines_;

@@ -200,6 +200,13 @@ class Gate {
   bool open_ = false;
 };
 
+struct Opener {  // or the instances would never end
+  std::span<Gate> gates;
+  ~Opener() {
+    for (Gate& gate : gates) gate.open();
+  }
+};
+
 TEST(Instances, SayWhenTheFirstOfThemMayTakeAJobThatNoneTakesNow) {
   const auto engine = tiny_engine(4096);
   EngineThreadOptions options = options_of();
@@ -208,12 +215,7 @@ TEST(Instances, SayWhenTheFirstOfThemMayTakeAJobThatNoneTakesNow) {
   options.most_wait_seconds = 50;
   Gate gates[2];
   const auto instances = instances_of(*engine, options);
-  const struct Opener {  // or the instances would never end
-    std::span<Gate> gates;
-    ~Opener() {
-      for (Gate& gate : gates) gate.open();
-    }
-  } opener{gates};
+  const Opener opener{gates};
   for (Gate& gate : gates) {  // one on each
     Job job = job_of({static_cast<Token>(1 + (&gate - gates)), 2, 3}, 4000);
     job.on_piece = [&gate](const AnswerPiece&) { gate.pass(); };
@@ -234,6 +236,32 @@ TEST(Instances, SayWhenTheFirstOfThemMayTakeAJobThatNoneTakesNow) {
   EXPECT_EQ(refused.error().why, Refusal::Why::kBusy);
   EXPECT_EQ(refused.error().retry_seconds, 50);
   EXPECT_EQ(instances->refuses_now()->retry_seconds, 50);
+}
+
+TEST(Instances, KnowNoPromptThatTheyHaveRefused) {
+  const auto engine = tiny_engine(512);
+  EngineThreadOptions options = options_of();
+  options.batch.max_sequences = options.most_waiting = 2;  // one on each
+  Gate gates[4];
+  const auto instances = instances_of(*engine, options);
+  const Opener opener{gates};
+  const auto instance_of = [](JobId id) { return (static_cast<uint64_t>(id) - 1) % 2; };
+  const auto held = [&](std::vector<Token> prompt, Gate& gate) {
+    Job job = job_of(std::move(prompt), 20);
+    job.on_piece = [&gate](const AnswerPiece&) { gate.pass(); };
+    return instance_of(instances->submit(std::move(job)).value());
+  };
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(held({static_cast<Token>(1 + i), 2, 3}, gates[i]), i);
+  for (size_t i = 0; i < 2; ++i) gates[i].wait_until_held();
+  for (const Token first : {3, 4}) ASSERT_TRUE(instances->submit(job_of({first, 2, 3}, 20)).ok());
+  EXPECT_FALSE(instances->submit(job_of(prompt_of(200, 5), 20)).ok());
+  for (size_t i = 0; i < 2; ++i) gates[i].open();
+  instances->wait();
+  // The long prompt is all to be computed, so the next job but one goes to the other instance, too.
+  EXPECT_EQ(held(prompt_of(200, 5), gates[2]), 0U);
+  EXPECT_EQ(held(prompt_of(100, 6), gates[3]), 1U);
+  gates[3].wait_until_held();
+  EXPECT_EQ(instance_of(instances->submit(job_of({1, 2}, 20)).value()), 1U);
 }
 
 TEST(Instances, TellJobsOfTheirOwnEnd) {

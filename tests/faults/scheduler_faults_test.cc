@@ -249,6 +249,20 @@ TEST(Exceptions, OfADrafterEndNoJob) {
   }
 }
 
+TEST(Exceptions, OfATextThatOthersDraftByEndNoJob) {
+  const auto engine = tiny_engine();
+  for (uint64_t nth = 1; nth <= 20; ++nth) {
+    Speculation speculation(*engine);
+    const std::vector<Token> text = {1, 2, 3, 4, 5, 6, 7, 8};
+    const uint64_t failed = faults::failed_allocations();
+    faults::fail_nth(nth);
+    EXPECT_NO_THROW(speculation.add_text(text));
+    faults::fail_nth(0);
+    EXPECT_EQ(faults::failed_allocations(), failed + 1);
+    EXPECT_NO_THROW(speculation.add_text(text));
+  }
+}
+
 class NotANumbers : public testing::TestWithParam<Case> {};
 
 TEST_P(NotANumbers, FailsItsRequestAndNoOther) {

@@ -262,8 +262,11 @@ std::unique_ptr<Speculator> Speculation::begin(const SpecOptions& options, bool 
 }
 
 void Speculation::add_text(std::span<const Token> text) {
-  texts_->begin();
-  for (const Token token : text) texts_->add(token);
+  try {
+    texts_->begin();
+    for (const Token token : text) texts_->add(token);
+  } catch (const std::bad_alloc&) {  // others draft by what has come; the answer is whole
+  }
 }
 
 }  // namespace kvick::engine

@@ -181,7 +181,8 @@ class Parser {
   // Names count for nothing.
   bool take_group() {
     if (take("(?:")) return true;
-    if (python_ && is_next("(?P<")) {
+    const bool behind = is_next("(?<=") || is_next("(?<!");
+    if (is_next("(?P<") || (!python_ && is_next("(?<") && !behind)) {
       const size_t end = pattern_.find('>', at_);
       if (end != std::string_view::npos) at_ = end + 1;
       return end != std::string_view::npos;
@@ -197,7 +198,7 @@ class Parser {
     }
     if (peek() == '(')
       return unsupported(python_ ? "a look-around, a flag, a condition or a reference"
-                                 : "a look-ahead or a named group");
+                                 : "a look-around or a flag");
     if (take('[')) {
       KVICK_TRY(CharSet set, bracket());
       return one_of(std::move(set));

@@ -27,11 +27,11 @@ enum class PatternKind : uint8_t {
   kWhole,     // strings that are wholly the pattern, as Python's re reads it with re.ASCII
 };
 
-// Literals, escapes, classes, groups, alternatives, greedy and lazy repetitions (which accept the
-// same), ^ at the beginning and $ at the end of a top-level alternative. Escapes are \d \w \s \D \W
-// \S \n \r \t \f \v \0 \xHH \uHHHH, ECMA's \u{H} \cX, and Python's \a \UHHHHHHHH \A \Z. Python has
-// named groups and comments, too; ECMA look-aheads behind a ^. Error: what is none of these, and
-// where.
+// Literals, escapes, classes, groups with and without names, alternatives, greedy and lazy
+// repetitions (which accept the same), ^ at the beginning and $ at the end of a top-level
+// alternative. Escapes are \d \w \s \D \W \S \n \r \t \f \v \0 \xHH \uHHHH, ECMA's \u{H} \cX,
+// and Python's \a \UHHHHHHHH \A \Z. Python has comments, too; ECMA look-aheads behind a ^. Error:
+// what is none of these, and where.
 base::Result<CharNfa> parse_pattern(std::string_view pattern,
                                     PatternKind kind = PatternKind::kSearched);
 

@@ -67,6 +67,12 @@ TEST(Pattern, IsAboutCharactersNotBytes) {
   expect_texts(with_pattern("^\\u{1F600}$"), {"\"😀\""}, {"\"a\""});
 }
 
+TEST(Pattern, MayNameItsGroups) {
+  expect_texts(with_pattern("^(?<year>\\d{2})-(?<month>\\d)$"), {"\"24-1\""},
+               {"\"24\"", "\"year\""});
+  expect_texts(with_pattern("^(?P<a>x)$"), {"\"x\""}, {"\"\""});
+}
+
 TEST(Pattern, GoesTogetherWithLengths) {
   expect_texts(R"({"type": "string", "pattern": "^(ab)*$", "minLength": 3, "maxLength": 6})",
                {"\"abab\"", "\"ababab\""}, {"\"\"", "\"ab\"", "\"abababab\"", "\"aba\""});
@@ -88,9 +94,9 @@ TEST(Pattern, WhatIsWrongWithOneIsSaid) {
             "a repetition whose maximum is below its minimum at byte 6 of 'a{2,1}'");
   EXPECT_EQ(error("a{1001}"), "a repetition of more than 1000 at byte 7 of 'a{1001}'");
   EXPECT_EQ(error("a{x}"), "'{' without a count (write \\{ for the character) at byte 2 of 'a{x}'");
-  EXPECT_EQ(error("(?=a)"), "a look-ahead or a named group is not supported at byte 0 of '(?=a)'");
-  EXPECT_EQ(error("^a(?=b)"),
-            "a look-ahead or a named group is not supported at byte 2 of '^a(?=b)'");
+  EXPECT_EQ(error("(?=a)"), "a look-around or a flag is not supported at byte 0 of '(?=a)'");
+  EXPECT_EQ(error("^(?<=a)"), "a look-around or a flag is not supported at byte 1 of '^(?<=a)'");
+  EXPECT_EQ(error("^a(?=b)"), "a look-around or a flag is not supported at byte 2 of '^a(?=b)'");
   EXPECT_EQ(error("^(?!a"), "a group is not closed at byte 5 of '^(?!a'");
   std::string looks = "^";
   for (int i = 0; i < 9; ++i) looks += "(?!a)";

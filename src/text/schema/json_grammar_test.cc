@@ -101,6 +101,20 @@ TEST(JsonGrammar, PropertiesMayHaveTheirNamesFromAList) {
   expect_texts(R"({"type": "object", "propertyNames": false})", {"{}"}, {R"({"a":1})"});
 }
 
+TEST(JsonGrammar, NamesOfPropertiesMayHaveASchema) {
+  // Pydantic's dicts of dates, and of strings with a pattern; Zod's z.record(z.string().min(2), T).
+  expect_texts(R"({"additionalProperties": {"type": "null"}, "propertyNames": {"format": "date"}})",
+               {"{}", R"({"2024-02-29":null})"}, {R"({"2024-02-30":null})", R"({"2024-02-29":1})"});
+  expect_texts(R"({"type": "object", "patternProperties": {"^[a-z]+$": {"type": "integer"}}})",
+               {"{}", R"({"a":1,"bc":2})"}, {R"({"A":1})", R"({"a":null})"});
+  expect_texts(
+      R"({"allOf": [{"propertyNames": {"minLength": 2}}, {"propertyNames": {"pattern": "^a"}}]})",
+      {R"({"ab":1})", R"({"abc":{}})"}, {R"({"a":1})", R"({"bc":1})", "1"});
+  expect_texts(
+      R"({"propertyNames": {"enum": ["a", "bc", 1], "minLength": 2}, "additionalProperties": {"type": "null"}})",
+      {"{}", R"({"bc":null})"}, {R"({"a":null})", R"({"1":null})"});
+}
+
 TEST(JsonGrammar, PropertiesAreCounted) {
   expect_texts(R"({"type": "object", "minProperties": 1, "maxProperties": 2})",
                {R"({"a":1})", R"({"a":1,"b":1})"}, {"{}", R"({"a":1,"b":1,"c":1})"});
@@ -272,13 +286,12 @@ TEST(JsonGrammar, WhatIsNotSupportedIsSaidWithItsPlace) {
   EXPECT_EQ(schema_error(R"({"uniqueItems": true})"),
             "the schema at #: uniqueItems is not supported; leave it out");
   EXPECT_EQ(schema_error(R"({"uniqueItems": false})"), "no error");
-  EXPECT_EQ(schema_error(R"({"propertyNames": {"pattern": "^a"}})"),
-            "the schema at #: propertyNames is not supported; leave it out");
+  EXPECT_EQ(schema_error(R"({"propertyNames": {"pattern": "^a"}, "required": ["b"]})"),
+            "the schema at #: propertyNames beside properties or required is supported for a list "
+            "of names only");
   for (const char* all :
        {"true", "{}", R"({"type": "string"})", R"({"type": "string", "title": "t"})"})
     EXPECT_EQ(schema_error(std::string(R"({"propertyNames": )") + all + "}"), "no error");
-  EXPECT_EQ(schema_error(R"({"propertyNames": {"enum": ["a"], "minLength": 1}})"),
-            "the schema at #: propertyNames is not supported; leave it out");
   EXPECT_EQ(schema_error(R"({"type": "number", "multipleOf": 3})"),
             "the schema at #: multipleOf is supported for 1, 0.1, 0.01 and so on only");
   EXPECT_EQ(schema_error(R"({"enum": ["a"], "pattern": "a"})"),

@@ -25,7 +25,8 @@ struct AboutType {
 const std::array<AboutType, 4>& about_types() {
   static const std::array<AboutType, 4> kAbout = {
       {{"object",
-        {"properties", "required", "additionalProperties", "minProperties", "maxProperties"}},
+        {"properties", "required", "additionalProperties", "propertyNames", "minProperties",
+         "maxProperties"}},
        {"array", {"items", "prefixItems", "minItems", "maxItems"}},
        {"string", {"minLength", "maxLength", "pattern", "format"}},
        {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}}}};

@@ -18,11 +18,12 @@ struct Keyword {
   std::string_view name;
   Form form;
 };
-constexpr std::array<Keyword, 20> kKeywords = {{{"type", Form::kTypes},
+constexpr std::array<Keyword, 21> kKeywords = {{{"type", Form::kTypes},
                                                 {"enum", Form::kList},
                                                 {"properties", Form::kProperties},
                                                 {"required", Form::kNames},
                                                 {"additionalProperties", Form::kSchema},
+                                                {"propertyNames", Form::kSchema},
                                                 {"minProperties", Form::kCount},
                                                 {"maxProperties", Form::kCount},
                                                 {"items", Form::kSchema},
@@ -40,7 +41,7 @@ constexpr std::array<Keyword, 20> kKeywords = {{{"type", Form::kTypes},
                                                 {"multipleOf", Form::kNumber}}};
 // These would leave some instances out. Keywords that are in neither list say nothing of instances,
 // as the standard has it.
-constexpr std::array<std::string_view, 20> kUnsupported = {"not",
+constexpr std::array<std::string_view, 19> kUnsupported = {"not",
                                                            "if",
                                                            "then",
                                                            "else",
@@ -48,7 +49,6 @@ constexpr std::array<std::string_view, 20> kUnsupported = {"not",
                                                            "contains",
                                                            "minContains",
                                                            "maxContains",
-                                                           "propertyNames",
                                                            "dependencies",
                                                            "dependentSchemas",
                                                            "dependentRequired",
@@ -127,8 +127,23 @@ void modernise_not(Json& schema) {
   schema["enum"] = Json::array();
 }
 
+// Pydantic's dict[Annotated[str, Field(pattern=...)], T]. Other names are left out, as they are
+// beside `properties`.
+void modernise_names(Json& schema) {
+  const Json patterns = schema.value("patternProperties", Json());
+  const bool alone = patterns.is_object() && patterns.size() == 1 &&
+                     schema.value("additionalProperties", Json(false)) == false;
+  if (!alone || schema.contains("properties") || schema.contains("required") ||
+      schema.contains("propertyNames"))
+    return;
+  schema.erase("patternProperties");
+  schema["propertyNames"]["pattern"] = patterns.begin().key();
+  schema["additionalProperties"] = patterns.begin().value();
+}
+
 void modernise(Json& schema) {
   modernise_not(schema);
+  modernise_names(schema);
   modernise_bound(schema, "minimum", "exclusiveMinimum");
   modernise_bound(schema, "maximum", "exclusiveMaximum");
   if (schema.contains("type") && !schema["type"].is_array())
@@ -219,6 +234,7 @@ Result<Json> merge_values(const std::string& name, const Json& a, const Json& b,
     out.insert(out.end(), b.begin(), b.end());
     return out;
   }
+  if (name == "propertyNames") return both(a, b);
   if (name == "pattern") {  // a list where there are several
     Json out = a.is_array() ? a : Json::array({a});
     for (const Json& one : b.is_array() ? b : Json::array({b}))

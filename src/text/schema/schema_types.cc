@@ -201,6 +201,12 @@ Result<std::vector<SchemaCompiler::Member>> SchemaCompiler::members_of(const Jso
 Result<std::optional<RuleId>> SchemaCompiler::other_member(const Json& schema,
                                                            const std::string& path) {
   const bool said = schema.contains("additionalProperties");
+  const bool names_some = schema.contains("properties") || schema.contains("required");
+  if (schema.contains("propertyNames") && names_some)
+    return fail(
+        "the schema at {}: propertyNames beside properties or required is supported for a "
+        "list of names only",
+        path);
   if (!said && schema.contains("properties")) return std::optional<RuleId>();
   KVICK_TRY(const RuleId rule, rule_of(said ? schema["additionalProperties"] : Json(true),
                                        path + "/additionalProperties"));
@@ -211,7 +217,15 @@ Result<std::optional<RuleId>> SchemaCompiler::other_member(const Json& schema,
     for (const Json& name : schema["required"]) names.push_back(name.get<std::string>());
   const RuleId member = grammar_.rule();
   const StateId behind_key = grammar_.state(), behind_colon = grammar_.state();
-  strings_.add_others(names, grammar_.start(member), behind_key);
+  if (schema.contains("propertyNames")) {
+    const Json key = {{"type", "string"}, {"allOf", Json::array({schema["propertyNames"]})}};
+    const std::string place = path + "/propertyNames";
+    KVICK_TRY(const std::vector<Json> any, expander_.alternatives(key, place));
+    for (const Json& one : any)
+      KVICK_TRY_VOID(compile_flat(one, {grammar_.start(member), behind_key}, place));
+  } else {
+    strings_.add_others(names, grammar_.start(member), behind_key);
+  }
   colon(behind_key, behind_colon);
   grammar_.call(behind_colon, rule, grammar_.end(member));
   return std::optional(member);

@@ -15,13 +15,31 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(text_begin(text));
 }
 
+// Where the mark ends that begins at `at`, or npos. Models leave out white space within a mark,
+// such as the line end of GLM's "</arg_key>\n<arg_value>", or write more.
+size_t mark_end(std::string_view text, size_t at, std::string_view mark) {
+  for (bool first = true; !mark.empty(); first = false) {
+    const std::string_view word = mark.substr(0, mark.find_first_of(kSpace));
+    if (!first) at += text_begin(text.substr(at));
+    if (!text.substr(at).starts_with(word)) return text.npos;
+    at += word.size();
+    mark.remove_prefix(word.size());
+    mark.remove_prefix(text_begin(mark));
+  }
+  return at;
+}
+
 // Takes what stands before a mark, and the mark; false: there is none.
 bool take_before(std::string_view& rest, std::string_view mark, std::string_view& before) {
-  const size_t at = rest.find(mark);
-  if (at == rest.npos) return false;
-  before = rest.substr(0, at);
-  rest.remove_prefix(at + mark.size());
-  return true;
+  const std::string_view word = mark.substr(0, mark.find_first_of(kSpace));
+  for (size_t at = rest.find(word); at != rest.npos; at = rest.find(word, at + 1)) {
+    const size_t end = mark_end(rest, at, mark);
+    if (end == rest.npos) continue;
+    before = rest.substr(0, at);
+    rest.remove_prefix(end);
+    return true;
+  }
+  return false;
 }
 
 // Null: the value is no object, or has no such field. A tool's schema may be anything.

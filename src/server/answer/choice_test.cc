@@ -126,6 +126,22 @@ TEST(AnswerParts, ArgumentsBetweenMarksAreTextIfAStringIsAllowed) {
   expect(R"({"$ref": "#/properties/city"})", "12", "12");
 }
 
+TEST(AnswerParts, MarksBetweenArgumentsMayHaveOtherWhiteSpace) {
+  const Tools tools = weather();
+  text::AnswerSyntax glm;
+  glm.calls = {.form = Calls::Form::kTagged,
+               .key_open = "<arg_key>",
+               .key_close = "</arg_key>\n<arg_value>",
+               .value_close = "</arg_value>"};
+  for (const char* between : {"", "\n", "\n\n "})
+    expect_parts(std::string("<tool_call>get\n<arg_key>city</arg_key>") + between +
+                     "<arg_value>a </arg_key> b</arg_value></tool_call>",
+                 R"(|get{"city":"a </arg_key> b"}.tool_calls)", {.tools = &tools, .syntax = &glm});
+  expect_parts("<tool_call>get<arg_key>city</arg_key>Rom</arg_value></tool_call>",
+               "<tool_call>get<arg_key>city</arg_key>Rom</arg_value></tool_call>.stop",
+               {.tools = &tools, .syntax = &glm});
+}
+
 TEST(AnswerParts, ASchemaMayBeAnything) {
   text::AnswerSyntax glm;
   glm.calls = {.form = Calls::Form::kTagged,

@@ -53,6 +53,7 @@ void ChannelParser::end_call(Found& found, bool whole) {
   std::string name = std::exchange(name_, {}), arguments = std::exchange(arguments_, {});
   const bool offered = tools_ != nullptr && std::find(tools_->names.begin(), tools_->names.end(),
                                                       name) != tools_->names.end();
+  if (offered && whole && text_begin(arguments) == arguments.size()) arguments = "{}";
   const auto parsed = parse_json(arguments);
   const bool object = parsed.ok() && parsed->is_object();
   if (!offered || (whole && !object)) {

@@ -195,6 +195,8 @@ TEST(AnswerParts, ChannelsSayWhatAMessageIs) {
       R"((Look.)|get{"city":"Rom"}.tool_calls)", syntax);
   expect_parts("<|start|>assistant to=functions.f<|channel|>commentary<|message|>{}",
                "|f{}.tool_calls", syntax);
+  expect_parts("<|channel|>commentary to=functions.f<|message|> <|call|>", "|f{}.tool_calls",
+               syntax);
   expect_parts("plain text", "plain text.stop", syntax);
   expect_parts("<|channel|>commentary to=functions.get<|message|>{\"ci", R"(|get{"ci.length)",
                syntax, engine::Finish::kLength);

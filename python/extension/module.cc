@@ -55,7 +55,8 @@ std::unique_ptr<Model> open(const py::dict& fields) {
   return std::make_unique<Model>(options);
 }
 
-engine::Sampling sampling_of(const py::dict& fields) {
+// What is not given is as the model's file says, as in `kvick run`.
+engine::Sampling sampling_of(const Model& model, const py::dict& fields) {
   engine::Sampling sampling;
   read(fields, "temperature", sampling.temperature);
   read(fields, "top_k", sampling.top_k);
@@ -66,6 +67,13 @@ engine::Sampling sampling_of(const py::dict& fields) {
   read(fields, "frequency_penalty", sampling.frequency_penalty);
   read(fields, "seed", sampling.seed);
   read(fields, "logit_bias", sampling.logit_bias);
+  engine::apply_model_sampling(model.engine().sampling(),
+                               {.temperature = fields.contains("temperature"),
+                                .top_k = fields.contains("top_k"),
+                                .top_p = fields.contains("top_p"),
+                                .min_p = fields.contains("min_p"),
+                                .repetition_penalty = fields.contains("repetition_penalty")},
+                               sampling);
   return sampling;
 }
 
@@ -112,7 +120,7 @@ py::dict generate(Model& model, const py::dict& fields, const py::object& on_tex
   read(fields, "continues", request.continues);
   read(fields, "ignore_end", request.ignore_end);
   read(fields, "schema", schema);
-  request.sampling = sampling_of(fields);
+  request.sampling = sampling_of(model, fields);
   request.special_text = !request.continues && schema.empty() && model.engine().marks_are_special();
   request.on_text = [&](std::string_view piece) {
     const py::gil_scoped_acquire held;
@@ -145,7 +153,7 @@ py::list batch(Model& model, const py::list& prompts, const py::dict& fields, ui
   read(fields, "max_tokens", form.max_tokens);
   read(fields, "stop", form.stop);
   read(fields, "ignore_end", form.ignore_end);
-  form.sampling = sampling_of(fields);
+  form.sampling = sampling_of(model, fields);
   std::vector<engine::Job> jobs(prompts.size(), form);
   for (size_t i = 0; i < jobs.size(); ++i) {
     const py::dict prompt = prompts[i];

@@ -75,6 +75,17 @@ class Answers(KvickTest):
         self.assertEqual(answers[0], answers[1])
         self.assertNotEqual(answers[0], answers[2])
 
+    def test_sampling_that_is_not_given_is_as_the_model_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([os.environ["MAKE_MODEL"], "-o", folder, "--format", "hf", *SMALL[:-1], "BF16"], check=True,
+                           stdin=subprocess.DEVNULL, timeout=120)
+            pathlib.Path(folder, "generation_config.json").write_text('{"do_sample": true, "top_k": 1}', encoding="utf-8")
+            model = kvick.Model(folder, prompt_arithmetic="exact", threads=2)
+            likeliest = model.generate("one two", temperature=0, max_tokens=6).tokens
+            for seed in range(3):
+                self.assertEqual(model.generate("one two", seed=seed, max_tokens=6).tokens, likeliest)
+            self.assertEqual([answer.tokens for answer in model.batch(["one two"] * 2, max_tokens=6)], [likeliest] * 2)
+
     def test_messages_go_through_the_chat_template(self):
         answer = self.model.chat(MESSAGES, temperature=0, max_tokens=8, ignore_end=True)
         text = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in MESSAGES) + "<|im_start|>assistant\n"

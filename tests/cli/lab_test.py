@@ -1,6 +1,7 @@
 """`kvick lab` on a small trace, and `kvick bench --attn bmm`."""
 
 import json
+import os
 import unittest
 
 from made_model import SMALL, CommandTest, make_model
@@ -21,6 +22,10 @@ class Lab(CommandTest):
         again = self.kvick("--quiet", *arguments)
         self.assertIn("wasted %", again.stdout)
         self.assertEqual(json.loads((self.top / "out" / "waste.json").read_text())["cells"], first["cells"])
+        odd = trace.rename(self.top / os.fsdecode(b"trace\xff.csv"))
+        named = self.json_of("--quiet", "waste", "--file", odd, "-o", self.top / "odd")
+        self.assertIn("trace\ufffd.csv", named["command"])
+        self.assertEqual(json.loads((self.top / "odd" / "waste.json").read_text(encoding="utf-8")), named)
 
     def test_allocators_takes_a_context_and_a_batch(self):
         arguments = ("allocators", "--ctx", 64, "-b", 2, "--rounds", 1, "-o", self.top / "whole")

@@ -1,5 +1,6 @@
 """`kvick plan`: its predictions agree with what `kvick bench` counts, and wrong options are refused."""
 
+import pathlib
 import unittest
 
 from made_model import SMALL, CommandTest, make_model
@@ -16,8 +17,8 @@ class Plan(CommandTest):
         super().setUp()
         self.env["XDG_CACHE_HOME"] = self.models.name  # the machine is calibrated once for all tests
 
-    def plan_of(self, *arguments):
-        return self.json_of("--quiet", *arguments)
+    def plan_of(self, *arguments, model=None):
+        return self.json_of("--quiet", *arguments, model=model)
 
     def test_memory_is_what_bench_counts_to_the_byte(self):
         self.model = str(self.top / "wide.gguf")  # head dimension 32, as q8 needs
@@ -129,6 +130,11 @@ class Plan(CommandTest):
         self.refused("--attn", "bmm", says="attention by bmm multiplies rows of float32 only: add --kv-type f32")
         self.refused("--attn", "bmm", "--kv-type", "f32", "--kv", "paged", says="needs rows in one piece, which paged does not keep")
         self.refused("--attn", "bmm", "--kv-type", "f32", "--kv-select", "quest", says="reads all rows of a bucket, but quest")
+
+    def test_a_name_that_is_no_utf_8_is_json_all_the_same(self):
+        odd = self.top / "odd.gguf"
+        odd.write_bytes(pathlib.Path(self.model).read_bytes().replace(b"random llama", b"r\xffndom llama", 1))
+        self.assertIn("r\ufffdndom llama", self.plan_of("--ctx", 64, model=str(odd))["model"])
 
     def test_a_policy_needs_keys_to_choose_from(self):
         latent = f"{self.top}/latent.gguf"

@@ -2,6 +2,7 @@
 """`kvick quantize` and `kvick train imatrix`: the files work, their error is measured, and wrong options are refused."""
 
 import json
+import os
 import pathlib
 import subprocess
 import unittest
@@ -41,6 +42,11 @@ class QuantizeTest(CommandTest):
         lines = done.stderr.splitlines()
         self.assertEqual((len(lines), done.stdout), (1, ""), done)
         self.assertRegex(lines[0], says)
+
+    def test_a_name_that_is_no_utf_8_is_json_all_the_same(self):
+        out = self.top / os.fsdecode(b"out\xff.gguf")
+        self.assertTrue(self.quantize(self.wide, "-o", out, "--type", "Q8_0")["output"].endswith("out\ufffd.gguf"))
+        self.assertTrue(out.exists())
 
     def test_a_folder_becomes_a_small_file_that_runs(self):
         result = self.quantize(self.folder, "-o", self.out, "--check", self.text)

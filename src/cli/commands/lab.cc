@@ -141,7 +141,8 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
   if (started) progress.finish();
   if (!result.ok()) return result.error();
   if (common.json) {
-    fmt::print("{}\n", result->report.dump());
+    fmt::print("{}\n", result->report.dump(-1, ' ', false,
+                                           nlohmann::ordered_json::error_handler_t::replace));
     return 0;
   }
   fmt::print("{}\n", result->text);

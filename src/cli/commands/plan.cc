@@ -112,7 +112,8 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
   }
   report.others = base::others_share(before, base::cpu_times());
   if (common.json)
-    fmt::print("{}\n", plan_json(report).dump());
+    fmt::print("{}\n", plan_json(report).dump(-1, ' ', false,
+                                              nlohmann::ordered_json::error_handler_t::replace));
   else
     fmt::print("{}", plan_text(report));
   return 0;

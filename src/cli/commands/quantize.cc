@@ -241,7 +241,9 @@ base::Result<int> run_quantize(const QuantizeFlags& flags, const Common& common)
     check = std::make_unique<engine::Perplexity>(result);
     if (!common.json) print_check(flags, *check);
   }
-  if (common.json) fmt::print("{}\n", to_json(flags, totals, check.get()).dump());
+  if (common.json)
+    fmt::print("{}\n", to_json(flags, totals, check.get())
+                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   return 0;
 }
 

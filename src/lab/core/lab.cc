@@ -65,6 +65,11 @@ Json json_of(const ExperimentRow& row, const RunOptions& options, const Cells& a
           {"cells", cells}};
 }
 
+// A path in the command may be no UTF-8.
+std::string file_text(const Json& report) {
+  return report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 double Measured::median(const std::string& field) const {
@@ -115,7 +120,7 @@ base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& be
       KVICK_TRY(Json run, experiment->measure(one.cell));
       one.runs.push_back(std::move(run));
       ++result.measured;
-      KVICK_TRY_VOID(base::write_file(path, json_of(row, options, all).dump(1) + "\n"));
+      KVICK_TRY_VOID(base::write_file(path, file_text(json_of(row, options, all))));
     }
   const Findings findings = experiment->findings(measured);
   result.report = json_of(row, options, all);
@@ -123,7 +128,7 @@ base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& be
   for (const Table& table : findings.tables) result.report["tables"].push_back(json_of(table));
   for (const Chart& chart : findings.charts) result.report["charts"].push_back(json_of(chart));
   result.text = text_of(findings);
-  KVICK_TRY_VOID(base::write_file(path, result.report.dump(1) + "\n"));
+  KVICK_TRY_VOID(base::write_file(path, file_text(result.report)));
   result.file = path;
   return result;
 }

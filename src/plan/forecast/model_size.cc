@@ -24,13 +24,15 @@ void add(std::vector<TypedWeights>& all, DType type, uint64_t weights) {
 constexpr std::string_view kKeys[] = {"layers", "heads", "kv_heads", "head_dim",
                                       "dim",    "ffn",   "vocab",    "context"};
 constexpr size_t kRequired = 4;  // the first ones
-constexpr uint32_t kMost = 1 << 24;
+// Of layers: those of a model's file.
+constexpr uint32_t kMost = 1 << 24, kMostLayers = 1024;
 
 base::Result<uint32_t> read_value(std::string_view key, std::string_view text) {
+  const uint32_t most = key == "layers" ? kMostLayers : kMost;
   uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value == 0 || value > kMost)
-    return base::fail("--shape: {}={} is not a whole number from 1 to {}", key, text, kMost);
+  if (error != std::errc() || end != text.data() + text.size() || value == 0 || value > most)
+    return base::fail("--shape: {}={} is not a whole number from 1 to {}", key, text, most);
   return value;
 }
 
@@ -57,6 +59,7 @@ base::Status<> read_field(std::string_view field, Values& values) {
   }
   for (const std::string_view known : kKeys)
     if (key == known) {
+      if (values.at(known) != 0) return base::fail("--shape: {} is given twice", known);
       KVICK_TRY(values.numbers[known], read_value(known, text));
       return base::Done{};
     }

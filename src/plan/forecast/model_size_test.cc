@@ -38,6 +38,9 @@ TEST(ParseShape, NamesWhatIsWrong) {
   EXPECT_NE(error("layers=2,heads=4,kv_heads=2").find("head_dim is missing"), std::string::npos);
   EXPECT_NE(error("layers=0").find("layers=0 is not a whole number"), std::string::npos);
   EXPECT_NE(error("layers=9999999999").find("is not a whole number"), std::string::npos);
+  // Each layer takes kilobytes.
+  EXPECT_NE(error("layers=1025").find("is not a whole number from 1 to 1024"), std::string::npos);
+  EXPECT_NE(error("layers=2,heads=4,layers=3").find("layers is given twice"), std::string::npos);
   EXPECT_NE(error("layer=2").find("\"layer\" is none of"), std::string::npos);
   EXPECT_NE(error("").find("is none of"), std::string::npos);
   EXPECT_NE(error("type=q8").find("no type of weights"), std::string::npos);

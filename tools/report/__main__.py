@@ -159,6 +159,8 @@ def main(argv=None):
     args = parser.parse_args(argv)
     if args.draw:
         return draw(args.draw)
+    if args.keep and len(args.keep) == 1:
+        parser.error("--keep takes a machine and the files to copy")
     if args.keep:
         return keep(args.docs, args.keep[0], args.keep[1:])
     if args.pdf:

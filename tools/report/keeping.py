@@ -18,8 +18,11 @@ def spread(data):
 def keep(machine, path, folder):
     """Copies a result and returns its new path. The date is the file's modification date. The commit is the current one, so the
     measured program should have been built from it."""
-    data = json.loads(path.read_text(encoding="utf-8"))
-    if "experiment" not in data or "cells" not in data:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # neither JSON nor UTF-8
+        raise ValueError(f"{path} is not a result of kvick lab: {error}") from None
+    if not isinstance(data, dict) or "experiment" not in data or "cells" not in data:
         raise ValueError(f"{path} is not a result of kvick lab: it has no experiment or no cells")
     for cell in data["cells"]:  # keep the file names of models, without the folders of this machine
         cell.get("what", {}).update({key: pathlib.PurePath(value).name for key, value in cell.get("what", {}).items()

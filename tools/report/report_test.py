@@ -206,6 +206,14 @@ class Keeping(Copy):
     def test_what_is_not_of_the_lab_or_of_no_known_machine_is_refused(self):
         path = self.lab_file(cells=[])
         self.assertEqual(report(self.docs, "--keep", "xeon", path)[0], 2)
+        rc, said = report(self.docs, "--keep", "xeon")
+        self.assertEqual(rc, 2)
+        self.assertIn("--keep takes a machine and the files to copy", said)
+        for text in ("no JSON", "[1]"):
+            path.write_text(text, encoding="utf-8")
+            rc, said = report(self.docs, "--keep", "xeon", path)
+            self.assertEqual(rc, 2)
+            self.assertIn(f"{path} is not a result of kvick lab", said)
         rc, said = report(self.docs, "--keep", "toaster", path)
         self.assertEqual(rc, 2)
         self.assertIn("toaster is not in docs/results/machines.json", said)

@@ -285,7 +285,8 @@ std::optional<HttpResponse> Connection::answer_to_head(const HttpRequest& head) 
                         "the header X-Request-Id must be up to {} printable characters without "
                         "spaces",
                         kMostIdBytes));
-  framing_.lines = fmt::format("X-Request-Id: {}\r\n", head.id);
+  // The second for Anthropic's clients.
+  framing_.lines = fmt::format("X-Request-Id: {0}\r\nRequest-Id: {0}\r\n", head.id);
   if (const auto allowed = hub_.sites.check(text_of(got[http::field::host]), origin); !allowed.ok())
     return hub_.handler->error_of(head, allowed.error());
   framing_.lines += hub_.sites.answer_lines(origin);

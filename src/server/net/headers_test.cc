@@ -17,8 +17,10 @@ TEST(Server, RepeatsTheIdOfARequest) {
   const auto head = [&](std::string_view path, std::string_view id) {
     client.get(path, fmt::format("X-Request-Id: {}\r\n", id));
     const auto answer = client.answer();
-    return std::pair(answer.status, answer.head.find(fmt::format("X-Request-Id: {}\r\n", id)) !=
-                                        std::string::npos);
+    const bool both =
+        answer.head.find(fmt::format("\r\nX-Request-Id: {}\r\n", id)) != std::string::npos &&
+        answer.head.find(fmt::format("\r\nRequest-Id: {}\r\n", id)) != std::string::npos;
+    return std::pair(answer.status, both);
   };
   EXPECT_EQ(head("/health", "a-1"), std::pair(200, true));
   EXPECT_EQ(head("/nowhere", "b/2:x"), std::pair(404, true));

@@ -66,7 +66,9 @@ ApiStatus read_thinking(Fields& fields, ChatRequest& request) {
   if (!budget.ok()) return budget.error();  // else nothing: no template keeps to one
   KVICK_TRY(const std::string display, thinking.get_string("display", ""));
   if (display == "omitted") request.thoughts = Thoughts::kDropped;
+  // Granite's and DeepSeek's templates have the second name.
   request.variables["enable_thinking"] = wanted;
+  request.variables["thinking"] = wanted;
   return thinking.check_rest();
 }
 

@@ -146,6 +146,8 @@ TEST(MessagesRequest, ThinksAsItIsTold) {
   EXPECT_EQ(thinks(R"({"type":"adaptive","display":"summarized"})"), true);
   EXPECT_EQ(thinks(R"({"type":"disabled"})"), false);
   EXPECT_FALSE(taken(with("")).variables.contains("enable_thinking"));
+  EXPECT_EQ(taken(with(R"(,"thinking":{"type":"adaptive"})")).variables["thinking"], true);
+  EXPECT_EQ(taken(with(R"(,"thinking":{"type":"disabled"})")).variables["thinking"], false);
   EXPECT_EQ(taken(with("")).thoughts, Thoughts::kApart);
   EXPECT_EQ(taken(with(R"(,"thinking":{"type":"adaptive","display":"omitted"})")).thoughts,
             Thoughts::kDropped);

@@ -12,24 +12,27 @@ using base::Done;
 constexpr std::array kRoles = {"system", "user", "assistant", "tool"};
 
 ApiResult<std::string> read_part(const Fields& outer, const Json& part, const std::string& path,
-                                 bool of_tool) {
+                                 std::string_view role) {
   KVICK_TRY(Fields fields, outer.inside(part, path));
   KVICK_TRY(const std::string type, fields.get_string("type", ""));
-  if (std::string text = left_out(type); of_tool && !text.empty()) {
+  if (std::string text = left_out(type); role == "tool" && !text.empty()) {
     KVICK_TRY_VOID(fields.check_rest());
     return text;
   }
-  if (type != "text")
+  const bool refuses = role == "assistant" && type == "refusal";
+  if (type != "text" && !refuses)
     return bad_field(fields.path("type"), "{} is {}, but this server takes only text",
                      fields.path("type"), in_quotes(type));
-  KVICK_TRY(std::string text, fields.get_string("text", ""));
+  KVICK_TRY(std::string text, fields.get_string(refuses ? "refusal" : "text", ""));
   KVICK_TRY_VOID(fields.check_rest());
   return text;
 }
 
 // A string, or null.
-ApiResult<Json> read_content(Fields& message, bool of_tool) {
+ApiResult<Json> read_content(Fields& message, std::string_view role) {
   const Json* content = message.find("content");
+  // As OpenAI's models answer when they refuse.
+  if (content == nullptr && role == "assistant") content = message.find("refusal");
   const std::string path = message.path("content");
   if (content == nullptr || content->is_string()) return content ? *content : Json();
   if (!content->is_array())
@@ -38,7 +41,7 @@ ApiResult<Json> read_content(Fields& message, bool of_tool) {
   size_t index = 0;
   for (const Json& part : *content) {
     KVICK_TRY(const std::string piece,
-              read_part(message, part, fmt::format("{}[{}]", path, index), of_tool));
+              read_part(message, part, fmt::format("{}[{}]", path, index), role));
     text += (index++ > 0 ? "\n" : "") + piece;
   }
   return Json(std::move(text));
@@ -102,7 +105,7 @@ ApiResult<Json> read_message(const Fields& request, const Json& given, const std
   if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end())
     return bad_field(fields.path("role"), "{} is {}; it must be one of {}", fields.path("role"),
                      in_quotes(role), fmt::join(kRoles, ", "));
-  KVICK_TRY(Json content, read_content(fields, role == "tool"));
+  KVICK_TRY(Json content, read_content(fields, role));
   const bool calls = fields.find("tool_calls") != nullptr;
   if (content.is_null() && !(role == "assistant" && calls))
     return bad_field(fields.path("content"), "{} is missing", fields.path("content"));

@@ -205,6 +205,17 @@ TEST(Chat, GivesTemplatesTheFormThatTheyKnow) {
           R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","a":1,"arguments":{},"b":2}}],"content":""}])"));
 }
 
+TEST(Chat, TakesTheRefusalsOfOtherModels) {
+  const Json messages = messages_of(R"([{"role":"assistant","content":null,"refusal":"no"},
+      {"role":"assistant","content":[{"type":"refusal","refusal":"never"}]}])");
+  EXPECT_EQ(messages[0]["content"], "no");
+  EXPECT_EQ(messages[1]["content"], "never");
+  expect_refused({{R"(,"messages":[{"role":"user","content":[{"type":"refusal","refusal":"no"}]}])",
+                   "messages[0].content[0].type",
+                   {"only text"}}},
+                 true);
+}
+
 TEST(Chat, LeavesOutThePicturesOfToolsAndNamesThem) {
   UnknownFields unknown(false);
   const auto request = parse_chat(Json::parse(R"({"messages":[{"role":"user","content":"x"},

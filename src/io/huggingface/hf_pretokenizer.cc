@@ -1,6 +1,7 @@
 #include "io/huggingface/hf_pretokenizer.h"
 
 #include <array>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -13,35 +14,46 @@ namespace {
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
 
 // The steps before the bytes, with the published files' patterns as they stand there; ends of lines
-// by their names, which some files have.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kPatterns = {{
-    {R"(Split 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
-     "gpt-2"},
-    {R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
-     R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "llama-bpe"},
-    {R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
-     R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "qwen2"},
-    {R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
-     R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "qwen35"},
-    {R"(Split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
-     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
-     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "gpt-4o"},
-    {R"(Split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
-     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
-     R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "tekken"},
-    {R"(Split \p{N}{1,3}, then Split [)"
-     "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
-     R"(]+, then Split [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|)"
-     R"([^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     "deepseek-v3"},
-}};
+// by their names, which some files have. GGUF's names also say whether a stretch that is a piece
+// becomes its token whatever the merges say, which is "ignore_merges" here: where the file's answer
+// is not that of the first name, the second one counts.
+struct Known {
+  std::string_view splits, name;
+  bool ignores_merges = false;  // what `name` stands for
+  std::string_view otherwise = {};
+};
+constexpr std::array kPatterns = {
+    Known{R"(Split 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
+          "gpt-2"},
+    Known{
+        R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+        R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
+        "llama-bpe", true, "dbrx"},
+    Known{
+        R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+        R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
+        "qwen2"},
+    Known{R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
+          R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+          "qwen35"},
+    // gpt-oss, Llama 4, Phi-4-mini.
+    Known{R"(Split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+          R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+          R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+          R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+          R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+          "gpt-4o", false, "granite-embed-multi-97m"},
+    // Mistral Nemo and later.
+    Known{R"(Split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
+          R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
+          R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+          "tekken", true},
+    Known{R"(Split \p{N}{1,3}, then Split [)"
+          "\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff"
+          R"(]+, then Split [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|)"
+          R"([^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+          "deepseek-v3"},
+};
 
 // The steps of a normalizer or pre-tokenizer, a Sequence spread out. Absent: none.
 base::Result<std::vector<JsonObject>> steps_of(const JsonObject& root, std::string_view field,
@@ -99,6 +111,15 @@ base::Result<std::string> describe_step(const JsonObject& step) {
   return type + " of another kind";
 }
 
+// The model's "ignore_merges", which files from before 2024 lack.
+base::Result<std::optional<bool>> ignores_merges(const JsonObject& root) {
+  if (!root.find("model")) return std::optional<bool>();
+  KVICK_TRY(const JsonObject model, root.get_object("model"));
+  if (!model.find("ignore_merges")) return std::optional<bool>();
+  KVICK_TRY(const bool ignores, model.get_bool("ignore_merges", false));
+  return std::optional<bool>(ignores);
+}
+
 base::Status<> check_byte_level_normalizer(const JsonObject& root) {
   KVICK_TRY(const auto steps, steps_of(root, "normalizer", "normalizers"));
   for (const JsonObject& step : steps) {
@@ -124,16 +145,20 @@ base::Result<std::string> byte_level_pretokenizer(const JsonObject& root) {
   if (steps.size() == 2 && all.starts_with("Find ")) all.replace(0, 4, "Split");
   if (all == "ByteLevel") return std::string("gpt-2");
   if (all == "Digits, then ByteLevel") return std::string("smollm");
-  for (const auto& [splits, name] : kPatterns)
-    if (all == std::string(splits) + ", then ByteLevel without words") return std::string(name);
+  KVICK_TRY(const std::optional<bool> ignores, ignores_merges(root));
+  for (const Known& known : kPatterns) {
+    if (all != std::string(known.splits) + ", then ByteLevel without words") continue;
+    const bool other = !known.otherwise.empty() && ignores && *ignores != known.ignores_merges;
+    return std::string(other ? known.otherwise : known.name);
+  }
   return base::fail(
-      "{} is {}; kvick knows those of gpt-2, smollm, llama-bpe (Llama 3), qwen2, qwen35, gpt-4o, "
-      "tekken and deepseek-v3",
+      "{} is {}; kvick knows those of gpt-2, smollm, llama-bpe (Llama 3), qwen2, qwen35, "
+      "gpt-4o, tekken and deepseek-v3",
       root.label("pre_tokenizer"), all.empty() ? "absent" : in_quotes(all));
 }
 
 base::Result<bool> sentencepiece_prefix(const JsonObject& root) {
-  bool prefix = false, marked = false;
+  bool prefix = false, marks_spaces = false;
   KVICK_TRY(const auto normalizers, steps_of(root, "normalizer", "normalizers"));
   for (const JsonObject& step : normalizers) {
     KVICK_TRY(const std::string type, step.get_string("type"));
@@ -148,7 +173,7 @@ base::Result<bool> sentencepiece_prefix(const JsonObject& root) {
       KVICK_TRY(const std::string from, pattern.get_string("String", ""));
       KVICK_TRY(const std::string to, step.get_string("content"));
       if (from == " " && to == kSpaceMark) {
-        marked = true;
+        marks_spaces = true;
         continue;
       }
     }
@@ -158,8 +183,7 @@ base::Result<bool> sentencepiece_prefix(const JsonObject& root) {
   KVICK_TRY(const auto pretokenizers, steps_of(root, "pre_tokenizer", "pretokenizers"));
   for (const JsonObject& step : pretokenizers) {
     KVICK_TRY(const std::string type, step.get_string("type"));
-    if (type == "Split" && marked) {
-      // Gemma's split at spaces finds none, as the normalizer has replaced them.
+    if (type == "Split" && marks_spaces) {  // Gemma's, at spaces, which are gone by then
       KVICK_TRY(const JsonObject pattern, step.get_object("pattern"));
       KVICK_TRY(const std::string at, pattern.get_string("String", ""));
       if (at == " ") continue;

@@ -30,15 +30,17 @@ json deepseek3() {
 constexpr const char* kQwen35 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Of gpt-oss, Llama 4 and Phi-4-mini; of Mistral's models since Nemo.
-constexpr const char* kGpt4o =
+constexpr const char* kO200k =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kTekken =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kLlama3 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-base::Result<std::string> name_of(const json& steps) {
+base::Result<std::string> name_of(const json& steps, const json& model = json::object()) {
   const json whole = {{"normalizer", {{"type", "Sequence"}, {"normalizers", json::array()}}},
-                      {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", steps}}}};
+                      {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", steps}}},
+                      {"model", model}};
   const std::string text = whole.dump();
   const auto document = JsonDocument::parse(text, "tokenizer.json", 1 << 20);
   EXPECT_TRUE(document.ok());
@@ -51,33 +53,43 @@ TEST(HfPretokenizer, KnowsASequenceOfSplits) {
   EXPECT_EQ(*name_of(json::array({split(kQwen35), steps.back()})), "qwen35");
 }
 
-TEST(HfPretokenizer, KnowsSplitsByCase) {
+TEST(HfPretokenizer, KnowsWordsByCase) {
   const json bytes = deepseek3().back();
-  EXPECT_EQ(*name_of(json::array({split(kGpt4o), bytes})), "gpt-4o");
-  EXPECT_EQ(*name_of(json::array({split(kGpt4o, "Removed", true), bytes})), "gpt-4o");
   EXPECT_EQ(*name_of(json::array({split(kTekken), bytes})), "tekken");
+  EXPECT_EQ(*name_of(json::array({split(kO200k), bytes})), "gpt-4o");
+  EXPECT_EQ(*name_of(json::array({split(kO200k, "Removed", true), bytes})), "gpt-4o");
 }
 
-TEST(HfPretokenizer, GemmasSplitAtSpacesFindsNone) {
-  const json mark = {
-      {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\xe2\x96\x81"}};
-  const auto prefix = [](const json& normalizer, const char* at) -> base::Result<bool> {
-    const json whole = {{"normalizer", normalizer},
-                        {"pre_tokenizer",
-                         {{"type", "Split"},
-                          {"pattern", {{"String", at}}},
-                          {"behavior", "MergedWithPrevious"},
-                          {"invert", false}}}};
+TEST(HfPretokenizer, TheNameSaysWhetherMergesAreIgnored) {
+  const json bytes = deepseek3().back();
+  const json ignores = {{"ignore_merges", true}}, merges = {{"ignore_merges", false}};
+  const json o200k = json::array({split(kO200k), bytes});
+  const json llama3 = json::array({split(kLlama3), bytes});
+  EXPECT_EQ(*name_of(o200k, ignores), "granite-embed-multi-97m");
+  EXPECT_EQ(*name_of(o200k, merges), "gpt-4o");
+  EXPECT_EQ(*name_of(llama3, ignores), "llama-bpe");
+  EXPECT_EQ(*name_of(llama3, merges), "dbrx");
+  EXPECT_EQ(*name_of(llama3), "llama-bpe");
+}
+
+TEST(HfPretokenizer, GemmasSplitAtSpacesFindsNoneBehindItsNormalizer) {
+  json whole = {
+      {"normalizer", {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}}},
+      {"pre_tokenizer",
+       {{"type", "Split"},
+        {"pattern", {{"String", " "}}},
+        {"behavior", "MergedWithPrevious"},
+        {"invert", false}}}};
+  const auto prefix = [&] {
     const std::string text = whole.dump();
-    KVICK_TRY(const JsonDocument document, JsonDocument::parse(text, "tokenizer.json", 1 << 20));
-    KVICK_TRY(const JsonObject root, JsonObject::from(document.root(), "tokenizer.json"));
-    return sentencepiece_prefix(root);
+    const auto document = JsonDocument::parse(text, "tokenizer.json", 1 << 20);
+    EXPECT_TRUE(document.ok());
+    return sentencepiece_prefix(*JsonObject::from(document->root(), "tokenizer.json"));
   };
-  const auto gemma = prefix(mark, " ");
-  ASSERT_TRUE(gemma.ok()) << gemma.error().message;
-  EXPECT_FALSE(*gemma);
-  EXPECT_FALSE(prefix(mark, "a").ok());
-  EXPECT_FALSE(prefix(nullptr, " ").ok());  // here it would find some
+  ASSERT_TRUE(prefix().ok()) << prefix().error().message;
+  EXPECT_FALSE(*prefix());
+  whole["normalizer"] = nullptr;
+  EXPECT_FALSE(prefix().ok());
 }
 
 TEST(HfPretokenizer, RefusesSplitsThatDropOrAreOthers) {

@@ -16,6 +16,7 @@ namespace {
 // tokenizer.json has 9 MB for Llama 3; the others are a hundredth of that.
 constexpr uint64_t kMaxTokenizerBytes = 128 << 20, kMaxConfigBytes = 64 << 20;
 constexpr size_t kMaxEndTokens = 64;
+constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
 
 bool is_byte_piece(std::string_view piece) {
   const auto hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'); };
@@ -144,6 +145,12 @@ base::Status<> Mapper::read_added_tokens() {
     if (special && id >= vocabulary_) continue;
     PieceKind kind = special ? PieceKind::kControl : PieceKind::kUserDefined;
     if (byte_fallback_ && text == unknown_) kind = PieceKind::kUnknown;
+    // Of other models of the family, as Gemma 3 1B's <image_soft_token>: nothing embeds it.
+    if (id >= vocabulary_) continue;
+    // Gemma's runs of spaces: merges make them, and in an answer they are spaces again.
+    if (byte_fallback_ && !special && pieces_.kinds[id] == PieceKind::kNormal &&
+        pieces_.texts[id] == text && text.find(kSpaceMark) != std::string::npos)
+      continue;
     KVICK_TRY_VOID(place_piece(text, id, kind, token));
   }
   return base::Done{};

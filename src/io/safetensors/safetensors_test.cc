@@ -6,6 +6,7 @@
 
 #include "io/file/describe.h"
 #include "io/file/test_images.h"
+#include "io/safetensors/json.h"
 
 namespace kvick::io {
 namespace {
@@ -153,6 +154,22 @@ TEST(Safetensors, AFileAloneIsForInspectionOnly) {
   const auto file = ModelFile::open(path);
   ASSERT_FALSE(file.ok());
   EXPECT_NE(file.error().message.find("give its folder"), std::string::npos);
+}
+
+TEST(Json, IntegersBeyond64BitsBecomeFloats) {
+  const auto document = JsonDocument::parse(
+      R"({"a": 1000000000000000019884624838656, "b": "1000000000000000019884624838656 \" 1",)"
+      R"( "c": [1, 2.5000000000000000000001, 12345678901234567, 1.5e3]})",
+      "x.json", 1000);
+  ASSERT_TRUE(document.ok()) << document.error().message;
+  const auto root = JsonObject::from(document->root(), "x.json");
+  EXPECT_DOUBLE_EQ(*root->get_float("a"), 1e30);
+  EXPECT_EQ(*root->get_string("b"), "1000000000000000019884624838656 \" 1");
+  EXPECT_EQ(root->get_uint("a").error().message,
+            "x.json: 'a' must be a whole number, not negative");
+  EXPECT_EQ((*root->get_array("c")).at(2).get_uint64().value_unsafe(), 12345678901234567u);
+  EXPECT_FALSE(JsonDocument::parse("[1.]", "x", 10).ok());
+  EXPECT_FALSE(JsonDocument::parse("[1, 2, 3]", "x", 3).ok());
 }
 
 }  // namespace

@@ -157,15 +157,16 @@ base::Result<std::string> byte_level_pretokenizer(const JsonObject& root) {
       root.label("pre_tokenizer"), all.empty() ? "absent" : in_quotes(all));
 }
 
-base::Result<bool> sentencepiece_prefix(const JsonObject& root) {
-  bool prefix = false, marks_spaces = false;
+base::Result<SpacePrefix> sentencepiece_prefix(const JsonObject& root) {
+  SpacePrefix prefix;
+  bool marks_spaces = false;
   KVICK_TRY(const auto normalizers, steps_of(root, "normalizer", "normalizers"));
   for (const JsonObject& step : normalizers) {
     KVICK_TRY(const std::string type, step.get_string("type"));
     if (type == "Prepend") {
       KVICK_TRY(const std::string text, step.get_string("prepend"));
       if (text == kSpaceMark) {
-        prefix = true;
+        prefix.added = true;
         continue;
       }
     } else if (type == "Replace") {
@@ -195,8 +196,9 @@ base::Result<bool> sentencepiece_prefix(const JsonObject& root) {
                         root.label("pre_tokenizer"));
     KVICK_TRY(const bool space, step.get_bool("add_prefix_space", true));
     KVICK_TRY(const std::string scheme,
-              step.get_string("prepend_scheme", space ? "first" : "never"));
-    prefix = prefix || scheme != "never";
+              step.get_string("prepend_scheme", space ? "always" : "never"));
+    prefix.once = !prefix.added && scheme == "first";
+    prefix.added = prefix.added || scheme != "never";
   }
   return prefix;
 }

@@ -13,8 +13,12 @@ namespace kvick::io {
 // changes text beyond Unicode's NFC.
 base::Result<std::string> byte_level_pretokenizer(const JsonObject& root);
 
-// For the SentencePiece-like form: true if a space is put before the text. Error: a normalizer or
-// pre-tokenizer that does more than turn spaces into U+2581.
-base::Result<bool> sentencepiece_prefix(const JsonObject& root);
+// Whether a space is put before the text, and behind special tokens, too, unless `once`.
+struct SpacePrefix {
+  bool added = false, once = false;
+};
+// For the SentencePiece-like form. Error: a normalizer or pre-tokenizer that does more than turn
+// spaces into U+2581.
+base::Result<SpacePrefix> sentencepiece_prefix(const JsonObject& root);
 
 }  // namespace kvick::io

@@ -87,9 +87,25 @@ TEST(HfPretokenizer, GemmasSplitAtSpacesFindsNoneBehindItsNormalizer) {
     return sentencepiece_prefix(*JsonObject::from(document->root(), "tokenizer.json"));
   };
   ASSERT_TRUE(prefix().ok()) << prefix().error().message;
-  EXPECT_FALSE(*prefix());
+  EXPECT_FALSE(prefix()->added);
   whole["normalizer"] = nullptr;
   EXPECT_FALSE(prefix().ok());
+}
+
+TEST(HfPretokenizer, MetaspaceMayPrefixTheBeginningOnly) {
+  const auto prefix = [](const json& more) {
+    json whole = {{"pre_tokenizer", {{"type", "Metaspace"}, {"split", false}}}};
+    whole["pre_tokenizer"].update(more);
+    const std::string text = whole.dump();
+    const auto document = JsonDocument::parse(text, "tokenizer.json", 1 << 20);
+    EXPECT_TRUE(document.ok());
+    return *sentencepiece_prefix(*JsonObject::from(document->root(), "tokenizer.json"));
+  };
+  const SpacePrefix first = prefix({{"prepend_scheme", "first"}});
+  EXPECT_TRUE(first.added && first.once);
+  const SpacePrefix always = prefix({{"prepend_scheme", "always"}});
+  EXPECT_TRUE(always.added && !always.once);
+  EXPECT_FALSE(prefix(json::object()).once);
 }
 
 TEST(HfPretokenizer, RefusesSplitsThatDropOrAreOthers) {

@@ -167,11 +167,12 @@ base::Status<> Mapper::read_byte_level(const JsonObject& model) {
 }
 
 base::Status<> Mapper::read_sentencepiece(const JsonObject& model) {
-  KVICK_TRY(const bool prefix, sentencepiece_prefix(root_));
+  KVICK_TRY(const SpacePrefix prefix, sentencepiece_prefix(root_));
   KVICK_TRY(std::vector<float> scores, scores_from_merges(model, pieces_));
   set("tokenizer.ggml.model", std::string("llama"));
   set("tokenizer.ggml.scores", std::move(scores));
-  set("tokenizer.ggml.add_space_prefix", prefix);
+  set("tokenizer.ggml.add_space_prefix", prefix.added);
+  if (prefix.once) set("kvick.space_prefix_once", true);
   return base::Done{};
 }
 

@@ -100,6 +100,8 @@ base::Status<> read_flags(const io::ModelFile& file, text::Vocabulary& v) {
   KVICK_TRY(v.add_space_prefix, file.get_bool("tokenizer.ggml.add_space_prefix",
                                               v.model == "llama" || v.model == "t5"));
   const bool roberta = v.pre == "roberta-bpe" || v.pre == "jina-v1-en" || v.pre == "jina-v2-code";
+  // Of a Hugging Face folder.
+  KVICK_TRY(v.space_prefix_once, file.get_bool("kvick.space_prefix_once", false));
   KVICK_TRY(v.add_separator, file.get_bool("tokenizer.ggml.add_sep_token", roberta && v.separator));
   // [CLS] text [SEP], and one more [SEP] behind a second text.
   if (v.model == "bert") v.add_bos = v.add_eos = true, v.add_separator = false;

@@ -115,6 +115,10 @@ class Spm final : public Tokenizer {
   };
 
   void encode_text(std::string_view text, std::vector<Token>& out) const override;
+  void encode_behind(std::string_view text, std::vector<Token>& out) const override {
+    encode_prefixed(text, vocabulary_.add_space_prefix && !vocabulary_.space_prefix_once, out);
+  }
+  void encode_prefixed(std::string_view text, bool prefix, std::vector<Token>& out) const;
   std::string bytes_of(std::string_view piece) const override;
   bool adds_space() const override { return vocabulary_.add_space_prefix; }
 
@@ -152,10 +156,16 @@ void Spm::find_whole_pieces() {
   whole_ = std::move(whole);
 }
 
-void Spm::encode_text(std::string_view text, std::vector<Token>& tokens) const {
+void Spm::encode_text(std::string_view text, std::vector<Token>& out) const {
+  const bool has_one = text.starts_with(' ') || text.starts_with(kSpace);
+  const bool spared = vocabulary_.space_prefix_once && has_one;
+  encode_prefixed(text, vocabulary_.add_space_prefix && !spared, out);
+}
+
+void Spm::encode_prefixed(std::string_view text, bool prefix, std::vector<Token>& tokens) const {
   std::string escaped;
   escaped.reserve(text.size() * 5 / 4 + kSpace.size());
-  if (vocabulary_.add_space_prefix) escaped += kSpace;
+  if (prefix) escaped += kSpace;
   for (const char c : text) {
     if (c == ' ') {
       escaped += kSpace;

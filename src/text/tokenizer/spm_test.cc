@@ -57,6 +57,24 @@ TEST(Spm, MergesAsTheDefinitionDoesAcrossSpaces) {
   expect_the_definition(sentence_vocabulary(pieces), 80);
 }
 
+// As Hugging Face's Metaspace with the scheme "first" does: no second space, none behind </s>.
+TEST(Spm, MayPutItsSpaceBeforeTheWholeTextOnly) {
+  using Names = std::vector<std::string>;
+  Vocabulary v = sentence_vocabulary(kPieces);
+  for (const bool once : {false, true}) {
+    v.space_prefix_once = once;
+    const auto tokenizer = make(v);
+    const auto encode = [&](const char* text) {
+      return names(*tokenizer, tokenizer->encode(text, false, true));
+    };
+    EXPECT_EQ(encode("b"), (Names{"▁", "b"}));
+    EXPECT_EQ(encode(" b"), once ? (Names{"▁", "b"}) : (Names{"▁▁", "b"}));
+    EXPECT_EQ(encode("b</s>b"),
+              once ? (Names{"▁", "b", "</s>", "b"}) : (Names{"▁", "b", "</s>", "▁", "b"}));
+    EXPECT_EQ(encode("</s> b"), once ? (Names{"</s>", "▁", "b"}) : (Names{"</s>", "▁▁", "b"}));
+  }
+}
+
 // A character that is no piece can still be part of one, and is bytes where it is not.
 TEST(Spm, FallsBackToBytes) {
   const auto tokenizer = make(sentence_vocabulary({{"▁", 0}, {"n", -9}, {"né", -1}}));

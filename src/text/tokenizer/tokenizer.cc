@@ -84,7 +84,9 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool special,
   if (special && vocabulary_.add_bos) out.push_back(*vocabulary_.bos);
   size_t at = 0;
   const auto plain = [&](size_t end) {
-    if (end > at) encode_text(text.substr(at, end - at), out);
+    if (end == at) return;
+    const std::string_view stretch = text.substr(at, end - at);
+    at == 0 ? encode_text(stretch, out) : encode_behind(stretch, out);
   };
   for (const SpecialTokens::Match& match : special_tokens_->find(text, parse_special)) {
     plain(match.begin);

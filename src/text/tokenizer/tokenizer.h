@@ -37,6 +37,9 @@ struct Vocabulary {
   std::optional<Token> bos, eos, eot, unknown, pad;
   std::vector<Token> ends;  // further tokens that end a generation
   bool add_bos = false, add_eos = false, add_space_prefix = true;
+  // "llama": the space goes before the whole text, unless one is there, and not behind special
+  // tokens (Hugging Face's Metaspace with the scheme "first").
+  bool space_prefix_once = false;
   std::vector<Token>
       strips_right;      // special tokens that swallow the white space behind them (Phi-3)
   FillInTokens fill_in;  // those that the file numbers; a tokenizer adds those it knows by name
@@ -90,6 +93,10 @@ class Tokenizer {
   explicit Tokenizer(Vocabulary vocabulary);
   // A whole stretch of text between special tokens, appended. Not empty.
   virtual void encode_text(std::string_view text, std::vector<Token>& out) const = 0;
+  // The same of a stretch that a special token comes before.
+  virtual void encode_behind(std::string_view text, std::vector<Token>& out) const {
+    encode_text(text, out);
+  }
   // The bytes that a normal piece stands for.
   virtual std::string bytes_of(std::string_view piece) const = 0;
   // True if encode() puts a space in front of the text.

@@ -135,6 +135,7 @@ base::Status<> Mapper::read_vocabulary(const JsonObject& model) {
 base::Status<> Mapper::read_added_tokens() {
   if (!root_.find("added_tokens")) return base::Done{};
   KVICK_TRY(const simdjson::dom::array added, root_.get_array("added_tokens"));
+  std::vector<int64_t> strips_right;
   for (const Json element : added) {
     KVICK_TRY(const JsonObject token, JsonObject::from(element, root_.label("added_tokens")));
     KVICK_TRY(const uint64_t id, token.get_uint("id"));
@@ -152,7 +153,10 @@ base::Status<> Mapper::read_added_tokens() {
         pieces_.texts[id] == text && text.find(kSpaceMark) != std::string::npos)
       continue;
     KVICK_TRY_VOID(place_piece(text, id, kind, token));
+    KVICK_TRY(const bool strips, token.get_bool("rstrip", false));
+    if (strips) strips_right.push_back(static_cast<int64_t>(id));
   }
+  if (!strips_right.empty()) set("kvick.strips_right_ids", std::move(strips_right));
   return base::Done{};
 }
 

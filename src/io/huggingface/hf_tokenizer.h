@@ -26,9 +26,10 @@ struct HfTokenizerFiles {
 // Adds to `out`: tokenizer.ggml.{model, pre, tokens, token_type, merges | scores, add_space_prefix,
 // add_bos_token, add_eos_token, {bos,eos,unknown,padding}_token_id},
 // tokenizer.chat_template[.NAME], kvick.eos_token_ids (int64 list) where more than one token ends a
-// generation, and kvick.space_prefix_once where no space goes behind special tokens. Ids without a
-// token are "[PAD<id>]", unused, up to the model's vocab_size. Error: a tokenizer that would cut
-// text in a way that kvick does not know.
+// generation, kvick.strips_right_ids (int64 list) of tokens with "rstrip", and
+// kvick.space_prefix_once where no space goes behind special tokens. Ids without a token are
+// "[PAD<id>]", unused, up to the model's vocab_size; added tokens behind it are left out. Error: a
+// tokenizer that would cut text in a way that kvick does not know.
 base::Status<> map_tokenizer(const HfTokenizerFiles& files, const HfConfig& config,
                              const JsonObject& config_json, Metadata& out);
 

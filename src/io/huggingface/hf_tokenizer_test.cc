@@ -243,8 +243,10 @@ TEST(HfTokenizer, ASentencePieceLikeTokenizerGetsScores) {
   EXPECT_EQ(get<Strings>(map(pictures), "tokenizer.ggml.tokens").size(), 9u);
 }
 
-TEST(HfTokenizer, AddedTokensBehindTheVocabularyAreLeftOut) {
+TEST(HfTokenizer, AddedTokensBehindTheVocabularyAreLeftOutAndThoseThatStripSpacesKept) {
   Files files{.tokenizer = gpt2_json(), .vocabulary = 7};
+  for (json& token : files.tokenizer["added_tokens"]) token["rstrip"] = true;
+  EXPECT_EQ(get<Ints>(map(files), "kvick.strips_right_ids"), (Ints{5}));
   EXPECT_EQ(get<Strings>(map(files), "tokenizer.ggml.tokens").size(), 7U);
   files.tokenizer_config = {{"eos_token", "  "}};
   EXPECT_FALSE(map(files).ok());

@@ -128,6 +128,11 @@ base::Status<> read_charsmap(const io::ModelFile& file, text::Vocabulary& v) {
 // Phi-3's special tokens swallow the white space behind them, all but three. GGUF has no field for
 // that; llama.cpp goes by the model's name, too.
 base::Status<> read_strips(const io::ModelFile& file, text::Vocabulary& v) {
+  // A Hugging Face folder says it.
+  if (const std::vector<int64_t>* ids = file.get_ints("kvick.strips_right_ids")) {
+    for (const int64_t id : *ids) v.strips_right.push_back(static_cast<Token>(id));
+    return base::Done{};
+  }
   KVICK_TRY(std::string name, file.get_string("general.name", std::string()));
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });

@@ -134,6 +134,20 @@ INSTANTIATE_TEST_SUITE_P(All, SmallVocabulary,
                            return name;
                          });
 
+TEST(Vocabulary, TakesWhatAFolderSaysAboutSpaces) {
+  io::ModelFileBuilder builder(io::Container::kHuggingFace, "folder");
+  io::Metadata& metadata = builder.metadata();
+  metadata["tokenizer.ggml.model"].data = std::string("gpt2");
+  metadata["tokenizer.ggml.tokens"].data = std::vector<std::string>{"a", "<x>", "<y>"};
+  metadata["tokenizer.ggml.token_type"].data = std::vector<int64_t>{1, 3, 3};
+  metadata["kvick.strips_right_ids"].data = std::vector<int64_t>{2};
+  metadata["kvick.space_prefix_once"].data = true;
+  const auto vocabulary = read_vocabulary(builder.finish());
+  ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
+  EXPECT_EQ(vocabulary->strips_right, (std::vector<Token>{2}));
+  EXPECT_TRUE(vocabulary->space_prefix_once);
+}
+
 TEST(Vocabulary, TheDefaultModelGivesTheTokensOfLlamaCpp) {
   const char* model = std::getenv("KVICK_TEST_MODEL");
   if (!model) GTEST_SKIP() << "KVICK_TEST_MODEL does not name the default model's file";

@@ -142,8 +142,6 @@ base::Status<> Mapper::read_added_tokens() {
     KVICK_TRY(const std::string text, token.get_string("content"));
     KVICK_TRY(const bool special, token.get_bool("special", false));
     if (text.empty()) return base::fail("{} is empty", token.label("content"));
-    // Gemma 3 1B has the other sizes' token for pictures, without a row in its embedding.
-    if (special && id >= vocabulary_) continue;
     PieceKind kind = special ? PieceKind::kControl : PieceKind::kUserDefined;
     if (byte_fallback_ && text == unknown_) kind = PieceKind::kUnknown;
     // Of other models of the family, as Gemma 3 1B's <image_soft_token>: nothing embeds it.

@@ -1,7 +1,9 @@
 #include "server/request/json.h"
 
 #include <algorithm>
+#include <charconv>
 #include <fmt/format.h>
+#include <optional>
 #include <vector>
 
 namespace kvick::server {
@@ -99,13 +101,54 @@ class Builder {
   std::string error_;
 };
 
-}  // namespace
-
-base::Result<Json> parse_json(std::string_view text) {
+base::Result<Json> parse_once(std::string_view text) {
   Builder builder;
   if (!Json::sax_parse(text.begin(), text.end(), &builder))
     return base::fail("{}", builder.error());
   return builder.take();
+}
+
+// Of the escape \uXXXX that starts there; nothing where none does.
+std::optional<uint32_t> escaped_unit(std::string_view text, size_t at) {
+  if (at + 6 > text.size() || text[at] != '\\' || text[at + 1] != 'u') return std::nullopt;
+  uint32_t unit = 0;
+  const char* const end = text.data() + at + 6;
+  if (std::from_chars(text.data() + at + 2, end, unit, 16).ptr != end) return std::nullopt;
+  return unit;
+}
+
+bool between(std::optional<uint32_t> unit, uint32_t first, uint32_t last) {
+  return unit && *unit >= first && *unit <= last;
+}
+
+// With \ufffd in place of each surrogate that has no partner; empty where all have one. No byte
+// moves, so that what else is wrong with the text is found at the same place.
+std::string without_lone_surrogates(std::string_view text) {
+  std::string mended;
+  for (size_t at = text.find('\\'); at < text.size(); at = text.find('\\', at)) {
+    const auto unit = escaped_unit(text, at);
+    if (!between(unit, 0xD800, 0xDFFF)) {
+      at += 2;  // of \\ too, whose second does not start an escape
+    } else if (*unit < 0xDC00 && between(escaped_unit(text, at + 6), 0xDC00, 0xDFFF)) {
+      at += 12;
+    } else {
+      if (mended.empty()) mended = text;
+      mended.replace(at, 6, "\\ufffd");
+      at += 6;
+    }
+  }
+  return mended;
+}
+
+}  // namespace
+
+// Clients that cut a text between the two halves of an emoji send one of them, and again with each
+// turn of the conversation: a replacement character keeps that usable.
+base::Result<Json> parse_json(std::string_view text) {
+  auto json = parse_once(text);
+  if (json.ok()) return json;
+  const std::string mended = without_lone_surrogates(text);
+  return mended.empty() ? std::move(json) : parse_once(mended);
 }
 
 std::string to_text(const Json& json) {

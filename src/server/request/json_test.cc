@@ -34,9 +34,24 @@ TEST(RequestJson, RefusesWhatIsNotJsonWithoutACrash) {
   EXPECT_EQ(parsed(""), "it is not valid JSON at byte 1");
   EXPECT_EQ(parsed("[1e999]"), "a number before byte 6 is too large");
   for (const char* text :
-       {"{", "{\"a\":}", "[1,]", "\"\xff\"", "\"\xed\xa0\x80\"", "nul", "1 2", "\"\\ud800\""})
+       {"{", "{\"a\":}", "[1,]", "\"\xff\"", "\"\xed\xa0\x80\"", "nul", "1 2", "\"\\ud80\""})
     EXPECT_TRUE(parsed(text).starts_with("it is not valid JSON at byte")) << parsed(text);
   EXPECT_FALSE(parse_json(std::string_view("\0", 1)).ok());
+}
+
+TEST(RequestJson, TakesAnEscapedSurrogateWithoutItsPartnerAsAReplacementCharacter) {
+  EXPECT_EQ(parsed(R"({"a":"cut \ud83d"})"), "{\"a\":\"cut \xef\xbf\xbd\"}");
+  EXPECT_EQ(parsed(R"({"\uDE00":"\ud83dx"})"), "{\"\xef\xbf\xbd\":\"\xef\xbf\xbdx\"}");
+  // Next to a pair, to another escape, and to a backslash that is escaped itself.
+  EXPECT_EQ(parsed(R"("\ud83d\ud83d\ude00")"), "\"\xef\xbf\xbd\xf0\x9f\x98\x80\"");
+  EXPECT_EQ(parsed(R"("\ud83d\n\\ud83d")"), "\"\xef\xbf\xbd\\n\\\\ud83d\"");
+}
+
+TEST(RequestJson, FindsAMistakeBesideALoneSurrogateWhereItIs) {
+  EXPECT_EQ(parsed(R"(["\ud83d",])"), "it is not valid JSON at byte 11");
+  EXPECT_EQ(parsed(R"([,"\ud83d"])"), "it is not valid JSON at byte 2");
+  EXPECT_EQ(parsed(R"([\ud83d])"), "it is not valid JSON at byte 2");
+  EXPECT_EQ(parsed(R"(["\ud83d",1e999])"), "a number before byte 15 is too large");
 }
 
 TEST(RequestJson, WritesBytesThatAreNoUtf8AsReplacementCharacters) {

@@ -22,6 +22,11 @@ ApiResult<Json> read_variables(Fields& fields, const Tools& tools) {
   }
   KVICK_TRY(const std::string effort, fields.get_string("reasoning_effort", ""));
   if (!effort.empty()) variables["reasoning_effort"] = effort;
+  if (effort == "none") {
+    // Hybrid models' templates know no effort but have the one name or the other.
+    variables.emplace("enable_thinking", false);
+    variables.emplace("thinking", false);
+  }
   // Null where there are none, as Hugging Face gives it: some templates ask whether it is none.
   variables["tools"] = tools.list;
   return variables;

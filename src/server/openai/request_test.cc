@@ -174,6 +174,23 @@ TEST(Chat, SaysWhatBecomesOfThoughts) {
   expect_refused({{R"(,"reasoning_format":"xml")", "reasoning_format", {"xml"}}}, true);
 }
 
+TEST(Chat, TurnsThinkingOffWhereTheEffortIsNone) {
+  const auto variables = [](std::string_view more) {
+    const auto body =
+        parse_json(fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}]{}}})", more));
+    Json all = parse_chat(*body)->variables;
+    all.erase("tools");
+    return all;
+  };
+  EXPECT_EQ(variables(R"(,"reasoning_effort":"none")"),
+            Json::parse(R"({"reasoning_effort":"none","enable_thinking":false,"thinking":false})"));
+  EXPECT_EQ(variables(R"(,"reasoning_effort":"low")"),
+            Json::parse(R"({"reasoning_effort":"low"})"));
+  EXPECT_EQ(variables(R"(,"reasoning_effort":"none",
+      "chat_template_kwargs":{"enable_thinking":true})")["enable_thinking"],
+            true);
+}
+
 TEST(Completion, DoesNotLetARequestOpenFiles) {
   expect_refused({
       {R"(,"kv":{"type":"static8:/etc/passwd"})", "kv", {"names a file", "--kv-type"}},

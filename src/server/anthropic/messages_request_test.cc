@@ -229,6 +229,20 @@ TEST(MessagesRequest, LeavesOutThePicturesOfToolsAndNamesThem) {
   EXPECT_EQ(unknown.names(), Names{"messages[1].content[0].content[1].source"});
 }
 
+TEST(MessagesRequest, GivesTheModelWhatASearchFoundAndDocumentsOfText) {
+  const ChatRequest request = taken(of(R"({"role":"assistant","content":[
+      {"type":"tool_use","id":"t","name":"f","input":{}}]},
+      {"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[
+      {"type":"search_result","title":"T","source":"http://a","citations":{"enabled":true},
+       "content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]},
+      {"type":"document","title":"D","source":{"type":"text","media_type":"text/plain","data":"words"}},
+      {"type":"document","context":"C","source":{"type":"content","content":[
+       {"type":"text","text":"part"},{"type":"image"}]}}]}]})"));
+  EXPECT_EQ(request.messages.back()["content"],
+            "T\nhttp://a\none\ntwo\nD\nwords\nC\npart\n"
+            "[image left out: this model reads only text]");
+}
+
 TEST(MessagesRequest, ChoosesToolsAsItIsTold) {
   const auto chosen = [](std::string_view choice) {
     return taken(with(fmt::format(R"({},"tool_choice":{})", kTools, choice)));
@@ -323,9 +337,12 @@ TEST(MessagesRequest, SaysWhatIsWrongWithCallsAndResults) {
        "messages[1].content[0].tool_use_id",
        {"\"u\"", "no tool_use"}},
       {of(call + result(R"(,"tool_use_id":"t","is_error":1)")), "messages[1].content[0].is_error"},
-      {of(call + result(R"(,"tool_use_id":"t","content":[{"type":"search_result"}])")),
+      {of(call + result(R"(,"tool_use_id":"t","content":[{"type":"container_upload"}])")),
        "messages[1].content[0].content[0].type",
        {"tool_reference"}},
+      {of(call + result(R"(,"tool_use_id":"t","content":[{"type":"search_result","title":"T"}])")),
+       "messages[1].content[0].content[0].source",
+       {"missing"}},
       {of(R"({"role":"assistant","content":[{"type":"tool_use","name":"f","input":{}}]})"),
        "messages[0].content[0].id",
        {"missing"}},

@@ -37,11 +37,13 @@ class Builder {
     KVICK_TRY_VOID(message.check_rest());
     KVICK_TRY(const size_t parts, add_content(role, *content, message.path("content")));
     // Other servers take an empty beginning of the answer too.
-    if (parts == 0 && !(last && role == "assistant"))
+    if (parts > 0 || (last && role == "assistant")) return Done{};
+    if (role != "assistant" || !content->is_array())
       return bad_field(message.path("content"),
                        "{} is empty; write something or leave the "
                        "message out",
                        message.path("content"));
+    message_of(role);  // a model that said nothing: it comes again with each later request
     return Done{};
   }
 

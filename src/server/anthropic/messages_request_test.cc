@@ -295,6 +295,15 @@ TEST(MessagesRequest, SaysWhatIsWrongWithMessages) {
   });
 }
 
+TEST(MessagesRequest, TakesAnAnswerWithoutBlocksAsAnEmptyMessage) {
+  for (const char* nothing : {"[]", R"([{"type":"text","text":""}])"})
+    EXPECT_EQ(
+        taken(of(fmt::format(R"({0},{{"role":"assistant","content":{1}}},{0})", kUser, nothing)))
+            .messages,
+        Json::parse(R"([{"role":"user","content":"Hi"},{"role":"assistant","content":""},
+                  {"role":"user","content":"Hi"}])"));
+}
+
 TEST(MessagesRequest, SaysWhatIsWrongWithBlocks) {
   const std::string call =
       R"({"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]})";

@@ -13,17 +13,25 @@
 namespace kvick::server {
 namespace {
 
-// The tokens of a text, or of a conversation as the model would see it.
+// The tokens of a conversation as the model would see it, with the fields of a chat that are in its
+// prompt.
+ApiResult<std::vector<engine::Token>> chat_tokens(Fields& fields, const engine::Engine& engine) {
+  Json body = Json::object();
+  for (const char* name :
+       {"messages", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort",
+        "chat_template_kwargs", "continue_final_message", "add_generation_prompt"})
+    if (const Json* value = fields.find(name)) body[name] = *value;
+  KVICK_TRY(const ChatRequest chat, parse_chat(body, fields.unknown()));
+  auto tokens =
+      engine.chat_tokens(template_messages(chat.messages, chat.tools.list, engine.answer_syntax()),
+                         chat.variables, chat.end);
+  if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
+  return *std::move(tokens);
+}
+
 ApiResult<std::vector<engine::Token>> tokens_of(Fields& fields, const engine::Engine& engine) {
   KVICK_TRY(const bool special, fields.get_bool("add_special_tokens", true));
-  if (fields.find("messages") != nullptr) {
-    KVICK_TRY(const Json messages, read_messages(fields));
-    KVICK_TRY(const engine::ChatEnd end, read_chat_end(fields));
-    auto tokens = engine.chat_tokens(template_messages(messages, Json(), engine.answer_syntax()),
-                                     {{"tools", nullptr}}, end);
-    if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
-    return *std::move(tokens);
-  }
+  if (fields.find("messages") != nullptr) return chat_tokens(fields, engine);
   if (fields.find("prompt") == nullptr) return bad_field("prompt", "prompt is missing");
   KVICK_TRY(const std::string prompt, fields.get_string("prompt", ""));
   return engine.tokenizer().encode(prompt, special, true);

@@ -238,6 +238,21 @@ TEST_F(ApiTest, GoesOnWithTheLastMessage) {
   EXPECT_EQ(posted("/tokenize", kPart).json()["tokens"], service_.jobs[0].prompt);
 }
 
+TEST_F(ApiTest, CountsTheToolsOfAConversationAsAChatDoes) {
+  constexpr const char* kWithTools = R"({"messages":[{"role":"user","content":"Hi"}],
+      "tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto",
+      "parallel_tool_calls":false,"reasoning_effort":"low","chat_template_kwargs":{"a":1}})";
+  Seen seen;
+  post(seen, "/v1/chat/completions", kWithTools);
+  ASSERT_EQ(service_.jobs.size(), 1U);
+  const Seen tokens = posted("/tokenize", kWithTools);
+  EXPECT_EQ(tokens.json()["tokens"], service_.jobs[0].prompt);
+  EXPECT_EQ(tokens.ignored(), "");
+  const Seen wrong =
+      posted("/tokenize", R"({"messages":[{"role":"user","content":"Hi"}],"tools":1})");
+  EXPECT_EQ(wrong.json()["error"]["param"], "tools");
+}
+
 TEST_F(ApiTest, AsksRoutersForTheKeyToo) {
   make([](ApiOptions& options) { options.keys = ApiKeys({"k"}); });
   for (const char* path : {"/server_info", "/model_info", "/get_load"})

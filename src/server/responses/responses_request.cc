@@ -234,7 +234,26 @@ class StoredItems {
   std::map<std::string, Json> items_;
 };
 
-ApiResult<Json> previous_items(const std::string& id, const OwnedResponses& responses) {
+// A call that was cut off counts as one without arguments, as where a client sends it again.
+ApiStatus mend_calls(Json& output, const std::string& id, UnknownFields& unknown) {
+  for (size_t i = 0; i < output.size(); ++i) {
+    if (output[i]["type"] != "function_call") continue;
+    Json& arguments = output[i]["arguments"];
+    const auto given = parse_json(arguments.get_ref<const std::string&>());
+    if (given.ok() && given->is_object()) continue;
+    if (unknown.refused())
+      return bad_field("previous_response_id",
+                       "response {} ended within a call of a tool; ask again with a larger "
+                       "max_output_tokens instead of going on from it",
+                       in_quotes(id));
+    unknown.add(fmt::format("previous_response_id.output[{}].arguments", i));
+    arguments = "{}";
+  }
+  return Done{};
+}
+
+ApiResult<Json> previous_items(const std::string& id, const OwnedResponses& responses,
+                               UnknownFields& unknown) {
   constexpr const char* kField = "previous_response_id";
   if (responses.store == nullptr)
     return bad_field(kField,
@@ -250,13 +269,9 @@ ApiResult<Json> previous_items(const std::string& id, const OwnedResponses& resp
     return error;
   }
   Json items = parsed(stored->input);
-  const Json response = parsed(stored->response);
-  const Json& output = response["output"];
-  if (output.back()["type"] == "function_call" && output.back()["status"] == "incomplete")
-    return bad_field(kField,
-                     "response {} ended within a call of a tool; ask again with a larger "
-                     "max_output_tokens instead of going on from it",
-                     in_quotes(id));
+  Json response = parsed(stored->response);
+  Json& output = response["output"];
+  KVICK_TRY_VOID(mend_calls(output, id, unknown));
   items.insert(items.end(), output.begin(), output.end());
   return items;
 }
@@ -266,7 +281,7 @@ ApiResult<Json> read_conversation(Fields& fields, const OwnedResponses& response
   StoredItems stored(responses);
   KVICK_TRY(Json input, read_input(fields, [&](const std::string& id) { return stored.take(id); }));
   if (previous.empty()) return input;
-  KVICK_TRY(Json items, previous_items(previous, responses));
+  KVICK_TRY(Json items, previous_items(previous, responses, fields.unknown()));
   items.insert(items.end(), input.begin(), input.end());
   return items;
 }

@@ -206,12 +206,19 @@ TEST(ResponsesRequest, FindsOnlyResponsesOfItsOwner) {
   EXPECT_EQ(parsed.error.code, "previous_response_not_found");
 }
 
-TEST(ResponsesRequest, DoesNotGoOnFromACallThatWasCut) {
+TEST(ResponsesRequest, GoesOnFromACallThatWasCutAsFromOneWithoutArguments) {
   const OwnedResponses responses = kept();
   put(responses, "resp_1", R"({"id":"fc_1_0","type":"function_call","status":"incomplete",
       "call_id":"c","name":"f","arguments":"{\"x"})");
-  const Parsed parsed = parse(R"(,"previous_response_id":"resp_1")", true, responses);
-  EXPECT_NE(parsed.error.message.find("max_output_tokens"), std::string::npos);
+  const Parsed parsed = parse(R"(,"previous_response_id":"resp_1")", false, responses);
+  ASSERT_TRUE(parsed.request.has_value()) << parsed.error.message;
+  EXPECT_EQ(parsed.request->chat.messages[1]["tool_calls"][0]["function"],
+            Json::parse(R"({"name":"f","arguments":{}})"));
+  EXPECT_EQ(parsed.request->items[1]["arguments"], "{}");
+  EXPECT_EQ(parsed.ignored, std::vector<std::string>{"previous_response_id.output[0].arguments"});
+  const Parsed strict = parse(R"(,"previous_response_id":"resp_1")", true, responses);
+  EXPECT_EQ(strict.error.param, "previous_response_id");
+  EXPECT_NE(strict.error.message.find("max_output_tokens"), std::string::npos);
 }
 
 TEST(ResponsesRequest, TakesEachItemThatItRefersToOnce) {

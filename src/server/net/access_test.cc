@@ -67,6 +67,16 @@ TEST(Access, IsNotGivenToACompressedBody) {
   EXPECT_EQ(plain.answer().status, 200);
 }
 
+TEST(Access, IsNotGivenToWhoExpectsWhatTheServerDoesNotKnow) {
+  TestServer server;
+  Client client = server.client();
+  client.send(head("POST /v1/completions", "Content-Type: application/json\r\nExpect: cake\r\n"));
+  const Client::Answer answer = client.answer();
+  EXPECT_TRUE(answer.head.starts_with("HTTP/1.1 417 Expectation Failed\r\n")) << answer.head;
+  EXPECT_NE(answer.body.find("Expect is \\\"cake\\\""), std::string::npos) << answer.body;
+  EXPECT_EQ(client.read_to_end(), "");
+}
+
 TEST(Access, IsNotGivenToABodyThatLooksLikeARequest) {
   TestServer server({}, ApiKeys({"secret"}));
   Client client = server.client();

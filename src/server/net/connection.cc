@@ -97,6 +97,29 @@ std::string address_of(const asio::ip::tcp::socket& socket) {
   return error ? "" : client.address().to_string();
 }
 
+constexpr const char* kContinue = "100-continue";
+
+// What a head says of its body that this server does not do.
+std::optional<ApiError> refused_body(const http::fields& fields) {
+  const std::string expected = text_of(fields[http::field::expect]);
+  if (!expected.empty() && !boost::beast::iequals(expected, kContinue))
+    return ApiError{
+        .status = 417,
+        .message = fmt::format("the header Expect is {}, but this server knows only {}; "
+                               "leave it out",
+                               in_quotes(expected), kContinue),
+        .code = "unknown_expectation"};
+  const std::string coding = text_of(fields[http::field::content_encoding]);
+  if (coding.empty() || boost::beast::iequals(coding, "identity")) return std::nullopt;
+  return ApiError{
+      .status = 415,
+      .message = fmt::format("the body has the Content-Encoding {}, but this server reads no "
+                             "compressed bodies; send it as it is",
+                             in_quotes(coding)),
+      .code = "unsupported_encoding",
+      .headers = {{"Accept-Encoding", "identity"}}};
+}
+
 bool is_good_id(std::string_view id) {
   return id.size() <= kMostIdBytes &&
          std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
@@ -294,17 +317,10 @@ std::optional<HttpResponse> Connection::answer_to_head(const HttpRequest& head) 
                            .headers = text_of(got[http::field::access_control_request_headers])};
   if (head.method == "OPTIONS" && !origin.empty() && !asked.method.empty())
     return preflight_answer(asked);
+  if (head.method == "OPTIONS" && head.target == "*") return HttpResponse{.status = 204};
   if (auto refused = hub_.handler->refuses(head)) return refused;
-  const std::string coding = text_of(got[http::field::content_encoding]);
-  if (coding.empty() || boost::beast::iequals(coding, "identity")) return std::nullopt;
-  return hub_.handler->error_of(
-      head,
-      {.status = 415,
-       .message = fmt::format("the body has the Content-Encoding {}, but this server reads no "
-                              "compressed bodies; send it as it is",
-                              in_quotes(coding)),
-       .code = "unsupported_encoding",
-       .headers = {{"Accept-Encoding", "identity"}}});
+  const std::optional<ApiError> refused = refused_body(got);
+  return refused ? std::optional(hub_.handler->error_of(head, *refused)) : std::nullopt;
 }
 
 void Connection::begin_body() {
@@ -313,7 +329,7 @@ void Connection::begin_body() {
   read_deadline_.set(hub_.options.body_time, [self = shared_from_this()] { self->time_out(); });
   const auto expect = parser_->get().find(http::field::expect);
   if (!parser_->is_done() && expect != parser_->get().end() &&
-      boost::beast::iequals(expect->value(), "100-continue"))
+      boost::beast::iequals(expect->value(), kContinue))
     write("HTTP/1.1 100 Continue\r\n\r\n");
 }
 

@@ -254,6 +254,17 @@ TEST(Server, SpeaksToOldClients) {
   EXPECT_EQ(all.find("chunked"), std::string::npos);
 }
 
+TEST(Server, SaysThatItIsThereToWhoAsksForItsOptions) {
+  TestServer server({}, ApiKeys({"secret"}));
+  Client client = server.client();
+  client.send("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const std::string head = client.answer().head;
+  EXPECT_TRUE(head.starts_with("HTTP/1.1 204 No Content\r\n")) << head;
+  EXPECT_EQ(head.find("\r\nContent-"), std::string::npos) << head;
+  client.get("/health");
+  EXPECT_EQ(client.answer().status, 200);
+}
+
 TEST(Server, DrainsByFinishingWhatItHas) {
   TestServer server;
   Client busy = server.client(), idle = server.client();

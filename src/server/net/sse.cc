@@ -32,8 +32,9 @@ std::string sse_event(std::string_view name, std::string_view text) {
 
 std::string framed_head(const HttpResponse& response, const Framing& framing) {
   std::string out = head_of(response.status, framing);
-  out += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", response.type,
-                     response.body.size());
+  if (response.status != 204)  // which has no body (RFC 9110, 8.6)
+    out += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", response.type,
+                       response.body.size());
   // Answers of an API are nobody's to keep, to guess the type of, or to show in a frame.
   for (const auto& [name, value] :
        {std::pair("Cache-Control", "no-store"), std::pair("X-Content-Type-Options", "nosniff"),

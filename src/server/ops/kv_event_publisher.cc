@@ -1,5 +1,6 @@
 #include "server/ops/kv_event_publisher.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -22,6 +23,10 @@ constexpr int kMostUnread = 100'000;
 // Bytes of a frame that is sent to us: a topic, or a number of 8 bytes. libzmq allocates what a
 // frame's head says before the rest of it has come.
 constexpr int64_t kMostAsked = 4096;
+
+// Parts of a message that are kept: one more than a question has, so that a longer one is seen to
+// be none.
+constexpr size_t kMostParts = 4;
 
 constexpr std::chrono::milliseconds kNoMemoryPause{10};
 
@@ -64,16 +69,41 @@ std::string bound_endpoint(void* socket) {
   return text.data();
 }
 
-// Whether there was room; all of a message is sent, or nothing.
-bool send(void* socket, std::span<const std::span<const uint8_t>> parts) {
+// Whether there was room; all of a message is sent, or nothing. more: parts follow.
+bool send(void* socket, std::span<const std::span<const uint8_t>> parts, bool more) {
   for (size_t i = 0; i < parts.size(); ++i) {
-    const int more = i + 1 < parts.size() ? ZMQ_SNDMORE : 0;
-    if (zmq_send(socket, parts[i].data(), parts[i].size(), more | ZMQ_DONTWAIT) < 0) return false;
+    const int flag = more || i + 1 < parts.size() ? ZMQ_SNDMORE : 0;
+    if (zmq_send(socket, parts[i].data(), parts[i].size(), flag | ZMQ_DONTWAIT) < 0) return false;
   }
   return true;
 }
 
-// The parts of a message that is there; none: there is none.
+// Bytes that are there once, in however many readers' queues they are.
+class Batch {
+ public:
+  explicit Batch(std::span<const uint8_t> bytes) {
+    if (zmq_msg_init_size(&message_, bytes.size()) != 0) throw std::bad_alloc();
+    std::copy(bytes.begin(), bytes.end(), static_cast<uint8_t*>(zmq_msg_data(&message_)));
+  }
+  ~Batch() { zmq_msg_close(&message_); }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+  // As the last part of a message.
+  bool send(void* socket) {
+    zmq_msg_t same;
+    zmq_msg_init(&same);
+    zmq_msg_copy(&same, &message_);  // counts another holder
+    if (zmq_msg_send(&same, socket, ZMQ_DONTWAIT) >= 0) return true;
+    zmq_msg_close(&same);
+    return false;
+  }
+
+ private:
+  zmq_msg_t message_;
+};
+
+// The parts of a message that is there, kMostParts of them; none: there is none.
 std::vector<std::vector<uint8_t>> receive(void* socket) {
   std::vector<std::vector<uint8_t>> parts;
   int more = 1;
@@ -82,7 +112,7 @@ std::vector<std::vector<uint8_t>> receive(void* socket) {
     zmq_msg_init(&part);
     if (zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) < 0) return {};
     const auto* data = static_cast<const uint8_t*>(zmq_msg_data(&part));
-    parts.emplace_back(data, data + zmq_msg_size(&part));
+    if (parts.size() < kMostParts) parts.emplace_back(data, data + zmq_msg_size(&part));
     zmq_msg_close(&part);
   }
   return parts;
@@ -147,13 +177,14 @@ class Publisher final : public KvEventPublisher {
       const double now =
           std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
               .count();
-      kept_.push_back(kv_event_batch(events, now));
+      kept_.emplace_back(kv_event_batch(events, now));
       if (kept_.size() > options_.most_kept) kept_.pop_front();
       const Number number = number_bytes(next_++);
       const auto* topic = reinterpret_cast<const uint8_t*>(options_.topic.data());
-      const std::array<std::span<const uint8_t>, 3> message = {
-          std::span(topic, options_.topic.size()), number, kept_.back()};
-      send(out_.get(), message);  // readers that are too slow miss it
+      const std::array<std::span<const uint8_t>, 2> head = {std::span(topic, options_.topic.size()),
+                                                            number};
+      // Readers that are too slow miss it.
+      if (send(out_.get(), head, true)) kept_.back().send(out_.get());
     } catch (const std::bad_alloc&) {
       ++next_;  // who reads sees a gap
       kept_.clear();
@@ -170,17 +201,16 @@ class Publisher final : public KvEventPublisher {
       const uint64_t first = next_ - kept_.size();
       for (uint64_t at = std::max(from, first); at < next_; ++at)
         if (!reply(asked[0], at, kept_[at - first])) return;
-      reply(asked[0], UINT64_MAX, {});
+      reply(asked[0], UINT64_MAX, end_);
     } catch (const std::bad_alloc&) {  // it is not answered, and asks again
     }
   }
 
-  bool reply(const std::vector<uint8_t>& client, uint64_t number,
-             std::span<const uint8_t> batch) const {
+  bool reply(const std::vector<uint8_t>& client, uint64_t number, Batch& batch) const {
     const Number bytes = number_bytes(number);
-    const std::array<std::span<const uint8_t>, 4> message = {client, std::span<const uint8_t>(),
-                                                             bytes, batch};
-    return send(replay_.get(), message);
+    const std::array<std::span<const uint8_t>, 3> head = {client, std::span<const uint8_t>(),
+                                                          bytes};
+    return send(replay_.get(), head, true) && batch.send(replay_.get());
   }
 
   const KvEventOptions options_;
@@ -188,8 +218,9 @@ class Publisher final : public KvEventPublisher {
   Context context_;  // ends behind its sockets
   Socket out_, replay_;
   const std::string endpoint_, replay_endpoint_;
-  const int wake_;                         // an eventfd
-  std::deque<std::vector<uint8_t>> kept_;  // the last ones, up to next_
+  const int wake_;          // an eventfd
+  std::deque<Batch> kept_;  // the last ones, up to next_
+  Batch end_{{}};           // what ends an answer
   uint64_t next_ = 0;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;

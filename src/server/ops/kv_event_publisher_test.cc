@@ -1,6 +1,10 @@
 #include "server/ops/kv_event_publisher.h"
 
+#include <array>
 #include <gtest/gtest.h>
+#include <malloc.h>
+#include <vector>
+#include <zmq.h>
 
 #include "server/testing/client.h"
 
@@ -35,6 +39,96 @@ TEST(KvEventPublisher, HangsUpOnWhoAnnouncesAFrameThatNobodyNeeds) {
       client.send(frame_head(1) + frame_head(bytes) + "and a few bytes of it");
       EXPECT_TRUE(client.ended());
     }
+}
+
+using Parts = std::vector<std::string>;
+
+// Who asks for batches, and takes no further ones before it has read one.
+class Asker {
+ public:
+  explicit Asker(const std::string& endpoint)
+      : context_(zmq_ctx_new()), socket_(zmq_socket(context_, ZMQ_DEALER)) {
+    const int wait_ms = 10'000, linger_ms = 0, most = 1;
+    zmq_setsockopt(socket_, ZMQ_RCVTIMEO, &wait_ms, sizeof wait_ms);
+    zmq_setsockopt(socket_, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+    zmq_setsockopt(socket_, ZMQ_RCVHWM, &most, sizeof most);
+    EXPECT_EQ(zmq_connect(socket_, endpoint.c_str()), 0);
+  }
+  ~Asker() {
+    zmq_close(socket_);
+    zmq_ctx_term(context_);
+  }
+  Asker(const Asker&) = delete;
+  Asker& operator=(const Asker&) = delete;
+
+  void ask(uint8_t from, size_t more_parts = 0) {
+    const std::array<uint8_t, 8> number = {0, 0, 0, 0, 0, 0, 0, from};
+    zmq_send(socket_, "", 0, ZMQ_SNDMORE);
+    zmq_send(socket_, number.data(), number.size(), more_parts > 0 ? ZMQ_SNDMORE : 0);
+    for (size_t i = 1; i <= more_parts; ++i)
+      zmq_send(socket_, "x", 1, i < more_parts ? ZMQ_SNDMORE : 0);
+  }
+  // Empty: nothing has come.
+  Parts receive() {
+    Parts parts;
+    int more = 1;
+    for (size_t bytes = sizeof more; more != 0;
+         zmq_getsockopt(socket_, ZMQ_RCVMORE, &more, &bytes)) {
+      zmq_msg_t part;
+      zmq_msg_init(&part);
+      if (zmq_msg_recv(&part, socket_, 0) < 0) return {};
+      parts.emplace_back(static_cast<const char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
+      zmq_msg_close(&part);
+    }
+    return parts;
+  }
+
+ private:
+  void *context_, *socket_;
+};
+
+const Parts kEnd = {"", std::string(8, '\xFF'), ""};
+
+size_t used_bytes() {
+  const auto now = mallinfo2();
+  return now.uordblks + now.hblkhd;
+}
+
+// 40 times a batch of 1.5 MB: of what is not read, the system's buffers hold 10 MB at most.
+TEST(KvEventPublisher, HoldsABatchOnceHoweverOftenItIsAskedFor) {
+  const std::vector<kv::Token> tokens(300'000, 100'000);  // 5 bytes each
+  const auto events = std::make_shared<engine::PrefixEvents>();
+  events->stored({.id = 1, .parent = 0, .tokens = tokens});
+  const auto publisher = *KvEventPublisher::open(
+      {.endpoint = "tcp://127.0.0.1:*", .replay = "tcp://127.0.0.1:*"}, events);
+  Asker reader(publisher->replay_endpoint()), idle(publisher->replay_endpoint());
+  Parts first;
+  do {  // until it is published
+    reader.ask(0);
+    first = reader.receive();
+  } while (first == kEnd);
+  ASSERT_EQ(first.size(), 3U);
+  EXPECT_EQ(first[1], std::string(8, '\0'));
+  EXPECT_GT(first[2].size(), 5 * tokens.size());
+  EXPECT_EQ(reader.receive(), kEnd);
+  const size_t before = used_bytes();
+  for (int i = 0; i < 40; ++i) idle.ask(0);
+  // Meanwhile the publisher takes the questions of both in turn.
+  for (int i = 0; i < 200; ++i) {
+    reader.ask(1);
+    ASSERT_EQ(reader.receive(), kEnd);
+  }
+  EXPECT_LT(used_bytes(), before + (20 << 20));
+}
+
+TEST(KvEventPublisher, DoesNotAnswerWhatHasMorePartsThanAQuestion) {
+  const auto publisher =
+      *KvEventPublisher::open({.endpoint = "tcp://127.0.0.1:*", .replay = "tcp://127.0.0.1:*"},
+                              std::make_shared<engine::PrefixEvents>());
+  Asker asker(publisher->replay_endpoint());
+  for (const size_t more : {1, 2, 1000}) asker.ask(0, more);
+  asker.ask(9);
+  EXPECT_EQ(asker.receive(), kEnd);
 }
 
 }  // namespace

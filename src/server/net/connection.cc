@@ -328,7 +328,8 @@ void Connection::begin_body() {
   parser_->eager(true);
   read_deadline_.set(hub_.options.body_time, [self = shared_from_this()] { self->time_out(); });
   const auto expect = parser_->get().find(http::field::expect);
-  if (!parser_->is_done() && expect != parser_->get().end() &&
+  // HTTP/1.0 has no such answer (RFC 9110, 10.1.1).
+  if (framing_.http_1_1 && !parser_->is_done() && expect != parser_->get().end() &&
       boost::beast::iequals(expect->value(), kContinue))
     write("HTTP/1.1 100 Continue\r\n\r\n");
 }

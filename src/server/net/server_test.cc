@@ -246,10 +246,12 @@ TEST(Server, SpeaksToOldClients) {
   EXPECT_NE(client.read_until("\r\n\r\n").find("Content-Length: 15"), std::string::npos);
   EXPECT_EQ(client.answer().body, R"({"status":"ok"})");
   const std::string body = words(2, kStream);
-  old.send(fmt::format(
-      "POST {} HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}", kPath,
-      body.size(), body));
+  old.send(
+      fmt::format("POST {} HTTP/1.0\r\nContent-Type: application/json\r\nExpect: "
+                  "100-continue\r\nContent-Length: {}\r\n\r\n{}",
+                  kPath, body.size(), body));
   const std::string all = old.read_to_end();
+  EXPECT_TRUE(all.starts_with("HTTP/1.0 200 OK\r\n")) << all;
   EXPECT_TRUE(all.ends_with("data: [DONE]\n\n")) << all;
   EXPECT_EQ(all.find("chunked"), std::string::npos);
 }

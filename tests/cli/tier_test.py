@@ -36,6 +36,25 @@ class TierTest(CommandTest):
         self.assertEqual(plan["slow_read_bytes_per_token"], planned["slow_read_bytes_per_token"])
         self.assertIn("slower tier", " ".join(plan["advice"]))
 
+    def test_the_planner_knows_what_one_step_needs_of_the_tier(self):
+        # A unit of one layer and head has 512 bytes, and there are two layers of two heads. At 200 tokens a step needs the four
+        # newest units of a sequence, and the 24 full ones of both heads of a layer: 52 of the 80 frames in 40 KiB.
+        self.COMMAND = "plan"
+
+        def plan_of(batch, fast, size="16MiB"):
+            return self.json_of("--quiet", "--ctx", 200, "-b", batch, "--kv-tier", f"ram:unit=8,fast={fast},size={size}")
+
+        one, two = plan_of(1, "40KiB"), plan_of(2, "40KiB")
+        self.assertEqual((one["fits"], one["largest_batch"]), (True, 1))
+        self.assertEqual((two["fits"], two["largest_batch"], two["largest_context"]), (False, 1, 152))
+        self.assertIn(f"a step of 2 sequences at 200 tokens needs {104 * 512} bytes of fast memory", " ".join(two["advice"]))
+        none = plan_of(1, "1KiB")
+        self.assertEqual((none["fits"], none["largest_batch"], none["largest_context"]), (False, 0, 0))
+        # Eight tokens take a page of the slower tier: 25 pages for 200, where 64 KiB are 16.
+        small = plan_of(1, "40KiB", "64KiB")
+        self.assertEqual((small["fits"], small["largest_batch"], small["largest_context"]), (False, 0, 135))
+        self.assertIn("--kv-tier has size=65536", " ".join(small["advice"]))
+
     def test_bench_counts_what_moved(self):
         self.COMMAND = "bench"
         kv = self.json_of("--quiet", "--kv-tier", "ram:unit=8,fast=24KiB,size=16MiB", "-p", 0, "-n", 8, "-d", 40, "-r", 1)["kv"]

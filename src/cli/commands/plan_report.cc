@@ -1,10 +1,13 @@
 #include "cli/commands/plan_report.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 #include "engine/options/layer_options.h"
 #include "kv/registry/policies.h"
 #include "kv/stores/growth_model.h"
+#include "kv/tier/tiered.h"
+#include "kv/values/saturating.h"
 
 namespace kvick::cli {
 
@@ -46,18 +49,62 @@ uint64_t largest(uint64_t most, base::FunctionRef<bool(uint64_t)> fits) {
   return low;
 }
 
+// Units in frames that the last token's step cannot do without: the newest of all layers, and the
+// earlier ones that a view of one layer shows.
+uint64_t least_units(const kv::Shape& shape, const kv::Load& load, uint64_t unit_tokens,
+                     bool reads_all) {
+  const uint32_t committed = load.tokens == 0 ? 0 : load.tokens - 1;
+  const uint64_t full = committed / unit_tokens - shape.first_seen(committed) / unit_tokens;
+  const uint64_t each = uint64_t{shape.layers} * shape.kv_heads +
+                        (reads_all ? kv::saturating_mul(full, shape.kv_heads) : 0);
+  return kv::saturating_mul(load.sequences, each);
+}
+
+// Why --kv-tier cannot keep the load; empty: it can, or there is no tier. The cost does not say it:
+// its frames are those that the tier has, even if a step needs more.
+std::string tier_shortage(const kv::Spec& spec, const kv::Setup& setup, const kv::Load& load) {
+  if (!setup.tier.spec) return "";
+  const auto tier = kv::read_tier(*setup.tier.spec);
+  const auto costs = kv::group_costs(spec, setup, load);
+  if (!tier.ok()) return tier.error().message;
+  if (!costs.ok()) return costs.error().message;
+  const bool reads_all = setup.select.spec.name.empty();
+  kv::TierOptions options = *tier;
+  // A policy chooses its own unit, of at least a token.
+  if (!reads_all && options.unit_tokens == 0) options.unit_tokens = 1;
+  const std::vector<kv::Shape> shapes = kv::info_of(spec, setup).groups;
+  for (size_t g = 0; g < shapes.size(); ++g) {
+    const kv::Shape& shape = shapes[g];
+    if (shape.state_bytes != 0) continue;
+    const uint64_t unit = kv::tier_unit_bytes(shape, options);
+    const uint64_t tokens = unit / (shape.row_bytes(false) + shape.row_bytes(true));
+    const uint64_t needed = least_units(shape, load, tokens, reads_all);
+    if (needed > options.fast_bytes / unit)
+      return fmt::format(
+          "a step of {} sequence{} at {} tokens needs {} bytes of fast memory, but --kv-tier has "
+          "fast={}",
+          load.sequences, load.sequences == 1 ? "" : "s", load.tokens,
+          kv::saturating_mul(needed, unit), options.fast_bytes);
+    if ((*costs)[g].slow_bytes > options.most_bytes)
+      return fmt::format("the rows take {} bytes of the slower tier, but --kv-tier has size={}",
+                         (*costs)[g].slow_bytes, options.most_bytes);
+  }
+  return "";
+}
+
 void find_limits(const kv::Setup& setup, PlanReport& report) {
   const uint64_t weights = report.weight_bytes();
   const auto fits = [&](uint64_t tokens, uint64_t batch) {
     kv::Setup wide = setup;
     wide.shape.max_tokens = static_cast<uint32_t>(std::max<uint64_t>(1, tokens));
     model::set_layers(report.model.config, wide);
-    const auto cost =
-        kv::cost_of(report.kv.spec, wide,
-                    {.tokens = wide.shape.max_tokens, .sequences = static_cast<uint32_t>(batch)});
+    const kv::Load load = {.tokens = wide.shape.max_tokens,
+                           .sequences = static_cast<uint32_t>(batch)};
+    const auto cost = kv::cost_of(report.kv.spec, wide, load);
     return cost.ok() && cost->fast_bytes <= report.kv_memory &&
            weights + cost->fast_bytes <= report.memory_bytes &&
-           cost->fast_bytes <= UINT64_MAX - weights;
+           cost->fast_bytes <= UINT64_MAX - weights &&
+           tier_shortage(report.kv.spec, wide, load).empty();
   };
   report.largest_context = largest(report.model.config.context,
                                    [&](uint64_t tokens) { return fits(tokens, report.batch); });
@@ -196,6 +243,7 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   else
     report.unpredicted = predictor.error().message;
   KVICK_TRY_VOID(plan_ways(setup, predictor.ok() ? &*predictor : nullptr, bmm, report));
+  report.tier_shortage = tier_shortage(report.kv.spec, setup, load_of(report));
   find_limits(setup, report);
   return base::Done{};
 }

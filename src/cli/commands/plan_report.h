@@ -62,7 +62,8 @@ struct PlanReport {
   double spec_tokens = 1;           // that a step gives: m
   kv::GrowthRates spec_rates = {};  // of steps of spec_rows rows
   uint64_t largest_context = 0, largest_batch = 0;  // that the memory holds
-  std::optional<PlannedRanks> ranks = {};           // if they were asked for
+  std::string tier_shortage = {};          // why --kv-tier cannot keep the load; empty: it can
+  std::optional<PlannedRanks> ranks = {};  // if they were asked for
   std::optional<double> others;  // share of the processors that others used while it was measured
 
   kernels::DType k_type() const { return kv.k_type.value_or(kernels::DType::kF16); }
@@ -76,7 +77,7 @@ struct PlanReport {
   }
   bool fits() const {
     const uint64_t cache = ways.front().cost.fast_bytes;
-    return cache <= kv_memory && weight_bytes() + cache <= memory_bytes;
+    return cache <= kv_memory && weight_bytes() + cache <= memory_bytes && tier_shortage.empty();
   }
 };
 

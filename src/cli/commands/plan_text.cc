@@ -112,10 +112,11 @@ std::vector<std::string> advice_of(const PlanReport& report) {
   if (!report.fits())
     advice.push_back(fmt::format(
         "{}: there is room for {} tokens per sequence, or for {} sequences of {} tokens",
-        limited ? fmt::format("the cache takes {}, but --kv-memory allows {}",
-                              giga(asked.cost.fast_bytes), giga(report.kv_memory))
-                : fmt::format("weights and cache take {}, but only {} are available", giga(all),
-                              giga(report.memory_bytes)),
+        !report.tier_shortage.empty() ? report.tier_shortage
+        : limited                     ? fmt::format("the cache takes {}, but --kv-memory allows {}",
+                                                    giga(asked.cost.fast_bytes), giga(report.kv_memory))
+                  : fmt::format("weights and cache take {}, but only {} are available", giga(all),
+                                giga(report.memory_bytes)),
         report.largest_context, report.largest_batch, report.tokens));
   if (!report.unpredicted.empty()) advice.push_back("no speed is predicted: " + report.unpredicted);
   const double all_s = asked.token.all(), share = all_s > 0 ? asked.token.attention / all_s : 0;

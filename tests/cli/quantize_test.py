@@ -108,6 +108,10 @@ class QuantizeTest(CommandTest):
         refused(self.wide, "-o", self.out, "--tensor-type", "nothing=Q8_0", says="no tensor of that name")
         refused(self.wide, "-o", self.out, "--check", self.top / "none.txt", says="cannot read")
         refused(self.wide, "-o", self.out, "--check", self.top, says="cannot read .*: it is a folder")
+        refused(self.wide, "-o", self.out, "--check", self.text, "--check-tokens", 1, says="text.txt: tokens to compare on: 1; at least 2 are needed")
+        encoder = self.top / "encoder.gguf"
+        make_model(str(encoder), *WIDE, "--family", "bert")
+        refused(encoder, "-o", self.out, "--check", self.text, says="is an encoder, which predicts no text: leave --check out")
         refused(self.wide, "-o", self.top / "none" / "out.gguf", says="cannot write")
         refused(self.top / "none.gguf", "-o", self.out, says="none.gguf")
         self.assertFalse(self.out.exists())

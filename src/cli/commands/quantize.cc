@@ -19,6 +19,8 @@
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
 #include "engine/eval/perplexity.h"
+#include "model/core/vocabulary.h"
+#include "plan/forecast/model_size.h"
 
 namespace kvick::cli {
 namespace {
@@ -188,6 +190,22 @@ base::Result<std::string> read_text(const std::string& path) {
   return text;
 }
 
+// compare() says the same, but only once the file is written.
+base::Status<> check_text(const QuantizeFlags& flags, const io::ModelFile& file,
+                          const std::string& text) {
+  if (text.empty()) return base::Done{};
+  KVICK_TRY(const plan::ModelSize model, plan::size_of(file));
+  if (model.config.both_ways())
+    return base::fail("{}: is an encoder, which predicts no text: leave --check out", flags.from);
+  KVICK_TRY(text::Vocabulary vocabulary, model::read_vocabulary(file));
+  KVICK_TRY(const auto tokenizer, text::Tokenizer::make(std::move(vocabulary)));
+  const size_t all = tokenizer->encode(text, false, false).size();
+  const size_t tokens = flags.check_tokens != 0 ? std::min<size_t>(all, flags.check_tokens) : all;
+  if (tokens < 2)
+    return base::fail("{}: tokens to compare on: {}; at least 2 are needed", flags.check, tokens);
+  return base::Done{};
+}
+
 void note_losses(const Totals& totals, const Common& common) {
   if (common.quiet || totals.again == 0) return;
   fmt::print(stderr,
@@ -214,6 +232,7 @@ base::Result<int> run_quantize(const QuantizeFlags& flags, const Common& common)
   Totals totals;
   {
     KVICK_TRY(const io::ModelFile file, io::ModelFile::open(from.string()));
+    KVICK_TRY_VOID(check_text(flags, file, text));
     KVICK_TRY(const quantize::Source source, quantize::Source::make(file));
     KVICK_TRY(std::vector<Choice> choices, quantize::choose(source, options));
     note_losses(totals_of(choices), common);

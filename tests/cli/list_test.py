@@ -45,6 +45,13 @@ class ListTest(CommandTest):
                                  ("broken.gguf", "\\?", broken)):
             self.assertTrue(any(re.match(rf"{name} +{kind} +[\d.]+ .?B +never +{path}$", line) for line in lines), lines)
 
+    def test_a_name_does_not_act_on_the_terminal(self):
+        self.cached("a\x1b[2J.gguf")
+        shown = self.run_kvick("list").stdout
+        self.assertNotIn("\x1b", shown)
+        self.assertIn("a?[2J.gguf", shown)
+        self.assertIn("a\x1b[2J.gguf", [model["name"] for model in json.loads(self.run_kvick("list", "--json").stdout)["models"]])
+
     def test_a_model_that_was_run_says_when(self):
         self.cached("own.gguf")
         before = int(time.time())

@@ -136,6 +136,15 @@ class Plan(CommandTest):
         odd.write_bytes(pathlib.Path(self.model).read_bytes().replace(b"random llama", b"r\xffndom llama", 1))
         self.assertIn("r\ufffdndom llama", self.plan_of("--ctx", 64, model=str(odd))["model"])
 
+    def test_a_name_from_a_file_does_not_act_on_the_terminal(self):
+        odd = self.top / "odd.gguf"
+        odd.write_bytes(pathlib.Path(self.model).read_bytes().replace(b"random llama", b"\x1b[2Jom llama", 1))
+        self.assertTrue(self.kvick("--quiet", "--ctx", 64, model=str(odd)).stdout.startswith("?[2Jom llama: 1 sequence"))
+        self.assertEqual(self.plan_of("--ctx", 64, model=str(odd))["model"], "\x1b[2Jom llama")
+        self.refused("--ctx", 64, "--expert-memory", 1, model=str(odd), says=r"^kvick: \?\[2Jom llama has no experts")
+        self.COMMAND = "bench"
+        self.assertTrue(self.kvick("--quiet", "--ctx", 64, "-p", 8, "-n", 2, "-r", 1, model=str(odd)).stdout.startswith("?[2Jom llama, "))
+
     def test_a_policy_needs_keys_to_choose_from(self):
         latent = f"{self.top}/latent.gguf"
         make_model(latent, "--family", "deepseek2-lite", "--type", "Q8_0", "--odd-type", "F32")

@@ -12,6 +12,7 @@
 #include "cli/options/number_list.h"
 #include "cli/options/spec_flag.h"
 #include "cli/terminal/progress.h"
+#include "cli/terminal/terminal.h"
 #include "engine/eval/speed.h"
 
 namespace kvick::cli {
@@ -121,7 +122,7 @@ base::Result<int> bench(const BenchFlags& flags, const Common& common) {
     fmt::print("{}\n", report_json(report).dump(-1, ' ', false,
                                                 nlohmann::ordered_json::error_handler_t::replace));
   else
-    fmt::print("{}", report_text(report));
+    fmt::print("{}", printable(report_text(report)));
   return 0;
 }
 

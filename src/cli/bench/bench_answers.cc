@@ -8,6 +8,7 @@
 #include "cli/bench/bench_text.h"
 #include "cli/options/spec_flag.h"
 #include "cli/terminal/progress.h"
+#include "cli/terminal/terminal.h"
 #include "engine/eval/speed.h"
 
 namespace kvick::cli {
@@ -146,7 +147,7 @@ void print_text(const AnswersReport& report) {
   engine::Engine& engine = report.engine;
   const Prompts& prompts = report.prompts;
   const BenchAnswers& what = report.what;
-  fmt::print("{}, {} threads, {}, cache {} {}\n", engine.model().config().name,
+  fmt::print("{}, {} threads, {}, cache {} {}\n", printable(engine.model().config().name),
              engine.pool().size(), base::isa_name(engine.kernels().isa),
              kv::spec_text(report.kv.spec), engine::kv_type_text(report.kv));
   fmt::print("{} prompt{} of {} tokens of {}, {} at once, greedy answers of {}\n\n", prompts.size(),

@@ -7,6 +7,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/look.h"
 #include "cli/models/models.h"
+#include "cli/terminal/terminal.h"
 #include "io/file/describe.h"
 
 namespace kvick::cli {
@@ -19,7 +20,7 @@ base::Result<int> inspect(const std::string& name, const Common& common) {
     fmt::print("{}\n", io::describe_json(file).dump(
                            2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   else
-    fmt::print("{}", io::describe_text(file));
+    fmt::print("{}", printable(io::describe_text(file)));
   return 0;
 }
 

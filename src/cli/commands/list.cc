@@ -16,6 +16,7 @@
 #include "cli/models/models.h"
 #include "cli/models/reference.h"
 #include "cli/terminal/progress.h"
+#include "cli/terminal/terminal.h"
 #include "io/file/model_file.h"
 
 namespace kvick::cli {
@@ -102,7 +103,8 @@ void print_table(const std::vector<Row>& rows) {
   for (const Row& row : rows) width = std::max(width, row.name.size());
   const auto line = [width](std::string_view name, std::string_view type, std::string_view size,
                             std::string_view used, std::string_view file) {
-    fmt::print("{:<{}}  {:<7}  {:>9}  {:<16}  {}\n", name, width, type, size, used, file);
+    fmt::print("{:<{}}  {:<7}  {:>9}  {:<16}  {}\n", printable(name), width, type, size, used,
+               printable(file));
   };
   line("model", "type", "size", "last used", "file");
   for (const Row& row : rows)

@@ -12,6 +12,7 @@
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
 #include "cli/terminal/progress.h"
+#include "cli/terminal/terminal.h"
 #include "io/packed/packed_folder.h"
 
 namespace kvick::cli {
@@ -59,7 +60,7 @@ void print_table(const fs::path& folder, const std::vector<io::PackedEntry>& ent
     const std::time_t used = entry.used / kSecond;
     fmt::print("{:>9}  {:%Y-%m-%d %H:%M}  {}\n",
                amount_text(static_cast<double>(entry.bytes), Unit::kBytes), fmt::localtime(used),
-               entry.model.empty() ? "damaged: " + entry.path.string() : entry.model);
+               printable(entry.model.empty() ? "damaged: " + entry.path.string() : entry.model));
   }
 }
 

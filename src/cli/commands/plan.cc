@@ -12,6 +12,7 @@
 #include "cli/commands/plan_report.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
+#include "cli/terminal/terminal.h"
 
 namespace kvick::cli {
 namespace {
@@ -115,7 +116,7 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
     fmt::print("{}\n", plan_json(report).dump(-1, ' ', false,
                                               nlohmann::ordered_json::error_handler_t::replace));
   else
-    fmt::print("{}", plan_text(report));
+    fmt::print("{}", printable(plan_text(report)));
   return 0;
 }
 

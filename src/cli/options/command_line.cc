@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "cli/terminal/help_text.h"
+#include "cli/terminal/terminal.h"
 
 namespace kvick::cli {
 namespace {
@@ -385,7 +386,7 @@ int run_command_line(int argc, char** argv, const ProgramText& text,
   }
   const Command::Status status = chosen();
   if (status.ok()) return *status;
-  fmt::print(stderr, "kvick: {}\n", status.error().message);
+  fmt::print(stderr, "kvick: {}\n", printable(status.error().message));
   return 2;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/models/models.h"
 #include "cli/options/ranks.h"
 #include "cli/terminal/progress.h"
+#include "cli/terminal/terminal.h"
 #include "engine/options/layer_options.h"
 #include "io/packed/packed_folder.h"
 #include "kernels/table/table.h"
@@ -245,7 +246,7 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
   const bool speaks = !common.quiet && (start.ranks == nullptr || start.ranks->leads());
   Progress progress = stderr_progress(!speaks || flags.says);
   const auto say = [&](const std::string& note) {
-    flags.says ? flags.says(note) : fmt::print(stderr, "kvick: {}\n", note);
+    flags.says ? flags.says(note) : fmt::print(stderr, "kvick: {}\n", printable(note));
   };
   std::vector<std::string> notes;
   const auto open = [&]() -> base::Result<std::unique_ptr<engine::Engine>> {
@@ -296,7 +297,7 @@ base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& fla
 }
 
 int refuse(const base::Error& error) {
-  fmt::print(stderr, "kvick: {}\n", error.message);
+  fmt::print(stderr, "kvick: {}\n", printable(error.message));
   return 2;
 }
 

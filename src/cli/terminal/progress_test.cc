@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sstream>
 
+#include "cli/terminal/terminal.h"
+
 namespace kvick::cli {
 namespace {
 
@@ -14,6 +16,20 @@ size_t columns(const std::string& text) {
 ProgressLine half_way() {
   return {
       .what = "model.gguf", .done = 50'000'000, .total = 100'000'000, .rate = 10e6, .elapsed_s = 5};
+}
+
+TEST(Printable, LeavesNothingThatATerminalActsOn) {
+  EXPECT_EQ(printable("a\x1b[2Jb\x07\rc\x7f"), "a?[2Jb??c?");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "2J \x9b"
+                      "2J"),
+            "?2J ?2J")
+      << "ESC [ as one character";
+  EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a?b");
+  EXPECT_EQ(printable("\xe2\x96\x9b \xf0\x9f\x98\x80 \xc3\xa9"),
+            "\xe2\x96\x9b \xf0\x9f\x98\x80 \xc3\xa9");
+  EXPECT_EQ(printable("line\n\ttab"), "line\n\ttab");
+  EXPECT_EQ(printable("caf\xe9 \xe2\x1b[m"), "caf\xe9 \xe2?[m") << "no UTF-8";
 }
 
 TEST(AmountText, HasThreeDigitsOrMoreInPowersOfTen) {

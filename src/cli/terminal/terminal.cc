@@ -1,9 +1,8 @@
 #include "cli/terminal/terminal.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <string>
-#include <string_view>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -25,7 +24,38 @@ bool locale_is_utf8() {
   return false;
 }
 
+// Bytes of the UTF-8 character at the head of a text, by its first byte; 1 if the others are not
+// there, as in a name of another character set.
+size_t character_bytes(std::string_view text) {
+  const auto head = static_cast<unsigned char>(text[0]);
+  const size_t bytes = head >= 0xf0 ? 4 : head >= 0xe0 ? 3 : head >= 0xc2 ? 2 : 1;
+  if (text.size() < bytes) return 1;
+  const std::string_view others = text.substr(1, bytes - 1);
+  const bool whole =
+      std::all_of(others.begin(), others.end(), [](char c) { return (c & 0xc0) == 0x80; });
+  return whole ? bytes : 1;
+}
+
+// C0, DEL, and C1, as one byte or in UTF-8, of which some terminals take 0x9b for ESC [.
+bool is_control(std::string_view character) {
+  const auto head = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1)
+    return (head < 0x20 && head != '\n' && head != '\t') || (head >= 0x7f && head < 0xa0);
+  return head == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+}
+
 }  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const std::string_view character = text.substr(0, character_bytes(text));
+    out += is_control(character) ? "?" : character;
+    text.remove_prefix(character.size());
+  }
+  return out;
+}
 
 int Terminal::width() const {
   winsize size{};

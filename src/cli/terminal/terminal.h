@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <string_view>
+
 namespace kvick::cli {
 
 // What can be drawn on a file descriptor.
@@ -14,5 +17,9 @@ struct Terminal {
 
 // Looks at the descriptor and at TERM, LC_ALL, LC_CTYPE and LANG.
 Terminal terminal_of(int fd);
+
+// For texts with names from files: '?' for each control character but tab and line end, so that no
+// name clears the screen or sets the window's title.
+std::string printable(std::string_view text);
 
 }  // namespace kvick::cli

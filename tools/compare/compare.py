@@ -113,6 +113,9 @@ def parsed(argv):
     try:
         if args.o:
             kept.parsed(args.o)
+        # Every engine would refuse it in every case, and the table would hold nothing else.
+        if missing := [file for file in args.files if not pathlib.Path(file).exists()]:
+            raise ValueError(f"{missing[0]}: no such file")
         return args, case_list.named(args.cases), peers_of(args)
     except ValueError as error:
         parser.error(str(error))

@@ -153,7 +153,8 @@ class WholeRun(unittest.TestCase):
                 path = pathlib.Path(folder, name)
                 path.write_text(f"""#!/bin/sh\nprintf '{{"decode_tok_s": %s}}' {rate}\n""")
                 path.chmod(0o755)
-            done = subprocess.run([sys.executable, HERE / "compare.py", "m.gguf", "--kvick", f"{folder}/ours", "--llama-cpp",
+            pathlib.Path(folder, "m.gguf").touch()
+            done = subprocess.run([sys.executable, HERE / "compare.py", f"{folder}/m.gguf", "--kvick", f"{folder}/ours", "--llama-cpp",
                                    f"{folder}/theirs", "--cases", "decode", "--rounds", "3"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("| decode 128 at 0 | 100.0 (100.0 to 100.0) | 50.0 (50.0 to 50.0), flash on; **2.00", done.stdout)
@@ -168,6 +169,15 @@ class WholeRun(unittest.TestCase):
             done = subprocess.run([sys.executable, HERE / "compare.py", "m.gguf", "-o", place], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2)
             self.assertIn(f"{place}: give MACHINE/NAME", done.stderr)
+
+    def test_a_file_that_does_not_exist_is_refused_before_anything_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "m.gguf").touch()
+            done = subprocess.run([sys.executable, HERE / "compare.py", f"{folder}/m.gguf", f"{folder}/none.gguf", "--kvick",
+                                   "/bin/false", "--rounds", "1"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn(f"{folder}/none.gguf: no such file", done.stderr)
+        self.assertNotIn("refused", done.stderr)
 
     def test_what_is_kept_says_where_it_comes_from(self):
         with tempfile.TemporaryDirectory() as folder:

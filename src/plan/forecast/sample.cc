@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "base/memory.h"
 #include "io/file/builder.h"
 #include "plan/forecast/attention_block.h"
 #include "plan/forecast/growth_rates.h"
@@ -102,6 +103,21 @@ void sample_parts(uint64_t all, uint64_t layers, io::Tensor& tensor) {
     tensor.shape[0] = tensor.shape[0] / all * layers;
 }
 
+// bytes: of the random weights, beside which the layers' own are packed.
+base::Status<> check_room(const ModelSize& size, std::span<const uint32_t> layers, uint64_t bytes) {
+  for (const io::Tensor& tensor : size.tensors) {
+    KVICK_TRY(const std::optional<uint32_t> layer, layer_of(tensor));
+    if (layer && std::binary_search(layers.begin(), layers.end(), *layer))
+      bytes += bytes_of(tensor);
+  }
+  const uint64_t free = base::available_memory_bytes();
+  if (bytes <= free) return base::Done{};
+  return base::fail(
+      "{} layers of {} and its largest tensor take {} bytes of memory to measure, but only {} are "
+      "available",
+      layers.size(), size.config.name, bytes, free);
+}
+
 }  // namespace
 
 std::vector<uint32_t> sample_layers(const model::Config& config, uint32_t layers) {
@@ -133,6 +149,7 @@ base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t count, bas
     size_t& most = is_float(tensor) ? most_floats : most_blocks;
     most = std::max(most, bytes_of(tensor));
   }
+  KVICK_TRY_VOID(check_room(size, layers, most_floats + most_blocks));
   SampleModel sample = {.floats = random_bytes(most_floats, true),
                         .blocks = random_bytes(most_blocks, false),
                         .model = nullptr};

@@ -31,6 +31,15 @@ TEST(Sample, HasTheLayersOfTheShapeWithTheTypesOfTheirWeights) {
   EXPECT_EQ(bytes(9), 7 * one + bytes(2) - 7 * kNorm);
 }
 
+TEST(Sample, RefusesLayersThatNoMemoryHolds) {
+  const ModelSize size =
+      parse_shape("layers=2,heads=4,kv_heads=2,head_dim=32,dim=16777216,ffn=16777216").value();
+  base::ThreadPool pool(1);
+  const auto model = make_sample(size, 1, pool, kernels::table(base::best_isa()));
+  ASSERT_FALSE(model.ok());
+  EXPECT_NE(model.error().message.find("bytes of memory to measure, but only"), std::string::npos);
+}
+
 TEST(Sample, TakesItsLayersNumbersOutOfArrays) {
   ModelSize size = parse_shape(kShape).value();
   std::vector<uint64_t> ffn(9, 512);

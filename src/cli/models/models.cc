@@ -138,6 +138,11 @@ base::Result<fs::path> packed_dir() {
 base::Result<fs::path> resolve_model(std::string_view name, const fs::path& cache) {
   std::error_code none;
   if (!name.empty() && fs::exists(name, none)) return fs::path(name);
+  return resolve_cached(name, cache);
+}
+
+base::Result<fs::path> resolve_cached(std::string_view name, const fs::path& cache) {
+  std::error_code none;
   if (name.empty()) name = kDefaultModel;
   if (const auto hub = parse_hub_name(name)) return by_hub_name(*hub, name, cache);
   if (!can_be_fetched(name)) return by_file_name(name, cache);

@@ -28,7 +28,12 @@ base::Result<std::filesystem::path> packed_dir();
 base::Result<std::filesystem::path> resolve_model(std::string_view name,
                                                   const std::filesystem::path& cache);
 
-// The same with the user's own cache, which a path that exists does not need.
+// The same without paths that exist: a name in the cache, even where a file of that name lies in
+// the working directory.
+base::Result<std::filesystem::path> resolve_cached(std::string_view name,
+                                                   const std::filesystem::path& cache);
+
+// resolve_model with the user's own cache, which a path that exists does not need.
 base::Result<std::filesystem::path> find_model(std::string_view name);
 
 // Whether `kvick pull` takes the name: a short one, hf:... or a URL.

@@ -1,5 +1,8 @@
 #include "cli/models/removal.h"
 
+#include <algorithm>
+#include <string>
+
 #include "cli/models/model_use.h"
 #include "cli/models/models.h"
 #include "io/file/split_name.h"
@@ -22,7 +25,11 @@ bool is_in_cache(const fs::path& path, const fs::path& cache) {
 }
 
 base::Result<Removal> plan_removal(std::string_view name, const fs::path& cache) {
-  KVICK_TRY(const fs::path found, resolve_model(name, cache));
+  // What is deleted is what kvick list shows under the name.
+  const std::vector<std::string> listed = cached_models(cache);
+  const auto cached = resolve_cached(name, cache);
+  const bool first = cached.ok() || std::find(listed.begin(), listed.end(), name) != listed.end();
+  KVICK_TRY(const fs::path found, first ? cached : resolve_model(name, cache));
   Removal removal{.model = plain_path(found), .files = {}};
   if (!is_in_cache(removal.model, cache))
     return base::fail("{} is not in the model cache {}: delete it yourself", found.string(),

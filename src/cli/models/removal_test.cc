@@ -59,6 +59,24 @@ TEST_F(RemoveModel, AFileElsewhereIsTheUsersOwn) {
   EXPECT_FALSE(plan_removal(cache().string(), cache()).ok()) << "the cache itself";
 }
 
+TEST_F(RemoveModel, ANameIsTheCachesEvenBesideAFileOfThatName) {
+  const fs::path cached = folder_.write("cache/own.gguf", "GGUF");
+  const fs::path beside = folder_.write("here/own.gguf", "GGUFGGUF");
+  folder_.write("here/other.gguf", "GGUF");
+  const fs::path before = fs::current_path();
+  fs::current_path(beside.parent_path());
+  const auto removal = plan_removal("own.gguf", cache());
+  const auto by_path = plan_removal("./own.gguf", cache());
+  const auto other = plan_removal("other.gguf", cache());
+  fs::current_path(before);
+  ASSERT_TRUE(removal.ok()) << removal.error().message;
+  EXPECT_EQ(removal->model, cached);
+  for (const auto& own : {by_path, other}) {
+    ASSERT_FALSE(own.ok());
+    EXPECT_NE(own.error().message.find("is not in the model cache"), std::string::npos);
+  }
+}
+
 TEST_F(RemoveModel, OnlyModelsOfTheCacheAreMarkedAsUsed) {
   const fs::path own = folder_.write("own.gguf", "GGUF");
   mark_used(own, cache());

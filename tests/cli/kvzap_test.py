@@ -25,6 +25,12 @@ class KvzapTest(CommandTest):
         self.COMMAND = "ppl"
         return self.json_of("-f", self.text, "--ctx", 64, *arguments)
 
+    def test_a_window_is_no_longer_than_the_context_unless_it_was_asked_for(self):
+        self.text.write_text(self.text.read_text() * 4)
+        made = self.json_of("-f", self.text, "-o", self.file, "--ahead", "8")
+        self.assertEqual(made["held_out"], 256)
+        self.refused("-f", self.text, "-o", self.file, "--window", 2048, "--ahead", 8, says="context of 256")
+
     def test_it_says_how_well_scores_tell_what_is_attended_to(self):
         made = self.train()
         self.assertEqual((made["ahead"], made["held_out"], len(made["layers"])), (8, 64, 2))

@@ -26,6 +26,12 @@ class PcaTest(CommandTest):
         self.COMMAND = "ppl"
         return self.json_of("-f", self.text, "--ctx", 64, *arguments)
 
+    def test_a_window_is_no_longer_than_the_context_unless_it_was_asked_for(self):
+        self.text.write_text(self.text.read_text() * 4)
+        made = self.json_of("-f", self.text, "-o", self.file)
+        self.assertEqual(made["held_out"], 256)
+        self.refused("-f", self.text, "-o", self.file, "--window", 2048, says="context of 256")
+
     def test_it_says_how_much_the_components_explain(self):
         few, most = self.pca("--rank", "2"), self.pca("--rank", "16", "--keys", "plain")
         self.assertEqual((few["components"], few["keys"], len(few["layers"])), (2, "rotated", 2))

@@ -2,6 +2,7 @@
 
 #include "cli/train/train_kvzap.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
@@ -23,6 +24,7 @@ using nlohmann::ordered_json;
 struct KvzapFlags {
   EngineFlags engine;
   std::string file, output;
+  uint32_t window = 0;  // 0: options.window, or the model's context if that is less
   distil::KvzapOptions options = {.most = 65536};
 };
 
@@ -71,6 +73,9 @@ void print_result(const KvzapFlags& flags, const distil::Scores& made, const Com
 base::Result<int> train_kvzap(KvzapFlags& flags, const Common& common) {
   KVICK_TRY(const std::string text, base::read_text(flags.file));
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  flags.options.window = flags.window != 0
+                             ? flags.window
+                             : std::min(flags.options.window, engine->model().config().context);
   const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
   Progress progress = stderr_progress(common.quiet);
   flags.options.progress = [&](uint64_t done, uint64_t total) {
@@ -102,8 +107,11 @@ void add_kvzap(const Command& train, const Common& common) {
       .takes(ValueKind::kFile)
       .required();
   command.add_option("--tokens", options.most, "only the first N tokens; 0: all").shows_default();
-  command.add_option("--window", options.window, "tokens that are read as one sequence")
-      .shows_default()
+  command
+      .add_option("--window", flags->window,
+                  fmt::format("tokens that are read as one sequence (default: {}, or the model's "
+                              "context if that is less)",
+                              options.window))
       .in_range(2, 1 << 20);
   command
       .add_option("--ahead", options.ahead,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import unittest
 
 from made_model import SMALL, CommandTest, make_model
@@ -26,6 +27,14 @@ class Lab(CommandTest):
         named = self.json_of("--quiet", "waste", "--file", odd, "-o", self.top / "odd")
         self.assertIn("trace\ufffd.csv", named["command"])
         self.assertEqual(json.loads((self.top / "odd" / "waste.json").read_text(encoding="utf-8")), named)
+
+    def test_the_recorded_command_can_be_run_as_it_stands(self):
+        trace = self.top / "one day's trace.csv"
+        trace.write_text("TIME,PROMPT,ANSWER\n" + "".join(f"{i},{100 + 7 * i},{20 + i}\n" for i in range(9)))
+        report = self.json_of("--quiet", "waste", "--file", trace, "-o", self.top / "the results")
+        words = shlex.split(report["command"])
+        self.assertEqual(words[words.index("--file") + 1], str(trace))
+        self.assertEqual(words[words.index("-o") + 1], str(self.top / "the results"))
 
     def test_allocators_takes_a_context_and_a_batch(self):
         arguments = ("allocators", "--ctx", 64, "-b", 2, "--rounds", 1, "-o", self.top / "whole")

@@ -2,6 +2,7 @@
 
 #include "lab/core/lab.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <memory>
 #include <set>
@@ -55,24 +56,37 @@ class Models {
   std::map<std::pair<std::string, engine::Attention>, std::unique_ptr<engine::Engine>> opened_;
 };
 
+// As a shell takes it: in single quotes where it holds more than letters, digits and these.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view kPlain = "%+,-./:=@_";
+  const auto plain = [&](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           static_cast<unsigned char>(c) >= 0x80 || kPlain.find(c) != kPlain.npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 std::string command_of(const LabFlags& flags) {
   std::string text = "kvick lab " + flags.experiment;
-  for (const std::string& shape : flags.shapes) text += " --shape " + shape;
-  if (!flags.engine.model.empty()) text += " -m " + flags.engine.model;
-  if (!flags.file.empty()) text += " --file " + flags.file;
-  for (const std::string& kv : flags.stores) text += " --kv " + kv;
-  for (const std::string& type : flags.types) text += " --kv-type " + type;
-  if (!flags.engine.kv_tier.empty()) text += " --kv-tier " + flags.engine.kv_tier;
-  for (const std::string& spec : flags.specs) text += " --spec " + spec;
-  for (const std::string& policy : flags.select.policies) text += " --kv-select " + policy;
-  for (const std::string& budget : flags.select.budgets) text += " --budget " + budget;
-  if (!flags.select.predictor.empty()) text += " --predictor " + flags.select.predictor;
-  if (!flags.select.components.empty()) text += " --components " + flags.select.components;
-  if (!flags.select.scores.empty()) text += " --scores " + flags.select.scores;
-  for (const std::string& model : flags.bounded.models) text += " --bounded " + model;
-  for (const std::string& recall : flags.bounded.recall) text += " --recall " + recall;
+  for (const std::string& shape : flags.shapes) text += " --shape " + quoted(shape);
+  if (!flags.engine.model.empty()) text += " -m " + quoted(flags.engine.model);
+  if (!flags.file.empty()) text += " --file " + quoted(flags.file);
+  for (const std::string& kv : flags.stores) text += " --kv " + quoted(kv);
+  for (const std::string& type : flags.types) text += " --kv-type " + quoted(type);
+  if (!flags.engine.kv_tier.empty()) text += " --kv-tier " + quoted(flags.engine.kv_tier);
+  for (const std::string& spec : flags.specs) text += " --spec " + quoted(spec);
+  for (const std::string& policy : flags.select.policies) text += " --kv-select " + quoted(policy);
+  for (const std::string& budget : flags.select.budgets) text += " --budget " + quoted(budget);
+  if (!flags.select.predictor.empty()) text += " --predictor " + quoted(flags.select.predictor);
+  if (!flags.select.components.empty()) text += " --components " + quoted(flags.select.components);
+  if (!flags.select.scores.empty()) text += " --scores " + quoted(flags.select.scores);
+  for (const std::string& model : flags.bounded.models) text += " --bounded " + quoted(model);
+  for (const std::string& recall : flags.bounded.recall) text += " --recall " + quoted(recall);
   if (flags.bounded.trained > 0) text += fmt::format(" --trained {}", flags.bounded.trained);
-  for (const std::string& bandwidth : flags.bandwidths) text += " --bandwidth " + bandwidth;
+  for (const std::string& bandwidth : flags.bandwidths) text += " --bandwidth " + quoted(bandwidth);
   if (flags.prompts > 0) text += fmt::format(" --prompts {}", flags.prompts);
   if (flags.prompt > 0) text += fmt::format(" --prompt {}", flags.prompt);
   if (flags.text_tokens > 0) text += fmt::format(" --tokens {}", flags.text_tokens);
@@ -80,7 +94,7 @@ std::string command_of(const LabFlags& flags) {
   if (flags.engine.context > 0) text += fmt::format(" --ctx {}", flags.engine.context);
   if (flags.batch > 0) text += fmt::format(" --batch {}", flags.batch);
   if (flags.rounds > 0) text += fmt::format(" --rounds {}", flags.rounds);
-  return text + " -o " + flags.folder;
+  return text + " -o " + quoted(flags.folder);
 }
 
 base::Result<int> lab(const LabFlags& flags, const Common& common) {

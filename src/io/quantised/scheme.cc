@@ -103,10 +103,26 @@ base::Status<> read_compressed(const JsonObject& fields, Scheme& scheme) {
       fields.label("format"), in_quotes(format));
 }
 
+// MLX writes its numbers under both keys, and names no method.
+base::Status<> check_not_mlx(const JsonObject& config) {
+  for (const std::string_view key : {"quantization", "quantization_config"}) {
+    if (!config.find(key)) continue;
+    const auto fields = config.get_object(key);
+    if (!fields.ok() || fields->find("quant_method")) continue;
+    if (fields->find("group_size") && fields->find("bits"))
+      return base::fail(
+          "{} is that of MLX, whose weights kvick does not read: take a GGUF file of the model, or "
+          "its folder without quantisation",
+          config.label(key));
+  }
+  return base::Done{};
+}
+
 }  // namespace
 
 base::Result<Scheme> read_scheme(const JsonObject& config) {
   Scheme scheme;
+  KVICK_TRY_VOID(check_not_mlx(config));
   // The second is what the first versions of compressed-tensors wrote.
   for (const std::string_view key : {"quantization_config", "compression_config"}) {
     if (!config.find(key)) continue;

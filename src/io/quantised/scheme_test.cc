@@ -35,6 +35,20 @@ TEST(Scheme, IsWhatConfigJsonSays) {
   EXPECT_EQ(blocks->block_inputs, 16u);
 }
 
+TEST(Scheme, OfMlxIsNamed) {
+  for (const std::string config :
+       {R"({"quantization": {"group_size": 64, "bits": 4, "mode": "affine"}})",
+        R"({"quantization_config": {"group_size": 64, "bits": 4}})"}) {
+    const auto document = JsonDocument::parse(config, "config.json", 1 << 20);
+    const auto scheme = read_scheme(*JsonObject::from(document->root(), "config.json"));
+    ASSERT_FALSE(scheme.ok()) << config;
+    EXPECT_NE(scheme.error().message.find("is that of MLX, whose weights kvick does not read: "
+                                          "take a GGUF file of the model"),
+              std::string::npos)
+        << scheme.error().message;
+  }
+}
+
 TEST(Scheme, WhatKvickDoesNotReadIsOneLineThatNamesIt) {
   const std::pair<const char*, const char*> table[] = {
       {R"({"quant_method": "bitsandbytes"})",

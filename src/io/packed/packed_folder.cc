@@ -59,6 +59,15 @@ void remove_left_parts(const fs::path& folder) {
   }
 }
 
+// Why a file that is there cannot be opened, as another user's may not be; 0: it can, or there is
+// none.
+int open_error(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT ? 0 : errno;
+  ::close(fd);
+  return 0;
+}
+
 std::string gigabytes(uint64_t bytes) {
   return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9);
 }
@@ -74,6 +83,8 @@ std::optional<PackedFile> PackedFolder::find(const PackedPlan& plan, base::Threa
   const fs::path path = path_of(plan.key);
   std::error_code none;
   if (!fs::exists(path, none)) return std::nullopt;
+  // It may be as good as ever, and is neither deleted here nor replaced: begin() refuses, too.
+  if (open_error(path) != 0) return std::nullopt;
   auto file = PackedFile::open(path, plan);
   base::Status<> good = base::Done{};
   if (file.ok()) {
@@ -123,6 +134,9 @@ base::Result<PackedWriter> PackedFolder::begin(const PackedPlan& plan) const {
   fs::create_directories(options_.folder, error);
   if (error)
     return fail("cannot make the folder {}: {}", options_.folder.string(), error.message());
+  if (const int why = open_error(path_of(plan.key)); why != 0)
+    return fail("{} is there, but cannot be opened: {}", path_of(plan.key).string(),
+                std::strerror(why));
   KVICK_TRY(PackedWriter writer, PackedWriter::create(path_of(plan.key), plan));
   KVICK_TRY_VOID(make_room(plan.file_bytes()));
   return writer;

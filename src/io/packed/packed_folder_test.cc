@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -107,6 +108,24 @@ TEST_F(PackedFolders, DeleteADamagedFileAndSaySo) {
   EXPECT_EQ(packed_entries(options_.folder)[0].model, "");
   EXPECT_FALSE(has(1));
   EXPECT_FALSE(fs::exists(path));
+}
+
+TEST_F(PackedFolders, LeaveAFileAloneThatCannotBeOpened) {
+  ASSERT_TRUE(write(plan(1)).ok());
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = files.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool found = has(1);
+  const auto writer = folder().begin(plan(1));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  EXPECT_FALSE(found);
+  ASSERT_FALSE(writer.ok());
+  EXPECT_NE(writer.error().message.find("is there, but cannot be opened: Too many open files"),
+            std::string::npos)
+      << writer.error().message;
+  EXPECT_EQ(notes_, std::vector<std::string>()) << "nothing is damaged";
+  EXPECT_TRUE(has(1));
 }
 
 TEST_F(PackedFolders, RemoveWhatADeadWriterLeftAndNotALivingOnes) {

@@ -8,7 +8,10 @@ namespace kvick::engine {
 
 // For a job of that rank: with what others will give, less what they keep for those ahead of it.
 uint64_t Scheduler::available_bytes(const Rank& rank) const {
-  const uint64_t own = stores_.available_bytes();
+  // Rows of the draft model that no job uses make way too.
+  const uint64_t stores = stores_.available_bytes();
+  const uint64_t drafts = speculation_.draft_usage().cached_bytes;
+  const uint64_t own = stores + std::min(stores_.max_bytes() - stores, drafts);
   if (options_.memory == nullptr) return own;
   const MemoryShare::Others others = options_.memory->others(options_.member, rank);
   const uint64_t all = std::min(own + others.cached_bytes, stores_.max_bytes());

@@ -123,6 +123,47 @@ TEST(OwnDrafter, ServesManyRequestsAtOnce) {
   EXPECT_GT(counts.accepted, counts.drafted / 2) << "of " << counts.drafted;
 }
 
+// Cached rows of a draft model make way for a job, so a job may begin in their room.
+TEST(OwnDrafter, KeepsNoJobWaitingForTheRoomOfRowsThatNoneUses) {
+  const auto engine = agreeing_engine();
+  SchedulerOptions options;
+  options.kv = parse_kv_options("paged:block=4", "f16").value();
+  options.headroom_tokens = 2;
+  options.spec = parse_spec_options("mtp:gain=off").value();
+  const auto job = [](uint32_t prompt, Token first, const char* spec) {
+    Job one = {.prompt = prompt_of(prompt, first), .max_tokens = 8};
+    one.sampling.temperature = 0;
+    one.ignore_end = true;
+    one.spec = parse_spec_options(spec).value();
+    return one;
+  };
+  // Leaves rows in the draft model's store alone.
+  const auto leave_rows = [&](Scheduler& scheduler) {
+    scheduler.add(JobId{1}, job(90, 5, "mtp:gain=off"));
+    while (scheduler.step()) {
+    }
+    scheduler.flush();
+    EXPECT_EQ(scheduler.metrics().kv.cached_bytes, 0u);
+    return scheduler.metrics().draft_bytes;
+  };
+  const uint64_t token = engine->make_store(options.kv).value()->shape().token_bytes();
+  const uint64_t drafts = leave_rows(*std::move(Scheduler::make(*engine, options)).value());
+  ASSERT_GE(drafts, 80 * token);
+  // Two prompts of 100 tokens fit in place of the draft rows only.
+  options.kv_bytes = drafts + 150 * token;
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  ASSERT_EQ(leave_rows(*scheduler), drafts);
+  scheduler->add(JobId{2}, job(100, 6, "none"));
+  scheduler->step();
+  scheduler->add(JobId{3}, job(100, 7, "none"));
+  scheduler->step();
+  EXPECT_EQ(scheduler->waiting_jobs(), 0u);
+  while (scheduler->step()) {
+  }
+  EXPECT_EQ(scheduler->metrics().finished, 3u);
+  EXPECT_EQ(scheduler->metrics().recomputations, 0u);
+}
+
 TEST(SmallModelDrafter, TakesMemoryToReadAPromptOnceForAllSequences) {
   const auto engine = tiny_engine();
   base::ThreadPool pool(1);

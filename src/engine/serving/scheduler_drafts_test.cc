@@ -245,5 +245,44 @@ TEST(SchedulerDrafts, OfAModelMakeRoomForAnotherInstanceBeforeAnyJobDoes) {
   EXPECT_EQ(heard.tokens[0], right.tokens);
 }
 
+// A fork that copies its rows finds no room beside those that another answer drafts with.
+TEST(SchedulerDrafts, OfAModelMakeRoomForAForkBeforeAnyJobDoes) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.context = 128;
+  const auto engine = engine_of(spec);
+  base::ThreadPool pool(1);
+  const std::string path = model::write_model(spec, pool, false);
+  SchedulerOptions options;
+  options.kv = parse_kv_options("bmc:r=64", "f16").value();
+  options.headroom_tokens = 2;
+  options.most_step_tokens = 30;
+  options.spec = parse_spec_options("draft:most=1,depth=1,gain=off,model=" + path).value();
+  const uint64_t token = engine->make_store(options.kv).value()->shape().token_bytes();
+  options.kv_bytes = (3 * 64 + 10) * token;  // three buckets: of the drafter and of two choices
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  std::filesystem::remove(path);
+  std::vector<Job> jobs = {job_of(std::vector<Token>(30, 5), 20),
+                           job_of(std::vector<Token>(50, 6), 8)};
+  jobs[1].choices = 2;
+  jobs[1].spec = parse_spec_options("none").value();
+  std::list<Heard> heard;
+  uint64_t id = 1, most_draft_bytes = 0;
+  for (Job job : jobs) {
+    listen(job, heard.emplace_back());
+    scheduler->add(JobId{id++}, std::move(job));
+  }
+  while (scheduler->step())
+    most_draft_bytes = std::max(most_draft_bytes, scheduler->metrics().draft_bytes);
+  EXPECT_GT(most_draft_bytes, 10 * token) << "the fork had room";
+  EXPECT_EQ(scheduler->metrics().recomputations, 0u);
+  auto at = heard.begin();
+  for (const Job& job : jobs) {
+    for (uint32_t c = 0; c < job.choices; ++c)
+      EXPECT_EQ(at->tokens[c], alone(*engine, job, c, options.kv).tokens);
+    EXPECT_FALSE(at->outcome->error.has_value());
+    ++at;
+  }
+}
+
 }  // namespace
 }  // namespace kvick::engine

@@ -91,7 +91,9 @@ base::Result<kv::SeqId, kv::Shortage> Scheduler::fork(StoreKind& kind, kv::SeqId
     auto seq = kind.change([&](kv::Store& store) { return store.fork(from); });
     if (seq.ok()) return seq;
     const uint64_t needed = seq.error().needed_bytes;
-    if (stores_.shrink(needed) == 0 && speculation_.shrink(needed) == 0) return seq;
+    if (stores_.shrink(needed) == 0 && speculation_.shrink(needed) == 0 &&
+        speculation_.give_up() == 0)
+      return seq;
   }
 }
 

@@ -194,6 +194,31 @@ TEST(SmallModelDrafter, TakesMemoryToReadAPromptOnceForAllSequences) {
   EXPECT_EQ(drafted(first, text), alone(text));
 }
 
+TEST(SmallModelDrafter, IsNotTrustedWhereADrafterThrowsAndTheAnswerGoesOn) {
+  struct Throws final : Drafter {
+    void see(const SeenRows&) override { throw std::runtime_error("a bug"); }
+    void draft(const DraftAsk&, DraftTree&) override {}
+  };
+  const auto engine = tiny_engine();
+  base::ThreadPool pool(1);
+  const std::string path =
+      model::write_model(model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
+  Speculation speculation(*engine);
+  const SpecOptions options = parse_spec_options("draft:gain=off,model=" + path).value();
+  ASSERT_TRUE(speculation.prepare(options).ok());
+  std::filesystem::remove(path);
+  const auto speculator = speculation.begin(options);
+  const Sampler sampler({.temperature = 0}, engine->kernels());
+  const std::vector<Token> text = prompt_of(20, 5);
+  const DraftAsk ask = {.text = text, .most = 4, .depth = 4, .sampler = &sampler};
+  EXPECT_GT(speculator->propose(ask, plain_step(1, 0)).size(), 0u);
+  ASSERT_GT(speculation.draft_usage().allocated_bytes, 0u);
+  speculator->add(std::make_unique<Throws>());
+  EXPECT_NO_THROW(speculator->see({.text = text}));
+  EXPECT_EQ(speculation.draft_usage().allocated_bytes, 0u);
+  EXPECT_EQ(speculator->propose(ask, plain_step(1, 0)).size(), 0u);
+}
+
 TEST(OwnDrafter, IsRefusedWhereTheFileHasNoSuchLayer) {
   const auto engine = tiny_engine();
   const auto store = std::move(engine->make_store({})).value();

@@ -163,11 +163,13 @@ Drafts Session::propose(const Writing& writing) {
   return drafts;
 }
 
-// Draft tokens are dropped where there is no room for them.
+// Draft tokens are dropped where there is no room for them; a lost sequence has no rows to go on
+// from.
 base::Result<bool> Session::go_on(Writing& writing) {
   const Drafts drafts = propose(writing);
   auto goes_on = step(writing, drafts);
-  return goes_on.ok() || drafts.size() == 0 ? goes_on : step(writing, {});
+  const bool again = !goes_on.ok() && drafts.size() > 0 && !committed_.empty();
+  return again ? step(writing, {}) : goes_on;
 }
 
 base::Result<bool> Session::step(Writing& writing, const Drafts& drafts) {
@@ -186,6 +188,7 @@ base::Result<bool> Session::step(Writing& writing, const Drafts& drafts) {
   Speculator* const speculator = writing.speculator.get();
   auto step =
       executor_.run(store_, {.slots = {&slot, 1}}, wanted, states_for(speculator, wanted.size()));
+  if (!step.ok() && !kv::failure(store_, seq_).empty()) return lose();
   if (!step.ok()) return fail("no room for one more token: {}", step.error().what);
   bool goes_on = true;
   const std::vector<uint32_t> kept =
@@ -193,6 +196,7 @@ base::Result<bool> Session::step(Writing& writing, const Drafts& drafts) {
              {.committed = slot.past, .most = store_.most_tokens()},
              [&](WrittenTokens&& written) { return goes_on = take(writing, std::move(written)); });
   step->commit({.rows = {kept}});
+  if (!kv::failure(store_, seq_).empty()) return lose();
   for (const uint32_t row : kept) committed_.push_back(fresh.tokens[row]);
   show(speculator, slot.past, kept);
   StepShape shape;

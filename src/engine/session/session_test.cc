@@ -107,6 +107,56 @@ TEST(Session, SaysWhenTheCacheHasNoRoom) {
   EXPECT_NE(answer.error().message.find("no room"), std::string::npos) << answer.error().message;
 }
 
+// A store that loses the sequence with its third step's commit.
+class LosingStore final : public kv::Store {
+ public:
+  explicit LosingStore(std::unique_ptr<kv::Store> inner)
+      : Store(inner->info()), inner_(std::move(inner)) {}
+  kv::Opened open(std::span<const Token> prompt, const kv::Owner& owner) override {
+    return inner_->open(prompt, owner);
+  }
+  base::Result<kv::SeqId, kv::Shortage> fork(kv::SeqId seq) override { return inner_->fork(seq); }
+  void close(kv::SeqId seq) override { inner_->close(seq); }
+  base::Result<std::unique_ptr<kv::Step>, kv::Shortage> begin(const kv::Batch& batch) override {
+    if (++begun_ == 3) health_.lost = batch.slots[0].seq;
+    return inner_->begin(batch);
+  }
+  uint32_t length(kv::SeqId seq) const override { return inner_->length(seq); }
+  kv::Usage usage() const override { return inner_->usage(); }
+  kv::StoreFacets facets() override {
+    kv::StoreFacets facets = inner_->facets();
+    facets.health = &health_;
+    return facets;
+  }
+
+ private:
+  struct Lost final : kv::Health {
+    std::optional<kv::SeqId> lost;
+    std::string failure(kv::SeqId seq) const override { return seq == lost ? "no memory" : ""; }
+    bool ran_out_of_memory(kv::SeqId seq) const override { return seq == lost; }
+  };
+  std::unique_ptr<kv::Store> inner_;
+  Lost health_;
+  int begun_ = 0;
+};
+
+TEST(Session, SaysThatACommitHasLostItsRowsAndAnswersTheNextPrompt) {
+  for (const char* spec : {"none", "lookup:gain=off"}) {
+    Fixture plain;
+    LosingStore store(std::move(plain.engine->make_store({})).value());
+    Session session(*plain.engine, store);
+    ASSERT_TRUE(session.speculate(parse_spec_options(spec).value()).ok());
+    const std::vector<Token> prompt = {1, 2, 3, 1, 2, 3, 1, 2, 3};
+    const auto lost = session.generate(Fixture::request(prompt, 40));
+    ASSERT_FALSE(lost.ok()) << spec;
+    EXPECT_EQ(lost.error().message, "the session's rows are lost: no memory");
+    const auto next = session.generate(Fixture::request(prompt, 40));
+    ASSERT_TRUE(next.ok()) << next.error().message;
+    EXPECT_EQ(next->cached_tokens, 0u);
+    EXPECT_EQ(next->tokens, plain.generate(prompt, 40).tokens);
+  }
+}
+
 TEST(Session, GoesOnPastTheContextWithAnEndlessCache) {
   KvOptions kv = {.spec = {.name = "sliding", .options = {}}, .max_tokens = 32};
   Fixture f(kv), all;

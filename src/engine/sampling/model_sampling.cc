@@ -12,7 +12,6 @@ using base::Done;
 
 struct Range {
   double least, most;
-  bool with_least = true;
 };
 
 base::Status<> read(const io::ModelFile& file, const char* name, const Range& range,
@@ -20,13 +19,11 @@ base::Status<> read(const io::ModelFile& file, const char* name, const Range& ra
   const std::string key = std::string("general.sampling.") + name;
   if (!file.metadata().contains(key)) return Done{};
   KVICK_TRY(const double number, file.get_float(key));
-  const auto kept = static_cast<float>(number);  // which may be 0 where the number is not
-  const bool inside = kept >= range.least && number <= range.most;
-  if (!inside || (kept == range.least && !range.with_least))
+  const auto kept = static_cast<float>(number);
+  if (!(kept >= range.least && number <= range.most))
     return base::fail(
-        "{}: key {} is {}, which cannot be sampled with; it must be {} {} and at "
-        "most {}",
-        file.path(), key, number, range.with_least ? "at least" : "above", range.least, range.most);
+        "{}: key {} is {}, which cannot be sampled with; it must be at least {} and at most {}",
+        file.path(), key, number, static_cast<float>(range.least), range.most);
   value = kept;
   return Done{};
 }
@@ -42,7 +39,7 @@ base::Result<ModelSampling> read_model_sampling(const io::ModelFile& file) {
   // Files are written with 0 for the likeliest token alone, which the least share above it is.
   if (model.top_p == 0.0F) model.top_p = std::numeric_limits<float>::min();
   KVICK_TRY_VOID(read(file, "min_p", {0, 1}, model.min_p));
-  KVICK_TRY_VOID(read(file, "penalty_repeat", {0, 100, false}, model.repetition_penalty));
+  KVICK_TRY_VOID(read(file, "penalty_repeat", {0.01F, 100}, model.repetition_penalty));
   // 0 and -1: all tokens.
   if (top_k) model.top_k = static_cast<uint32_t>(std::max(*top_k, 0.0F));
   return model;

@@ -97,6 +97,8 @@ TEST(ModelSampling, NamesTheKeyOfAValueOutsideItsRange) {
             "at least 0 and at most 1");
   EXPECT_NE(error("general.sampling.temp", {-1.0}).find("at least 0"), std::string::npos);
   EXPECT_NE(error("general.sampling.min_p", {std::nan("")}).find("min_p"), std::string::npos);
+  EXPECT_NE(error("general.sampling.penalty_repeat", {0.001}).find("at least 0.01 and at most 100"),
+            std::string::npos);
   EXPECT_NE(error("general.sampling.penalty_repeat", {std::string("x")}).find("a number"),
             std::string::npos);
 }

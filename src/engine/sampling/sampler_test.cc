@@ -300,7 +300,12 @@ TEST(Sampling, RefusesValuesOutsideTheirRange) {
   EXPECT_NE(message([](Sampling& s) { s.temperature = NAN; }), "");
   EXPECT_NE(message([](Sampling& s) { s.top_p = 0; }), "");
   EXPECT_NE(message([](Sampling& s) { s.min_p = 2; }), "");
-  EXPECT_NE(message([](Sampling& s) { s.repetition_penalty = 0; }), "");
+  for (const float penalty : {0.0F, 0.009F, 101.0F, 1e38F, NAN})
+    EXPECT_NE(message([&](Sampling& s) { s.repetition_penalty = penalty; }).find("[0.01, 100]"),
+              std::string::npos)
+        << penalty;
+  for (const float penalty : {0.01F, 100.0F})
+    EXPECT_EQ(message([&](Sampling& s) { s.repetition_penalty = penalty; }), "");
   EXPECT_NE(message([](Sampling& s) { s.presence_penalty = 1e9F; }), "");
   EXPECT_NE(message([](Sampling& s) { s.typical_p = 0; }), "");
   EXPECT_NE(message([](Sampling& s) { s.top_n_sigma = NAN; }), "");

@@ -71,8 +71,9 @@ base::Status<> check(const Sampling& s, uint32_t vocab) {
   if (!is_share(s.xtc.probability) || !is_share(s.xtc.threshold))
     return fail("XTC's probability and threshold are {} and {}, but must be in [0, 1]",
                 s.xtc.probability, s.xtc.threshold);
-  if (!(s.repetition_penalty > 0) || !std::isfinite(s.repetition_penalty))
-    return fail("repetition penalty is {}, but must be above 0 (1 is off)", s.repetition_penalty);
+  // Beyond these a logit may become infinite, and a constrained answer be left without any token.
+  if (!(s.repetition_penalty >= 0.01F && s.repetition_penalty <= 100))
+    return fail("repetition penalty is {}, outside [0.01, 100] (1 is off)", s.repetition_penalty);
   for (const float penalty : {s.presence_penalty, s.frequency_penalty})
     if (!(std::abs(penalty) <= 100))
       return fail("presence and frequency penalties are at most 100 in size, not {}", penalty);

@@ -281,9 +281,10 @@ void ModelDrafter::add_children(Growing& growing, DraftTree& tree, int32_t paren
 }
 
 SmallModelDrafter::SmallModelDrafter(DraftModel& small, const Engine& engine,
-                                     const Acceptance& acceptance, Kind first)
+                                     const Acceptance& acceptance, bool shares, Kind first)
     : ModelDrafter(small.executor, small.weights->outputs, engine, acceptance, first),
-      small_(small) {
+      small_(small),
+      shares_(shares) {
   small_.drafters.insert(this);
   try {
     seq_ = small.store->open({}).seq;
@@ -317,7 +318,7 @@ bool SmallModelDrafter::read(std::span<const Token> tokens) {
                               .past = static_cast<uint32_t>(committed_.size()),
                               .tokens = chunk,
                               .parents = {},
-                              .reusable = false};  // no drafter looks for them
+                              .reusable = shares_};
     const auto last = static_cast<uint32_t>(chunk.size() - 1);
     if (!executor_->advance(*small_.store, {.slots = {&slot, 1}}, {&last, 1}).ok()) return false;
     committed_.insert(committed_.end(), chunk.begin(), chunk.end());
@@ -331,6 +332,12 @@ ModelDrafter::Ground SmallModelDrafter::ground(const DraftAsk& ask) {
   if (!seq_ || small_.broken || ask.text.size() + ask.most > small_.store->most_tokens()) return {};
   // Asked again, after a step that came to nothing: the logits are those behind its draft tokens.
   if (ask.text.size() == committed_.size()) return {};
+  if (committed_.empty() && shares_) {  // the answers of one prompt read it once
+    small_.store->close(*std::exchange(seq_, std::nullopt));
+    const kv::Opened opened = small_.store->open(ask.text.first(ask.text.size() - 1));
+    seq_ = opened.seq;
+    committed_.assign(ask.text.begin(), ask.text.begin() + opened.cached);
+  }
   if (!read(ask.text.subspan(committed_.size()))) return {};
   return {.store = small_.store.get(),
           .seq = *seq_,

@@ -106,8 +106,9 @@ class ModelDrafter : public Drafter {
 
 class SmallModelDrafter : public ModelDrafter {
  public:
+  // shares: whether rows may be those of other sequences, and theirs.
   SmallModelDrafter(DraftModel& small, const Engine& engine, const Acceptance& acceptance,
-                    Kind first = kModelKinds);
+                    bool shares, Kind first = kModelKinds);
   ~SmallModelDrafter() override;
   // Gives its rows back and drafts no more: reading the text again would soon be in the way again.
   void give_up() noexcept;
@@ -115,6 +116,7 @@ class SmallModelDrafter : public ModelDrafter {
  protected:
   DraftModel& small_;
   std::optional<kv::SeqId> seq_;  // none: it has given up
+  const bool shares_;
 
  private:
   Ground ground(const DraftAsk& ask) override;

@@ -7,7 +7,7 @@ namespace kvick::engine {
 
 OwnDrafter::OwnDrafter(DraftModel& own, const Engine& engine, const Acceptance& acceptance,
                        bool shares)
-    : SmallModelDrafter(own, engine, acceptance, kOwnKinds), shares_(shares) {
+    : SmallModelDrafter(own, engine, acceptance, shares, kOwnKinds) {
   states_.assign(dim(), 0);
 }
 

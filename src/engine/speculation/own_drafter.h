@@ -12,7 +12,6 @@ namespace kvick::engine {
 // are cached too.
 class OwnDrafter final : public SmallModelDrafter {
  public:
-  // shares: whether rows may be those of other sequences, and theirs.
   OwnDrafter(DraftModel& own, const Engine& engine, const Acceptance& acceptance, bool shares);
   bool reads_states() const override { return true; }
   void see(const SeenRows& rows) override;
@@ -29,7 +28,6 @@ class OwnDrafter final : public SmallModelDrafter {
   bool read(std::span<const Token> text);
   size_t dim() const { return executor_->model().config().dim; }
 
-  bool shares_;
   size_t first_ = 0;  // token of the text that has the first row
   size_t read_ = 0;   // tokens up to here have rows, or will never have
   size_t seen_ = 0;   // tokens up to here have states

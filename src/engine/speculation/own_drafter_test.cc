@@ -182,16 +182,56 @@ TEST(SmallModelDrafter, TakesMemoryToReadAPromptOnceForAllSequences) {
     return tree.nodes.at(0).token;
   };
   const auto alone = [&](const std::vector<Token>& text) {
-    SmallModelDrafter one(*small, *engine, acceptance);
+    SmallModelDrafter one(*small, *engine, acceptance, false);
     return drafted(one, text);
   };
-  SmallModelDrafter first(*small, *engine, acceptance), second(*small, *engine, acceptance);
+  SmallModelDrafter first(*small, *engine, acceptance, false),
+      second(*small, *engine, acceptance, false);
   EXPECT_EQ(small->executor.use_count(), 3);
   std::vector<Token> text = prompt_of(20, 5);
   EXPECT_EQ(drafted(first, text), alone(text));
   EXPECT_EQ(drafted(second, prompt_of(30, 9)), alone(prompt_of(30, 9)));
   text.push_back(7);
   EXPECT_EQ(drafted(first, text), alone(text));
+}
+
+TEST(SmallModelDrafter, ReadsAPromptOnceForTheAnswersThatMayShareIt) {
+  const auto engine = tiny_engine();
+  base::ThreadPool pool(1);
+  const std::string path =
+      model::write_model(model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
+  Speculation speculation(*engine);
+  const SpecOptions options =
+      parse_spec_options("draft:most=4,depth=4,gain=off,model=" + path).value();
+  ASSERT_TRUE(speculation.prepare(options).ok());
+  std::filesystem::remove(path);
+  const Sampler sampler({.temperature = 0}, engine->kernels());
+  const std::vector<Token> text = prompt_of(70, 5);  // two blocks, and a part of one
+  const DraftAsk ask = {.text = text, .most = 4, .depth = 4, .sampler = &sampler};
+  std::vector<std::unique_ptr<Speculator>> speculators;
+  std::vector<Token> drafted;
+  // The bytes that one more answer's rows take.
+  const auto taken = [&](bool shares) {
+    const uint64_t before = speculation.draft_usage().allocated_bytes;
+    speculators.push_back(speculation.begin(options, shares));
+    std::vector<Token> tokens;
+    for (const auto& node : speculators.back()->propose(ask, plain_step(1, 0)).tree.nodes)
+      tokens.push_back(node.token);
+    EXPECT_FALSE(tokens.empty());
+    if (drafted.empty()) drafted = tokens;
+    EXPECT_EQ(tokens, drafted);
+    return speculation.draft_usage().allocated_bytes - before;
+  };
+  const uint64_t one = taken(true);
+  EXPECT_GT(one, 0u);
+  EXPECT_LT(taken(true), one / 2);
+  EXPECT_EQ(taken(false), one) << "another's rows, of a salt that may not see them";
+  speculators.clear();
+  const kv::Usage left = speculation.draft_usage();
+  EXPECT_EQ(left.used_bytes, 0u);
+  EXPECT_GT(left.cached_bytes, 0u);
+  EXPECT_EQ(speculation.shrink(UINT64_MAX), left.allocated_bytes);
+  EXPECT_EQ(speculation.draft_usage().allocated_bytes, 0u);
 }
 
 TEST(SmallModelDrafter, IsNotTrustedWhereADrafterThrowsAndTheAnswerGoesOn) {

@@ -251,7 +251,7 @@ std::unique_ptr<Speculator> Speculation::begin(const SpecOptions& options, bool 
     if (options.by_own_layer())
       speculator->add(std::make_unique<OwnDrafter>(*draft_model_, engine_, rates, shares));
     else
-      speculator->add(std::make_unique<SmallModelDrafter>(*draft_model_, engine_, rates));
+      speculator->add(std::make_unique<SmallModelDrafter>(*draft_model_, engine_, rates, shares));
   }
   if (options.way == "skip") {
     std::vector<bool> skipped = options.skip;

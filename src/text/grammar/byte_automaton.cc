@@ -1,6 +1,7 @@
 #include "text/grammar/byte_automaton.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace kvick::text {
 namespace {
@@ -27,16 +28,18 @@ void make_room(std::vector<T>& all) {
   if (all.size() == all.capacity()) all.reserve(2 * all.size() + 16);
 }
 
+uint64_t mixed(uint64_t hash, uint64_t number) {
+  hash = (hash ^ number) * 0x9E3779B97F4A7C15U;
+  return hash ^ hash >> 29;
+}
+
 constexpr uint64_t pair_of(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
 
 }  // namespace
 
 size_t ByteAutomaton::HashOfReadings::operator()(const Readings& readings) const {
   uint64_t hash = readings.size();
-  for (const Reading reading : readings) {
-    hash = (hash ^ reading) * 0x9E3779B97F4A7C15U;
-    hash ^= hash >> 29;
-  }
+  for (const Reading reading : readings) hash = mixed(hash, reading);
   return hash;
 }
 
@@ -67,10 +70,21 @@ ByteAutomaton::Stack ByteAutomaton::push(StateId then, Stack below) {
   const auto [at, is_new] =
       stack_of_.try_emplace(pair_of(then, below), static_cast<Stack>(frames_.size()));
   if (is_new) {
-    frames_.push_back({then, below, frames_[below].depth + 1});
-    held_ += 4;
+    const Frame& under = frames_[below];
+    frames_.push_back({then, below, under.depth + 1, mixed(under.order, uint64_t{then} + 1)});
+    held_ += 5;
   }
   return at->second;
+}
+
+// Which readings are dropped when there are too many follows from this order, so a stack's number,
+// which depends on what was read before, decides nothing (else a mask might allow what another
+// automaton then refuses).
+bool ByteAutomaton::before(Reading a, Reading b) const {
+  const auto key = [this](Reading reading) {
+    return std::tuple(reading >> 32, frames_[static_cast<Stack>(reading)].order, reading);
+  };
+  return key(a) < key(b);
 }
 
 // A standard set's allocations were most of what a new state cost.
@@ -130,7 +144,8 @@ ByteAutomaton::Node ByteAutomaton::close() {
   forget_seen();
   reached_.clear();
   if (readings.empty() && !complete) return kDead;
-  std::sort(readings.begin(), readings.end());
+  std::sort(readings.begin(), readings.end(),
+            [this](Reading a, Reading b) { return before(a, b); });
   if (complete) readings.push_back(kCompleteMark);
   make_room(nodes_);
   next_.resize((nodes_.size() + 1) * classes_, kUnknown);

@@ -47,6 +47,7 @@ class ByteAutomaton {
     StateId then;
     Stack below;
     uint32_t depth;
+    uint64_t order = 0;  // by its states alone: the same in all automata of a grammar
   };
   // State and stack, in one number.
   using Reading = uint64_t;
@@ -55,7 +56,7 @@ class ByteAutomaton {
     size_t operator()(const Readings& readings) const;
   };
   struct NodeData {
-    const Readings* readings;  // sorted; only those that can go on with a byte
+    const Readings* readings;  // by before(); only those that can go on with a byte
     bool complete;
     uint32_t room;
   };
@@ -64,6 +65,7 @@ class ByteAutomaton {
   Node whole(const Find& find);
   Node find_step(Node node, uint8_t byte);
   Stack push(StateId then, Stack below);
+  bool before(Reading a, Reading b) const;
   Stack adopt_stack(const ByteAutomaton& other, Stack stack);
   void reach(StateId state, Stack stack);
   bool see(Reading reading);  // false if it was seen already

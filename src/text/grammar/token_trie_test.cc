@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "text/grammar/test_texts.h"
 #include "text/tokenizer/test_vocabulary.h"
 
 namespace kvick::text {
@@ -57,6 +58,44 @@ TEST(TokenTrie, NeedsATokenThatEnds) {
   EXPECT_EQ(trie.error().message,
             "the model's vocabulary has no token that ends an answer, so answers cannot be held to "
             "a form");
+}
+
+// A text of a's alone; or of n a's and b's, an m, and n of p and q, where an a goes with either and
+// a b with q. With every a the readings double.
+base::Result<Grammar> doubling() {
+  GrammarBuilder builder;
+  const RuleId whole = builder.rule();
+  const StateId alone = builder.state();
+  const RuleId pair = builder.rule();
+  builder.skip(builder.start(whole), alone);
+  builder.byte(alone, 'a', alone);
+  builder.skip(alone, builder.end(whole));
+  builder.call(builder.start(whole), pair, builder.end(whole));
+  const StateId a = builder.state(), b = builder.state(), p = builder.state(), q = builder.state();
+  builder.byte(builder.start(pair), 'a', a);
+  builder.byte(builder.start(pair), 'b', b);
+  builder.byte(builder.start(pair), 'm', builder.end(pair));
+  builder.call(a, pair, p);
+  builder.call(a, pair, q);
+  builder.call(b, pair, q);
+  builder.byte(p, 'p', builder.end(pair));
+  builder.byte(q, 'q', builder.end(pair));
+  return std::move(builder).finish(ByteSet().set());
+}
+
+TEST(ByteAutomaton, DropsTheSameReadingsWhateverItHasReadBefore) {
+  GrammarTexts one(doubling()), other(doubling());
+  EXPECT_TRUE(other.begins("b"));  // gives the stack of q alone the first number
+  int taken = 0;
+  for (uint32_t ends = 0; ends < 2048; ++ends) {
+    std::string text = std::string(11, 'a') + 'm';
+    for (uint32_t i = 0; i < 11; ++i) text += (ends >> i & 1) != 0 ? 'p' : 'q';
+    const bool takes = one.takes(text);
+    EXPECT_EQ(takes, other.takes(text)) << text;
+    taken += takes ? 1 : 0;
+  }
+  EXPECT_GT(taken, 500);
+  EXPECT_LE(taken, static_cast<int>(ByteAutomaton::kMostReadings));
 }
 
 }  // namespace

@@ -183,12 +183,11 @@ ByteAutomaton::Stack ByteAutomaton::adopt_stack(const ByteAutomaton& other, Stac
 ByteAutomaton::Node ByteAutomaton::adopt(const ByteAutomaton& other, Node node) {
   const NodeData& data = other.nodes_[static_cast<size_t>(node)];
   return whole([&] {
-    for (const Reading reading : *data.readings) {
-      if (reading == kCompleteMark)
-        reach(grammar_->rules[0].end, 0);
-      else
+    // First, or kMostReadings readings would leave no place for it.
+    if (data.complete) reach(grammar_->rules[0].end, 0);
+    for (const Reading reading : *data.readings)
+      if (reading != kCompleteMark)
         reach(static_cast<StateId>(reading >> 32), adopt_stack(other, static_cast<Stack>(reading)));
-    }
     return close();
   });
 }

@@ -98,5 +98,17 @@ TEST(ByteAutomaton, DropsTheSameReadingsWhateverItHasReadBefore) {
   EXPECT_LE(taken, static_cast<int>(ByteAutomaton::kMostReadings));
 }
 
+TEST(ByteAutomaton, TakesOverAWholeTextOfTheMostReadingsAsWhole) {
+  const auto grammar = std::make_shared<const Grammar>(std::move(doubling()).value());
+  ByteAutomaton from(grammar), to(grammar);
+  ByteAutomaton::Node node = from.start();
+  for (int i = 0; i < 12; ++i) node = from.step(node, 'a');
+  ASSERT_TRUE(from.complete(node));
+  ASSERT_EQ(from.readings(node), ByteAutomaton::kMostReadings + 1);  // and the mark of the end
+  const ByteAutomaton::Node taken = to.adopt(from, node);
+  EXPECT_TRUE(to.complete(taken));
+  EXPECT_EQ(to.readings(taken), from.readings(node));
+}
+
 }  // namespace
 }  // namespace kvick::text

@@ -45,6 +45,12 @@ void Scheduler::flush() noexcept {
   } catch (...) {
     report(std::current_exception());
   }
+  try {
+    speculation_.shrink(UINT64_MAX);
+  } catch (...) {
+    speculation_.distrust();
+    report(std::current_exception());
+  }
 }
 
 void Scheduler::give_to_others() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <vector>
 
 namespace kvick::text {
@@ -124,6 +125,100 @@ void add_exponent(GrammarBuilder& grammar, StateId from, StateId to) {
   grammar.bytes(second, '0', '9', to);
 }
 
+// Copies a grammar of numbers with the remainder of what was read as a part of each state. A digit
+// counts with the weight of its place, which its state determines, so that all digits in front of
+// the last three are alike to the multiples of 1000.
+class Multiples {
+ public:
+  Multiples(const Grammar& range, uint64_t step, uint32_t fraction_digits, GrammarBuilder& to)
+      : range_(range), grammar_(to), step_(step) {
+    weights_.resize(NumberRange::kMostWhole + fraction_digits);  // the last place comes first
+    for (uint64_t weight = 1 % step; uint64_t & one : weights_) {
+      one = weight;
+      weight = weight * 10 % step;
+    }
+    fraction_digits_ = fraction_digits;
+  }
+
+  // False: too many states.
+  bool add(StateId from, StateId to) {
+    to_ = to;
+    if (const auto start = copy(range_.rules[0].start, std::nullopt, 0))
+      grammar_.skip(from, *start);
+    return copies_.size() <= kMostRemainders;
+  }
+
+ private:
+  using Edge = Grammar::Bytes;
+
+  // Digits in front of the point that are to come.
+  uint32_t whole_left(StateId state) {
+    const Grammar::State& at = range_.states[state];
+    if (at.end || (!at.bytes.empty() && at.bytes[0].first == '.')) return 0;
+    if (const auto known = left_.find(state); known != left_.end()) return known->second;
+    uint32_t left = 0;
+    if (!at.skips.empty())
+      left = whole_left(at.skips[0]);
+    else if (!at.bytes.empty())
+      left = 1 + whole_left(at.bytes[0].to);
+    return left_[state] = left;
+  }
+
+  // places: digits behind the point so far; none in front of it. None: nothing fits from here on.
+  std::optional<StateId> copy(StateId state, std::optional<uint32_t> places, uint64_t remainder) {
+    const Grammar::State& at = range_.states[state];
+    if (at.end) return remainder == 0 ? std::optional(to_) : std::nullopt;
+    if (const auto known = copies_.find({state, remainder}); known != copies_.end())
+      return known->second;
+    std::optional<StateId>& out = copies_[{state, remainder}];
+    if (copies_.size() > kMostRemainders) return std::nullopt;
+    std::vector<Edge> edges;
+    for (const Edge& edge : at.bytes) copy_edge(edge, places, remainder, edges);
+    std::vector<StateId> skips;
+    for (const StateId to : at.skips)
+      if (const auto next = copy(to, places, remainder)) skips.push_back(*next);
+    if (edges.empty() && skips.empty()) return std::nullopt;
+    out = grammar_.state();
+    for (const Edge& edge : edges) grammar_.bytes(*out, edge.first, edge.last, edge.to);
+    for (const StateId to : skips) grammar_.skip(*out, to);
+    return out;
+  }
+
+  void copy_edge(const Edge& edge, std::optional<uint32_t> places, uint64_t remainder,
+                 std::vector<Edge>& out) {
+    for (uint8_t byte = edge.first; byte <= edge.last; ++byte) {
+      const bool digit = byte >= '0' && byte <= '9';
+      if (!digit && byte != '.' && byte != '-') continue;
+      std::optional<uint32_t> now = places;
+      uint64_t then = remainder;
+      if (digit) {
+        if (now) ++*now;
+        const uint32_t place =
+            now ? fraction_digits_ - *now : fraction_digits_ + whole_left(edge.to);
+        then = (remainder + (byte - uint64_t{'0'}) * weights_[place]) % step_;
+      } else if (byte == '.') {
+        now = 0;
+      }
+      const auto next = copy(edge.to, now, then);
+      if (!next) continue;
+      const bool grows = !out.empty() && out.back().to == *next && out.back().last + 1 == byte;
+      if (grows)
+        out.back().last = byte;
+      else
+        out.push_back({byte, byte, *next});
+    }
+  }
+
+  const Grammar& range_;
+  GrammarBuilder& grammar_;
+  uint64_t step_;
+  uint32_t fraction_digits_ = 0;
+  StateId to_ = 0;
+  std::vector<uint64_t> weights_;
+  std::map<StateId, uint32_t> left_;
+  std::map<std::pair<StateId, uint64_t>, std::optional<StateId>> copies_;
+};
+
 }  // namespace
 
 base::Result<Decimal> decimal_of(const nlohmann::ordered_json& number) {
@@ -173,6 +268,16 @@ void add_number(GrammarBuilder& grammar, const NumberRange& range, StateId from,
   const Bound above_zero = {.strict = true};
   Magnitudes(grammar, range.fraction_digits, mantissa)
       .add(negative(range.most) ? *range.most : above_zero, range.least, sign);
+}
+
+bool add_multiples(GrammarBuilder& grammar, const NumberRange& range, uint64_t step, StateId from,
+                   StateId to) {
+  GrammarBuilder numbers;
+  const RuleId rule = numbers.rule();
+  add_number(numbers, range, numbers.start(rule), numbers.end(rule));
+  const auto made = std::move(numbers).finish(ByteSet().set());
+  if (!made.ok()) return true;  // no number is within the range
+  return Multiples(*made, step, range.fraction_digits, grammar).add(from, to);
 }
 
 }  // namespace kvick::text

@@ -35,4 +35,11 @@ base::Result<Decimal> decimal_of(const nlohmann::ordered_json& number);
 // an exponent of two digits. Bounds have at most kMostWhole digits.
 void add_number(GrammarBuilder& grammar, const NumberRange& range, StateId from, StateId to);
 
+// Most pairs of a state and a remainder that add_multiples() looks at.
+inline constexpr size_t kMostRemainders = 10'000;
+// Those numbers within the range that are multiples of `step` / 10^range.fraction_digits, without
+// exponents. step: at least 1 and below 10^18. False: that takes more than kMostRemainders.
+bool add_multiples(GrammarBuilder& grammar, const NumberRange& range, uint64_t step, StateId from,
+                   StateId to);
+
 }  // namespace kvick::text

@@ -94,5 +94,34 @@ TEST(NumberGrammar, MultiplesOfPowersOfTenAreDecimalPlaces) {
   expect_texts(R"({"type": "number", "multipleOf": 1})", {"7", "-7"}, {"7.5"});
 }
 
+TEST(NumberGrammar, MultiplesAreExactWithinTheirBounds) {
+  for (const int step : {2, 3, 5, 7, 10, 12, 60, 100, 125, 1000}) {
+    for (const auto& [least, most] : {std::pair(-130, 2600), {1, 999}, {-4000, -17}}) {
+      const Json schema = {
+          {"type", "integer"}, {"multipleOf", step}, {"minimum", least}, {"maximum", most}};
+      if (step == 1000 && most == 999) continue;  // nothing fits
+      SchemaTexts texts(schema.dump());
+      for (int n = -4100; n <= 4100; ++n)
+        ASSERT_EQ(texts.takes(std::to_string(n)), n >= least && n <= most && n % step == 0)
+            << schema << ": " << n;
+    }
+  }
+  expect_texts(R"({"type": "integer", "multipleOf": 3600})", {"0", "3600", "-7200", "36000000"},
+               {"360", "3601", "-3600.0"});
+}
+
+TEST(NumberGrammar, MultiplesOfFractionsAreDigits) {
+  expect_texts(R"({"type": "number", "multipleOf": 0.5})", {"0", "1", "2.5", "-0.5", "12.0"},
+               {"0.1", "2.55", "2.50", "-0.6", "1e2"});
+  expect_texts(R"({"type": "number", "multipleOf": 0.25, "minimum": -0.3, "maximum": 10.3})",
+               {"-0.25", "0", "0.75", "9.5", "10.25"}, {"-0.5", "0.3", "0.7", "10.5", "9.55"});
+  expect_texts(R"({"type": "number", "multipleOf": 2.5, "exclusiveMinimum": 0})",
+               {"2.5", "5", "5.0", "17.5"}, {"0", "1", "2", "4.5"});
+  expect_texts(R"({"type": "integer", "multipleOf": 0.5})", {"1", "-3"}, {"0.5"});
+  expect_texts(R"({"type": "integer", "multipleOf": 2.5})", {"5", "-10", "0"}, {"2", "7", "2.5"});
+  expect_texts(R"({"type": ["integer", "null"], "multipleOf": 7, "minimum": 1, "maximum": 6})",
+               {"null"}, {"0", "1", "6", "7"});
+}
+
 }  // namespace
 }  // namespace kvick::text

@@ -292,8 +292,11 @@ TEST(JsonGrammar, WhatIsNotSupportedIsSaidWithItsPlace) {
   for (const char* all :
        {"true", "{}", R"({"type": "string"})", R"({"type": "string", "title": "t"})"})
     EXPECT_EQ(schema_error(std::string(R"({"propertyNames": )") + all + "}"), "no error");
-  EXPECT_EQ(schema_error(R"({"type": "number", "multipleOf": 3})"),
-            "the schema at #: multipleOf is supported for 1, 0.1, 0.01 and so on only");
+  EXPECT_EQ(schema_error(R"({"type": "integer", "multipleOf": 999983})"),
+            "the schema at #: multipleOf takes more than 10000 states; bring minimum and maximum "
+            "closer together, or leave it out");
+  EXPECT_EQ(schema_error(R"({"type": "number", "multipleOf": 0})"),
+            "the schema at #: multipleOf: it is not more than 0");
   EXPECT_EQ(schema_error(R"({"enum": ["a"], "pattern": "a"})"),
             "the schema at #: pattern beside enum or const is not supported; leave it out");
   EXPECT_EQ(schema_error(R"({"allOf": [{"format": "date"}, {"format": "time"}]})"),

@@ -1,6 +1,8 @@
 // What SchemaCompiler makes of each type.
 
 #include <algorithm>
+#include <numeric>
+#include <string>
 #include <unordered_set>
 
 #include "text/grammar/nfa_algebra.h"
@@ -18,6 +20,20 @@ constexpr size_t kMostFormatStates = 1000;
 
 bool looks_ahead(const std::string& pattern) {
   return pattern.find("(?=") != pattern.npos || pattern.find("(?!") != pattern.npos;
+}
+
+// How many units of the last decimal place a step has, and that place. A step over integers is a
+// whole number.
+Result<uint64_t> read_step(const Json& value, bool integer, uint32_t& fraction_digits) {
+  KVICK_TRY(const Decimal step, decimal_of(value));
+  const std::string digits = (step.whole == "0" ? "" : step.whole) + step.fraction;
+  if (step.negative || digits.empty()) return fail("it is not more than 0");
+  if (digits.size() > NumberRange::kMostWhole)
+    return fail("it has more than {} digits", NumberRange::kMostWhole);
+  uint64_t units = std::stoull(digits), one = 1;
+  for (size_t i = 0; i < step.fraction.size(); ++i) one *= 10;
+  fraction_digits = static_cast<uint32_t>(step.fraction.size());
+  return integer ? units / std::gcd(units, one) : units;
 }
 
 }  // namespace
@@ -93,17 +109,11 @@ Status<> SchemaCompiler::compile_string(const Json& schema, Between place,
 Status<> SchemaCompiler::compile_number(const Json& schema, bool integer, Between place,
                                         const std::string& path) {
   NumberRange range;
+  uint64_t step = 1;
   if (schema.contains("multipleOf")) {
-    KVICK_TRY(const Decimal step, decimal_of(schema["multipleOf"]));
-    const bool whole = !step.negative && step.whole == "1" && step.fraction.empty();
-    const bool places = !step.negative && step.whole == "0" && !step.fraction.empty() &&
-                        step.fraction.find_last_not_of('0') == step.fraction.size() - 1 &&
-                        step.fraction.find_first_not_of('0') == step.fraction.size() - 1 &&
-                        step.fraction.back() == '1';
-    if (!whole && !places)
-      return fail("the schema at {}: multipleOf is supported for 1, 0.1, 0.01 and so on only",
-                  path);
-    range.fraction_digits = static_cast<uint32_t>(step.fraction.size());
+    const auto read = read_step(schema["multipleOf"], integer, range.fraction_digits);
+    if (!read.ok()) return fail("the schema at {}: multipleOf: {}", path, read.error().message);
+    step = *read;
   }
   if (integer) range.fraction_digits = 0;
   for (const auto& [name, strict] : {std::pair("minimum", false),
@@ -127,7 +137,14 @@ Status<> SchemaCompiler::compile_number(const Json& schema, bool integer, Betwee
                                        : value > schema[other].get<double>());
     if (!wider) bound = NumberRange::Bound{*std::move(digits), strict};
   }
-  add_number(grammar_, range, place.from, place.to);
+  if (step == 1) {
+    add_number(grammar_, range, place.from, place.to);
+  } else if (!add_multiples(grammar_, range, step, place.from, place.to)) {
+    return fail(
+        "the schema at {}: multipleOf takes more than {} states; bring minimum and maximum closer "
+        "together, or leave it out",
+        path, kMostRemainders);
+  }
   return base::Done{};
 }
 

@@ -223,6 +223,14 @@ TEST(JsonGrammar, NestingEndsWithinTheLimitAndEveryBeginningCanBeCompleted) {
   EXPECT_TRUE(texts.takes(open + "1" + std::string(open.size(), ']')));
 }
 
+TEST(JsonGrammar, ItemsOfFewValuesMayHaveToDiffer) {  // pydantic's set[Literal["a", "b"]]
+  expect_texts(R"({"uniqueItems": true, "minItems": 1, "items": {"$ref": "#/$defs/a"},
+                   "$defs": {"a": {"enum": ["a", "b", null]}}})",
+               {R"(["a"])", R"([null,"b","a"])"}, {"[]", R"(["a","a"])", R"(["a",null,"a"])"});
+  expect_texts(R"({"uniqueItems": true, "items": {"type": "boolean"}, "maxItems": 1})", {"[true]"},
+               {"[true,false]"});
+}
+
 TEST(JsonGrammar, FormatsAreChecked) {
   const auto format = [](const std::string& name) {
     return R"({"type": "string", "format": ")" + name + "\"}";
@@ -284,7 +292,8 @@ TEST(JsonGrammar, WhatIsNotSupportedIsSaidWithItsPlace) {
     EXPECT_EQ(schema_error(std::string(R"({")") + keyword + R"(": {}})"),
               std::string("the schema at #: ") + keyword + " is not supported; leave it out");
   EXPECT_EQ(schema_error(R"({"uniqueItems": true})"),
-            "the schema at #: uniqueItems is not supported; leave it out");
+            "the schema at #: uniqueItems is supported for items of at most about 10 values only, "
+            "of an enum, const, boolean or null; leave it out");
   EXPECT_EQ(schema_error(R"({"uniqueItems": false})"), "no error");
   EXPECT_EQ(schema_error(R"({"propertyNames": {"pattern": "^a"}, "required": ["b"]})"),
             "the schema at #: propertyNames beside properties or required is supported for a list "

@@ -27,7 +27,7 @@ const std::array<AboutType, 4>& about_types() {
       {{"object",
         {"properties", "required", "additionalProperties", "propertyNames", "minProperties",
          "maxProperties"}},
-       {"array", {"items", "prefixItems", "minItems", "maxItems"}},
+       {"array", {"items", "prefixItems", "minItems", "maxItems", "uniqueItems"}},
        {"string", {"minLength", "maxLength", "pattern", "format"}},
        {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}}}};
   return kAbout;

@@ -66,6 +66,11 @@ class SchemaCompiler {
   base::Status<> compile_number(const Json& schema, bool integer, Between place,
                                 const std::string& path);
   base::Status<> compile_array(const Json& schema, Between place, const std::string& path);
+  // The values of a schema that has few of them.
+  base::Result<std::vector<Json>> values_of(const Json& schema, const std::string& path);
+  // An array whose items differ.
+  base::Status<> compile_unique(const Json& schema, const Count& count, Between place,
+                                const std::string& path);
   base::Status<> compile_object(const Json& schema, Between place, const std::string& path);
 
   base::Result<std::vector<Member>> members_of(const Json& schema, const std::string& path);

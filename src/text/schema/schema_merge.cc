@@ -13,12 +13,23 @@ using base::Status;
 
 constexpr size_t kMostPatterns = 8;  // of one string
 
-enum class Form { kSchema, kSchemas, kProperties, kNames, kCount, kNumber, kString, kList, kTypes };
+enum class Form {
+  kSchema,
+  kSchemas,
+  kProperties,
+  kNames,
+  kCount,
+  kNumber,
+  kString,
+  kList,
+  kTypes,
+  kFlag
+};
 struct Keyword {
   std::string_view name;
   Form form;
 };
-constexpr std::array<Keyword, 21> kKeywords = {{{"type", Form::kTypes},
+constexpr std::array<Keyword, 22> kKeywords = {{{"type", Form::kTypes},
                                                 {"enum", Form::kList},
                                                 {"properties", Form::kProperties},
                                                 {"required", Form::kNames},
@@ -30,6 +41,7 @@ constexpr std::array<Keyword, 21> kKeywords = {{{"type", Form::kTypes},
                                                 {"prefixItems", Form::kSchemas},
                                                 {"minItems", Form::kCount},
                                                 {"maxItems", Form::kCount},
+                                                {"uniqueItems", Form::kFlag},
                                                 {"minLength", Form::kCount},
                                                 {"maxLength", Form::kCount},
                                                 {"pattern", Form::kString},
@@ -41,11 +53,10 @@ constexpr std::array<Keyword, 21> kKeywords = {{{"type", Form::kTypes},
                                                 {"multipleOf", Form::kNumber}}};
 // These would leave some instances out. Keywords that are in neither list say nothing of instances,
 // as the standard has it.
-constexpr std::array<std::string_view, 19> kUnsupported = {"not",
+constexpr std::array<std::string_view, 18> kUnsupported = {"not",
                                                            "if",
                                                            "then",
                                                            "else",
-                                                           "uniqueItems",
                                                            "contains",
                                                            "minContains",
                                                            "maxContains",
@@ -100,6 +111,8 @@ std::string_view complaint(Form form, const Json& value) {
       return value.is_string() ? "" : "a string";
     case Form::kList:
       return value.is_array() ? "" : "a list of values";
+    case Form::kFlag:
+      return value.is_boolean() ? "" : "true or false";
     case Form::kTypes:
       return value.is_array() && !value.empty() && all_of(value, is_type)
                  ? ""

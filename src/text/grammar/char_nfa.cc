@@ -1,11 +1,11 @@
 #include "text/grammar/char_nfa.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 
 #include "text/grammar/char_classes.h"
 #include "text/grammar/nfa_algebra.h"
+#include "text/grammar/nfa_pieces.h"
 #include "text/tokenizer/vocabulary_check.h"
 #include "text/unicode/utf8.h"
 
@@ -21,13 +21,7 @@ constexpr uint32_t kMostNesting = 50;
 constexpr uint32_t kMostClassItems = 1000;
 constexpr uint32_t kMostLooks = 8;  // look-aheads
 
-// A piece of the automaton. Repetitions copy one.
-struct Piece {
-  uint32_t start, end;
-  uint32_t first_state;  // its states are those from here to the last at the time it was made
-};
-
-class Parser {
+class Parser : private NfaPieces {
  public:
   Parser(std::string_view pattern, PatternKind kind)
       : pattern_(pattern), python_(kind == PatternKind::kWhole) {}
@@ -66,74 +60,108 @@ class Parser {
     return one.code;
   }
 
-  bool full() const { return too_large_ || nfa_.states.size() > CharNfa::kMostStates; }
-  uint32_t state() {
-    nfa_.states.emplace_back();
-    return static_cast<uint32_t>(nfa_.states.size() - 1);
-  }
-  void skip(uint32_t from, uint32_t to) { nfa_.states[from].skips.push_back(to); }
-  void loop_any(uint32_t at) { nfa_.states[at].edges.emplace_back(CharSet::all(), at); }
-  Piece one_of(CharSet set) {
-    const uint32_t start = state(), end = state();
-    nfa_.states[start].edges.emplace_back(std::move(set), end);
-    return {start, end, start};
-  }
-
   Status<> top_alternatives(bool all) {
     nfa_.start = state();
     nfa_.end = state();
     do {
       KVICK_TRY_VOID(top_alternative());
+      if (full()) return fail("it becomes too large; use smaller repetitions");
     } while (all && take('|'));
-    if (full()) return fail("it becomes too large; use smaller repetitions");
     return base::Done{};
   }
 
   Status<> top_alternative() {
-    const bool from_start = take('^') || (python_ && take("\\A")) || python_ || anchored_;
-    if (from_start && !python_ && (is_next("(?=") || is_next("(?!"))) return looking_alternative();
+    const bool marked = (!anchored_ || at_start_) && (take('^') || (python_ && take("\\A")));
+    const bool from_start = marked || python_ || anchored_;
+    const size_t first = at_;
     KVICK_TRY(const Piece body, sequence(0));
-    const bool to_end = take('$') || (python_ && take("\\Z")) || python_;
-    if (!at_end() && peek() != '|' && peek() != ')') return wrong("'$' is not at the end");
     const uint32_t before = state(), behind = state();
     if (!from_start) loop_any(before);
-    if (!to_end) loop_any(behind);
     skip(nfa_.start, before);
     skip(before, body.start);
-    skip(body.end, behind);
     skip(behind, nfa_.end);
+    const bool last = at_look() || at_last_group();
+    if (last) {
+      const bool at_start = at_ == first && (marked || at_start_);
+      KVICK_TRY(CharNfa rest, at_look() ? behind_look(at_start) : last_group(at_start));
+      const Piece piece = insert(std::move(rest));
+      skip(body.end, piece.start);
+      skip(piece.end, behind);
+    } else {
+      skip(body.end, behind);
+    }
+    const bool to_end = take('$') || (python_ && take("\\Z")) || python_ || to_end_;
+    if (!at_end() && peek() != '|' && peek() != ')') return wrong("'$' is not at the end");
+    if (!to_end && !last) loop_any(behind);
     return base::Done{};
   }
 
-  // At a look-ahead where the text begins.
-  Status<> looking_alternative() {
+  bool at_look() const { return !python_ && (is_next("(?=") || is_next("(?!")); }
+
+  // At a look-ahead: the texts from here on to which it and what comes behind it agree.
+  Result<CharNfa> behind_look(bool at_start) {
     if (++looks_ > kMostLooks) return unsupported("one more look-ahead");
     const bool wanted = take("(?=");
     if (!wanted) take("(?!");
-    KVICK_TRY(CharNfa ahead, from_here(true));
+    KVICK_TRY(CharNfa ahead, from_here(true, at_start, false));
     if (!take(')')) return wrong("a group is not closed");
     if (!wanted) {
       KVICK_TRY(ahead, other_texts(ahead));
     }
-    KVICK_TRY(const CharNfa body, from_here(false));
-    KVICK_TRY(ahead, common_texts(ahead, body));
-    const auto shift = static_cast<uint32_t>(nfa_.states.size());
-    for (CharNfa::State& one : ahead.states) {
-      for (uint32_t& to : one.skips) to += shift;
-      for (auto& edge : one.edges) edge.second += shift;
-      nfa_.states.push_back(std::move(one));
-    }
-    skip(nfa_.start, ahead.start + shift);
-    skip(ahead.end + shift, nfa_.end);
-    return base::Done{};
+    KVICK_TRY(const CharNfa body, from_here(false, at_start, to_end_));
+    return common_texts(ahead, body);
   }
 
-  // What comes next, up to a bracket that closes: all alternatives, or one, from the text's start.
-  Result<CharNfa> from_here(bool all) {
+  // Where the bracket closes that opens here, or npos.
+  size_t group_end() const {
+    size_t open = 0;
+    bool in_class = false;
+    for (size_t at = at_; at < pattern_.size(); ++at) {
+      const char c = pattern_[at];
+      if (c == '\\')
+        ++at;
+      else if (in_class || c == '[')
+        in_class = c != ']';
+      else if (c == '(')
+        ++open;
+      else if (c == ')' && --open == 0)
+        return at;
+    }
+    return pattern_.npos;
+  }
+
+  // At a group behind which an alternative ends, with look-aheads or ends of the text inside.
+  bool at_last_group() const {
+    if (python_ || peek() != '(' || at_look()) return false;
+    const size_t end = group_end();
+    if (end == pattern_.npos) return false;
+    const std::string_view inside = pattern_.substr(at_, end - at_);
+    const auto has = [&](std::string_view part) { return inside.find(part) != inside.npos; };
+    if (!has("$") && !has("(?=") && !has("(?!")) return false;
+    const size_t next = end + 1;
+    return next == pattern_.size() || std::string_view("$|)").find(pattern_[next]) != inside.npos;
+  }
+
+  Result<CharNfa> last_group(bool at_start) {
+    const size_t end = group_end();
+    const bool to_end = to_end_ || pattern_.substr(end + 1).starts_with('$');
+    if (nested_ >= kMostNesting) return wrong("groups are nested too deeply");
+    if (!take_group()) return unsupported("a look-around or a flag");
+    KVICK_TRY(CharNfa rest, from_here(true, at_start, to_end));
+    if (!take(')')) return wrong("a group is not closed");
+    return rest;
+  }
+
+  // What comes next, up to a bracket that closes: all alternatives, or one. to_end: the text ends
+  // there, whether or not '$' says so.
+  Result<CharNfa> from_here(bool all, bool at_start, bool to_end) {
     Parser inner(pattern_, PatternKind::kSearched);
     inner.at_ = at_;
     inner.looks_ = looks_;
+    inner.nested_ = nested_ + 1;
     inner.anchored_ = true;
+    inner.at_start_ = at_start;
+    inner.to_end_ = to_end;
     KVICK_TRY_VOID(inner.top_alternatives(all));
     at_ = inner.at_;
     looks_ = inner.looks_;
@@ -154,7 +182,11 @@ class Parser {
   Result<Piece> sequence(uint32_t nesting) {
     const uint32_t start = state();
     uint32_t end = start;
-    while (!at_end() && peek() != '|' && peek() != ')' && !at_end_mark()) {
+    const auto goes_on = [&] {
+      return !at_end() && peek() != '|' && peek() != ')' && !at_end_mark() &&
+             (nesting > 0 || (!at_look() && !at_last_group()));
+    };
+    while (goes_on()) {
       if (python_ && is_next("(?#")) {
         KVICK_TRY_VOID(comment());
         continue;
@@ -261,39 +293,6 @@ class Parser {
     return repeat(one, least, most);
   }
 
-  Piece copy(const Piece& piece, uint32_t count) {
-    const auto shift = static_cast<uint32_t>(nfa_.states.size()) - piece.first_state;
-    for (uint32_t i = 0; i < count; ++i) {
-      CharNfa::State one = nfa_.states[piece.first_state + i];
-      for (uint32_t& to : one.skips) to += shift;
-      for (auto& edge : one.edges) edge.second += shift;
-      nfa_.states.push_back(std::move(one));
-    }
-    return {piece.start + shift, piece.end + shift, piece.first_state + shift};
-  }
-
-  Piece repeat(const Piece& one, uint32_t least, std::optional<uint32_t> most) {
-    const auto size = static_cast<uint32_t>(nfa_.states.size()) - one.first_state;
-    const uint32_t count = std::max(least, most.value_or(1));
-    std::vector<Piece> pieces = {one};
-    while (pieces.size() < count && !full()) {
-      too_large_ = nfa_.states.size() + size > CharNfa::kMostStates;
-      if (!too_large_) pieces.push_back(copy(one, size));
-    }
-    pieces.resize(std::min<size_t>(pieces.size(), count), one);
-    // What may be left out is left out at once, so that few states are at hand in one place.
-    const uint32_t start = state(), last = state();
-    uint32_t end = start;
-    for (uint32_t i = 0; i < pieces.size(); ++i) {
-      if (i >= least) skip(end, last);
-      skip(end, pieces[i].start);
-      end = pieces[i].end;
-      if (!most && i + 1 == pieces.size()) skip(end, pieces[i].start);
-    }
-    skip(end, last);
-    return {start, last, one.first_state};
-  }
-
   // Behind '['.
   Result<CharSet> bracket() {
     const bool negated = take('^');
@@ -386,9 +385,10 @@ class Parser {
   bool python_;
   size_t at_ = 0;
   uint32_t looks_ = 0;     // look-aheads so far
-  bool anchored_ = false;  // all top-level alternatives begin where the text does
-  CharNfa nfa_;
-  bool too_large_ = false;  // it would have more states than it may
+  uint32_t nested_ = 0;    // parsers around this one
+  bool anchored_ = false;  // all top-level alternatives begin where reading began
+  bool at_start_ = false;  // and there the text does
+  bool to_end_ = false;    // they end where the text does
 };
 
 }  // namespace

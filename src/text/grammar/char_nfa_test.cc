@@ -43,6 +43,12 @@ TEST(Pattern, IsFoundWhereTheStandardLibraryFindsIt) {
                                              "^(?!a|b$)",
                                              "^(?=a).b|^(?!a)d$",
                                              "^(?!(?!a)).?$",
+                                             "a(?=b)",
+                                             "(?!a)[a-c]d",
+                                             "^a*(?!ab)[a-d]*$",
+                                             "^(a$|b)",
+                                             "^(?:a|(b$|c))$",
+                                             "^a?(?:1{0,1}$|(?=[1.]{1,3}$)1*\\.1{0,1}$)",
                                              "^[\"\\\\]+$"};
   const std::string letters = "abcd1.- _]\"\\\n\t";
   std::mt19937 random(1);
@@ -94,16 +100,19 @@ TEST(Pattern, WhatIsWrongWithOneIsSaid) {
             "a repetition whose maximum is below its minimum at byte 6 of 'a{2,1}'");
   EXPECT_EQ(error("a{1001}"), "a repetition of more than 1000 at byte 7 of 'a{1001}'");
   EXPECT_EQ(error("a{x}"), "'{' without a count (write \\{ for the character) at byte 2 of 'a{x}'");
-  EXPECT_EQ(error("(?=a)"), "a look-around or a flag is not supported at byte 0 of '(?=a)'");
   EXPECT_EQ(error("^(?<=a)"), "a look-around or a flag is not supported at byte 1 of '^(?<=a)'");
-  EXPECT_EQ(error("^a(?=b)"), "a look-around or a flag is not supported at byte 2 of '^a(?=b)'");
+  EXPECT_EQ(error("(a(?=b))c"),
+            "a look-around or a flag is not supported at byte 2 of '(a(?=b))c'");
+  EXPECT_EQ(error("^a(?!^b)"),
+            "'^' other than at the beginning is not supported at byte 5 of '^a(?!^b)'");
   EXPECT_EQ(error("^(?!a"), "a group is not closed at byte 5 of '^(?!a'");
   std::string looks = "^";
   for (int i = 0; i < 9; ++i) looks += "(?!a)";
   EXPECT_EQ(error(looks), "one more look-ahead is not supported at byte 41 of '" + looks + "'");
   EXPECT_EQ(error("^(?!(a|b)*a(a|b){20})"), "a look-ahead becomes too large; use a simpler one");
   EXPECT_EQ(error("a^"), "'^' other than at the beginning is not supported at byte 1 of 'a^'");
-  EXPECT_EQ(error("(a$)"), "'$' within a group is not supported at byte 2 of '(a$)'");
+  EXPECT_EQ(error("(a$)b"), "'$' within a group is not supported at byte 2 of '(a$)b'");
+  EXPECT_EQ(error("(a$)$b"), "'$' is not at the end at byte 5 of '(a$)$b'");
   EXPECT_EQ(error("a$b"), "'$' is not at the end at byte 2 of 'a$b'");
   EXPECT_EQ(error("\\bx"), "\\b is not supported at byte 1 of '\\bx'");
   EXPECT_EQ(error("(a)\\1"), "\\1 is not supported at byte 4 of '(a)\\1'");

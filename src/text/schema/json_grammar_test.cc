@@ -273,7 +273,10 @@ TEST(JsonGrammar, PatternsGoTogetherWithEachOtherAndWithFormats) {
 }
 
 TEST(JsonGrammar, PatternsMayBeginWithLookAheads) {
-  // Pydantic's Decimal and Zod's z.email().
+  // Pydantic's Decimal, condecimal(max_digits=5, decimal_places=2), and Zod's z.email().
+  expect_texts(
+      R"_({"pattern": "^(?!^[-+.]*$)[+-]?0*(?:\\d{0,3}|(?=[\\d.]{1,6}0*$)\\d{0,3}\\.\\d{0,2}0*$)"})_",
+      {"\"1.25\"", "\"-123\""}, {"\"\"", "\"-.\"", "\"+\""});
   expect_texts(
       R"({"anyOf": [{"type": "number"}, {"type": "string", "pattern": "^(?!^[-+.]*$)[+-]?0*\\d*\\.?\\d*$"}]})",
       {"1.5", "\"1.5\"", "\"-0.25\"", "\"007\""}, {"\"\"", "\"-\"", "\"-.\"", "\"1e5\"", "null"});

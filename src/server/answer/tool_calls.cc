@@ -62,6 +62,38 @@ Json arguments_of(const Json& call) {
   return parsed.ok() ? *parsed : *found;
 }
 
+// Whether a text that begins with '{' may become a call, by its first key.
+bool may_be_object(std::string_view text, const std::vector<std::string>& names,
+                   std::string_view name_key) {
+  text.remove_prefix(1);
+  text.remove_prefix(text_begin(text));
+  if (text.empty()) return true;
+  if (text[0] != '"') return false;
+  text.remove_prefix(1);
+  const size_t end = text.find('"');
+  const auto fits = [&](std::string_view key) {
+    return end == text.npos ? key.starts_with(text) : key == text.substr(0, end);
+  };
+  for (const std::string_view key : {"name", "arguments", "parameters", "type", "id"})
+    if (fits(key)) return true;
+  return name_key.empty() ? std::any_of(names.begin(), names.end(), fits) : fits(name_key);
+}
+
+// The same of one that begins with '{' or '['.
+bool may_be_calls(std::string_view text, const std::vector<std::string>& names,
+                  std::string_view name_key) {
+  if (text[0] == '{') return may_be_object(text, names, name_key);
+  text.remove_prefix(1);
+  text.remove_prefix(text_begin(text));
+  if (text.empty()) return true;
+  if (text[0] == '{') return may_be_object(text, names, name_key);
+  return std::any_of(names.begin(), names.end(), [&](std::string_view name) {  // Python's form
+    if (!text.starts_with(name)) return name.starts_with(text);
+    const std::string_view rest = text.substr(name.size());
+    return text_begin(rest) == rest.size() || rest[text_begin(rest)] == '(';
+  });
+}
+
 }  // namespace
 
 std::vector<ToolCall> ToolCallParser::calls_of(std::string_view text) const {
@@ -206,6 +238,11 @@ void ToolCallParser::drain(Found& found, Stage stage) {
     bare_ = required || begins_with_name(text) ||
             (!text.empty() && (text[0] == '{' || text[0] == '[') &&
              (open.empty() || !text.starts_with(open)));
+  }
+  if (bare_ && !required) {
+    const std::string_view text = std::string_view(held_).substr(text_begin(held_));
+    if (!text.empty() && (text[0] == '{' || text[0] == '['))
+      bare_ = may_be_calls(text, tools_.names, syntax_.name_key);
   }
   if (bare_ && !all) return;
   if (bare_) {

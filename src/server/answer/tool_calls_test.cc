@@ -204,6 +204,13 @@ TEST(ToolCalls, DoNotHoldBackTextThatCannotBecomeOne) {
   EXPECT_EQ(parser.push("The answer").content, "The answer");
   EXPECT_EQ(parser.push(" is <to").content, " is ");
   EXPECT_EQ(parser.push("day>").content, "<today>");
+  for (const char* text : {"[1] says", "[go](https://a.b)", "[f]", "[f x", "[[", "[{\"a\"", "{}",
+                           "{\"answer\": 4", "{\"named\"", " {x"})
+    EXPECT_EQ(ToolCallParser(tools).push(text).content, text);
+  for (const char* text :
+       {"[", "[ f", "[g (", "[{\"na", "{ \"arguments\": {", "{", "{\"type\": \""})
+    EXPECT_EQ(ToolCallParser(tools).push(text).content, "");
+  EXPECT_EQ(found_in("[1] <tool_call>{\"name\":\"f\"}</tool_call>", 1), "[1] |f({})");
 }
 
 }  // namespace

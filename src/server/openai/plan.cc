@@ -13,7 +13,15 @@ ApiResult<std::shared_ptr<const text::Constraint>> constraint_of(const Generatio
                                                                  const PlanContext& context) {
   if (request.response_format.is_null()) return std::shared_ptr<const text::Constraint>();
   auto made = context.constraint(request.response_format);
-  if (!made.ok()) return bad_field(request.format_field, "{}", made.error().message);
+  if (!made.ok()) {
+    const std::string& what = made.error().message;
+    const bool many =
+        request.format_field == "tools" && what.starts_with("the schema cannot be used");
+    return bad_field(request.format_field, "{}{}", what,
+                     many ? " (it is that of a call of any of the tools: offer fewer, or leave "
+                            "tool_choice at auto)"
+                          : "");
+  }
   if (request.min_tokens > 0)
     return bad_field("min_tokens",
                      "a constrained answer (schema, grammar, choice or tool call) ends where it is "

@@ -48,6 +48,23 @@ TEST(JsonConstraint, LeavesOnlyTheEndBehindAWholeAnswer) {
   EXPECT_EQ(tokens.allowed(*constraint), std::vector<Token>{tokens.end});
 }
 
+TEST(JsonConstraint, CallsOfManyToolsShareTheirBeginning) {
+  Json any = Json::array();
+  for (int i = 0; i < 2000; ++i) {
+    const Json name = {{"enum", Json::array({fmt::format("t{}", i)})}};
+    const Json arguments = {{"type", i % 2 == 0 ? "null" : "boolean"}};
+    any.push_back({{"type", "object"},
+                   {"properties", {{"name", name}, {"arguments", arguments}}},
+                   {"required", Json::array({"name", "arguments"})},
+                   {"additionalProperties", false}});
+  }
+  expect_texts(Json({{"anyOf", any}}).dump(),
+               {R"({"name":"t0","arguments":null})", R"({ "name": "t1999", "arguments": true })"},
+               {R"({"name":"t1","arguments":null})", R"({"name":"t2000","arguments":null})",
+                R"({"name":"t0"})", R"({"name":"t0","arguments":null,"a":1})",
+                R"({"arguments":null,"name":"t0"})"});
+}
+
 TEST(JsonConstraint, ANumberMayEndOrGoOn) {
   const JsonTokens tokens;
   const auto constraint = tokens.constraint({{"type", "integer"}, {"maximum", 12}});

@@ -50,6 +50,33 @@ std::vector<std::string> types_of(const Json& schema) {
   return types;
 }
 
+// An object of two required properties, of which the first is one string: as calls of tools are.
+bool has_tag(const Json& schema) {
+  if (!schema.is_object() || schema.size() != 4 || schema.value("type", Json()) != "object" ||
+      schema.value("additionalProperties", Json()) != false)
+    return false;
+  const Json properties = schema.value("properties", Json());
+  if (!properties.is_object() || properties.size() != 2) return false;
+  const auto first = properties.begin(), second = std::next(first);
+  const Json values =
+      first->is_object() && first->size() == 1 ? first->value("enum", Json()) : Json();
+  return schema.value("required", Json()) == Json::array({first.key(), second.key()}) &&
+         values.is_array() && values.size() == 1 && values[0].is_string();
+}
+
+std::pair<std::string, std::string> keys_of(const Json& tagged) {
+  const auto first = tagged["properties"].begin();
+  return {first.key(), std::next(first).key()};
+}
+
+// Whether as many alternatives as are not followed at once are objects with tags.
+bool have_tags(const Json& any) {
+  constexpr size_t kFew = 100;
+  return any.size() > kFew && std::all_of(any.begin(), any.end(), [&](const Json& one) {
+           return has_tag(one) && keys_of(one) == keys_of(any[0]);
+         });
+}
+
 bool is_integer(const Json& value) {
   return value.is_number() &&
          (!value.is_number_float() || std::floor(value.get<double>()) == value.get<double>());
@@ -135,6 +162,8 @@ Status<> SchemaCompiler::compile(const Job& job) {
       grammar_.call(place.from, rule, place.to);
       return base::Done{};
     }
+    if (only.key() == "anyOf" && only->is_array() && have_tags(*only))
+      return compile_tagged(*only, place, job.path);
     if ((only.key() == "anyOf" || only.key() == "oneOf") && only->is_array() && !only->empty()) {
       for (size_t i = 0; i < only->size(); ++i) {
         KVICK_TRY(const RuleId rule,
@@ -146,6 +175,47 @@ Status<> SchemaCompiler::compile(const Job& job) {
   }
   KVICK_TRY(const std::vector<Json> any, expander_.alternatives(job.schema, job.path));
   for (const Json& schema : any) KVICK_TRY_VOID(compile_flat(schema, place, job.path));
+  return base::Done{};
+}
+
+Status<> SchemaCompiler::compile_tagged(const Json& any, Between place, const std::string& path) {
+  const auto [tag, rest] = keys_of(any[0]);
+  const auto add_key = [&](const std::string& key) {
+    const RuleId rule = grammar_.rule();
+    const StateId behind = grammar_.state();
+    grammar_.literal(grammar_.start(rule), text_of(key), behind);
+    colon(behind, grammar_.end(rule));
+    return rule;
+  };
+  const RuleId rest_key = add_key(rest);
+  const StateId open = grammar_.state(), inside = grammar_.state(), value = grammar_.state();
+  grammar_.byte(place.from, '{', open);
+  gap(open, inside);
+  grammar_.call(inside, add_key(tag), value);
+  std::map<std::pair<StateId, char>, StateId> known;  // along the tags' common beginnings
+  for (size_t i = 0; i < any.size() && !grammar_.full(); ++i) {
+    const Json& properties = any[i]["properties"];
+    StateId at = value;
+    for (const char c : text_of(properties[tag]["enum"][0])) {
+      const auto [found, is_new] = known.try_emplace({at, c});
+      if (is_new) {
+        found->second = grammar_.state();
+        grammar_.byte(at, c, found->second);
+      }
+      at = found->second;
+    }
+    KVICK_TRY(const RuleId rule,
+              rule_of(properties[rest],
+                      SchemaExpander::below(fmt::format("{}/anyOf/{}/properties", path, i), rest)));
+    const StateId comma = grammar_.state(), key = grammar_.state(), behind_key = grammar_.state(),
+                  behind = grammar_.state(), close = grammar_.state();
+    grammar_.byte(at, ',', comma);
+    gap(comma, key);
+    grammar_.call(key, rest_key, behind_key);
+    grammar_.call(behind_key, rule, behind);
+    gap(behind, close);
+    grammar_.byte(close, '}', place.to);
+  }
   return base::Done{};
 }
 

@@ -54,6 +54,8 @@ class SchemaCompiler {
   // The rule of a schema, which is compiled later; schemas that are equal share it.
   base::Result<RuleId> rule_of(const Json& schema, const std::string& path);
   base::Status<> compile(const Job& job);
+  // Objects that are has_tag(), of the same keys: they share their beginning.
+  base::Status<> compile_tagged(const Json& any, Between place, const std::string& path);
   base::Status<> compile_flat(const Json& schema, Between place, const std::string& path);
   base::Status<> compile_type(const std::string& type, const Json& schema, Between place,
                               const std::string& path);

@@ -54,6 +54,7 @@ class CaptureStep final : public kv::Step, kv::InputReader {
   void visit(uint32_t layer) {
     visit_({.layer = layer,
             .tokens = tokens_,
+            .scale = numbers_.scale,
             .x = layer_.x.data(),
             .q = layer_.q.data(),
             .k = layer_.k.data(),

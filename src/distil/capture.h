@@ -15,6 +15,7 @@ namespace kvick::distil {
 // One layer's activations on one sequence, valid during the call.
 struct LayerActivations {
   uint32_t layer = 0, tokens = 0;
+  float scale = 0;           // of attention logits; 0: 1 / sqrt(head_dim)
   const float* x = nullptr;  // what the layer's projections read, [tokens][dim]
   const float* q = nullptr;  // after rotary position, [tokens][heads][head_dim]
   const float* k = nullptr;  // the same, [tokens][kv_heads][head_dim]

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
+#include "distil/layer_fit.h"
+
 #include "engine/core/test_engine.h"
 
 namespace kvick::distil {
@@ -154,6 +156,44 @@ TEST(Evaluate, TurnsLowRankQueriesAndKeysByTheirTokens) {
   EXPECT_GT(knows.mass, 0.999 * knows.best_mass);
   predictor.frequency.clear();
   EXPECT_GT(evaluate(predictor, layer, options, kernels).mse, 1);
+}
+
+// Twice the queries and twice the scale give the same scores, to the bit.
+TEST(LayerFit, FitsScoresOfTheLayersScale) {
+  constexpr uint32_t kTokens = 24, kDim = 4;
+  const kernels::Table& kernels = kernels::table(base::best_isa());
+  base::ThreadPool pool(1);
+  kv::Predictor start;
+  start.shape = {.layers = 1,
+                 .heads = 2,
+                 .kv_heads = 1,
+                 .head_dim = kDim,
+                 .dim = kDim,
+                 .rank = 2,
+                 .form = kv::PredictorForm::kHeads};
+  std::vector<float> q(kTokens * 2 * kDim), k(kTokens * kDim);
+  unsigned number = 1;
+  for (std::vector<float>* part : {&q, &k})
+    for (float& e : *part) e = static_cast<float>((number = number * 69069 + 1) >> 16) / 16384 - 2;
+  std::vector<float> twice = q;
+  for (float& e : twice) e *= 2;
+  const LayerActivations usual = {.layer = 0, .tokens = kTokens, .q = twice.data(), .k = k.data()};
+  const LayerActivations scaled = {
+      .layer = 0, .tokens = kTokens, .scale = 1, .q = q.data(), .k = k.data()};  // usual: 1/2
+  const auto fitted = [&](const LayerActivations& layer) {
+    LayerFit fit(start);
+    fit.train(layer, {.count = 8, .queries = 8, .rate = 0.02F, .seed = 1}, pool, kernels);
+    kv::Predictor made = start;
+    made.layers = {fit.result(layer, kernels)};
+    return made;
+  };
+  const kv::Predictor a = fitted(usual), b = fitted(scaled);
+  EXPECT_EQ(b.layers[0].k, a.layers[0].k);
+  for (size_t i = 0; i < a.layers[0].q.size(); ++i)
+    EXPECT_EQ(b.layers[0].q[i], 2 * a.layers[0].q[i]) << i;
+  const EvaluateOptions options = {
+      .budget = 0.25, .sinks = 1, .recent = 4, .queries = 8, .type = kernels::DType::kF16};
+  EXPECT_EQ(evaluate(b, scaled, options, kernels).mse, evaluate(a, usual, options, kernels).mse);
 }
 
 TEST(Distil, TurnsPredictionsFromInputsUnlessToldOtherwise) {

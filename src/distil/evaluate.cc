@@ -125,7 +125,8 @@ class Judge {
                                .head_dim = shape_.head_dim,
                                .q = layer_.q + size_t{head} * group * shape_.head_dim,
                                .q_stride = q_width(),
-                               .columns = keys_[head].data()};
+                               .columns = keys_[head].data(),
+                               .scale = layer_.scale};
     std::vector<float> low(shape_.rank);
     predictor_.turns(i, turns_.data());
     double error = 0;

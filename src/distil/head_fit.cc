@@ -73,10 +73,14 @@ std::vector<float> columns_of(const float* rows, size_t stride, uint32_t width, 
   return columns;
 }
 
+float score_scale(float scale, uint32_t head_dim) {
+  return scale != 0 ? scale : 1 / std::sqrt(static_cast<float>(head_dim));
+}
+
 void true_scores(const HeadWindow& window, uint32_t i, uint32_t g, const kernels::Table& kernels,
                  float* out) {
   const float* q = window.q + i * window.q_stride + size_t{g} * window.head_dim;
-  const float scale = 1 / std::sqrt(static_cast<float>(window.head_dim));
+  const float scale = score_scale(window.scale, window.head_dim);
   std::fill_n(out, i + 1, 0.0F);
   for (uint32_t d = 0; d < window.head_dim; ++d)
     kernels.axpy(out, q[d] * scale, window.columns + size_t{d} * window.tokens, i + 1);

@@ -1,7 +1,7 @@
 #pragma once
 // The problem that distillation solves for one KV head of one layer: small matrices A_g and B so
-// that (A_g a_i) . (B b_j) predicts the score q_gi . k_j / sqrt(head_dim) of every query head g of
-// the group, token i and earlier token j (MAPLE, equation 2). It is bilinear, so plain products and
+// that (A_g a_i) . (B b_j) predicts the score scale * q_gi . k_j of every query head g of the
+// group, token i and earlier token j (MAPLE, equation 2). It is bilinear, so plain products and
 // Adam solve it.
 
 #include <cstdint>
@@ -32,12 +32,16 @@ struct HeadWindow {
   // Cosines and sines by which A_g a_i and B b_i turn before they are compared, [tokens][rank] as
   // kernels::Table::rope takes them; null: they do not.
   const float* turns = nullptr;
+  float scale = 0;  // of the scores; 0: 1 / sqrt(head_dim)
 };
+
+// A scale that may be 0, which stands for 1 / sqrt(head_dim).
+float score_scale(float scale, uint32_t head_dim);
 
 // Transposes [tokens][width], rows `stride` floats apart, to [width][tokens].
 std::vector<float> columns_of(const float* rows, size_t stride, uint32_t width, uint32_t tokens);
 
-// The true scores of query (i, g): q . k_j / sqrt(head_dim) for j <= i, into out.
+// The true scores of query (i, g): scale * q . k_j for j <= i, into out.
 void true_scores(const HeadWindow& window, uint32_t i, uint32_t g, const kernels::Table& kernels,
                  float* out);
 

@@ -98,8 +98,8 @@ double naive_loss(const HeadFit& fit, const HeadWindow& w, std::span<const uint3
         const auto q = low_of(fit.q().data() + g * rank * w.inputs, a, rank, w, i);
         const auto k = low_of(fit.k().data(), b, rank, w, j);
         for (uint32_t r = 0; r < rank; ++r) guess[j] += q[r] * k[r];
-        truth[j] = product(w.q + i * w.q_stride + g * w.head_dim, b, w.head_dim) /
-                   std::sqrt(static_cast<double>(w.head_dim));
+        truth[j] = product(w.q + i * w.q_stride + g * w.head_dim, b, w.head_dim) *
+                   (w.scale != 0 ? w.scale : 1 / std::sqrt(static_cast<double>(w.head_dim)));
       }
       total += naive_row(guess, truth, loss);
     }
@@ -136,6 +136,14 @@ class EachLoss : public testing::TestWithParam<std::tuple<Loss, bool>> {
 
 TEST_P(EachLoss, IsTheMeanOverTheQueriesAskedFor) {
   const std::vector<uint32_t> queries = {3, 18, 7};
+  HeadFit fit = fit_from(q, k, kRank);
+  const double naive = naive_loss(fit, example.window, queries, loss());
+  EXPECT_NEAR(fit.step(example.window, queries, loss(), 0.1F, kernels_here()), naive, 1e-4 * naive);
+}
+
+TEST_P(EachLoss, IsThatOfScoresOfTheWindowsScale) {
+  const std::vector<uint32_t> queries = {3, 18, 7};
+  example.window.scale = 0.2F;
   HeadFit fit = fit_from(q, k, kRank);
   const double naive = naive_loss(fit, example.window, queries, loss());
   EXPECT_NEAR(fit.step(example.window, queries, loss(), 0.1F, kernels_here()), naive, 1e-4 * naive);

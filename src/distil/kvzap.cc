@@ -202,7 +202,8 @@ std::vector<float> uses(const LayerActivations& layer, const model::LayerConfig&
                                  .head_dim = heads.k_dim,
                                  .q = layer.q + head * group * heads.k_dim,
                                  .q_stride = heads.q_floats(),
-                                 .columns = columns.data()};
+                                 .columns = columns.data(),
+                                 .scale = layer.scale};
       std::fill(most.begin(), most.end(), 0.0F);
       for (uint32_t i = ahead; i < tokens; ++i)
         for (uint32_t g = 0; g < group; ++g) {

@@ -36,7 +36,7 @@ struct Opened {
   std::unique_ptr<engine::Engine> engine;
 };
 
-TEST(Uses, AreTheLargestProbabilityOfLaterQueriesTimesWhatTheValueAdds) {
+void check_uses(float scale) {  // of the logits; 0: the usual one
   constexpr uint32_t kTokens = 40, kAhead = 7, kDim = 8, kValue = 6;
   model::LayerConfig heads;
   heads.heads = 4;
@@ -57,7 +57,7 @@ TEST(Uses, AreTheLargestProbabilityOfLaterQueriesTimesWhatTheValueAdds) {
   base::ThreadPool pool(2);
   const kernels::Table& kernels = kernels::table(base::best_isa());
   const std::vector<float> found = uses(
-      {.layer = 0, .tokens = kTokens, .x = nullptr, .q = q.data(), .k = k.data(), .v = v.data()},
+      {.layer = 0, .tokens = kTokens, .scale = scale, .q = q.data(), .k = k.data(), .v = v.data()},
       heads, output_squares(w, heads, kernels), kAhead, kernels, pool);
   for (uint32_t head = 0; head < 2; ++head)
     for (uint32_t row = 0; row < kTokens; ++row) {
@@ -69,7 +69,7 @@ TEST(Uses, AreTheLargestProbabilityOfLaterQueriesTimesWhatTheValueAdds) {
             for (uint32_t d = 0; d < kDim; ++d)
               dot +=
                   double{q[(query * 4 + head * 2 + g) * kDim + d]} * k[(of * 2 + head) * kDim + d];
-            return std::exp(dot / std::sqrt(double{kDim}));
+            return std::exp(dot * (scale != 0 ? scale : 1 / std::sqrt(double{kDim})));
           };
           double sum = 0;
           for (uint32_t of = 0; of <= query; ++of) sum += weight(of);
@@ -89,6 +89,11 @@ TEST(Uses, AreTheLargestProbabilityOfLaterQueriesTimesWhatTheValueAdds) {
       const double expected = most * length;
       EXPECT_NEAR(found[row * 2 + head], expected, 1e-3 * expected + 1e-7) << row;
     }
+}
+
+TEST(Uses, AreTheLargestProbabilityOfLaterQueriesTimesWhatTheValueAdds) {
+  check_uses(0);
+  check_uses(0.1F);
 }
 
 TEST(TrainScores, ExplainsWhatItWasTrainedFor) {

@@ -70,12 +70,11 @@ void LayerFit::scale(Inputs& inputs) const {
   if (!inputs.b.empty()) divide(inputs.b, b_size_);
 }
 
-void LayerFit::start_with_largest(uint32_t head, std::vector<float>& q,
+void LayerFit::start_with_largest(uint32_t head, float scale, std::vector<float>& q,
                                   std::vector<float>& k) const {
   const uint32_t n = shape_.inputs(), rank = shape_.rank, group = shape_.group();
   const float* k_size = b_size_.data() + b_first(head);
   const float* q_size = a_size_.data() + a_first(head * group);
-  const float scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim));
   std::vector<float> product(n);  // of the elements, in scores, over the group
   for (uint32_t d = 0; d < n; ++d) {
     for (uint32_t g = 0; g < group; ++g) product[d] += q_size[size_t{g} * n + d];
@@ -94,7 +93,7 @@ void LayerFit::start_with_largest(uint32_t head, std::vector<float>& q,
   }
 }
 
-void LayerFit::start(uint64_t seed) {
+void LayerFit::start(uint64_t seed, float scale) {
   const uint32_t n = shape_.inputs();
   std::mt19937_64 random(seed);
   // Not std::normal_distribution, which differs from library to library.
@@ -106,7 +105,7 @@ void LayerFit::start(uint64_t seed) {
     std::vector<float> q(size_t{shape_.group()} * shape_.rank * n), k(size_t{shape_.rank} * n);
     fill(q);
     fill(k);
-    if (!shape_.from_input()) start_with_largest(head, q, k);
+    if (!shape_.from_input()) start_with_largest(head, scale, q, k);
     heads_.emplace_back(shape_.rank, std::move(q), std::move(k));
   }
 }
@@ -129,7 +128,8 @@ void LayerFit::train_head(uint32_t head, const LayerActivations& layer, const In
                              .a_group = shape_.from_input() ? 0 : head_dim,
                              .b = inputs.of_keys() + b_first(head),
                              .b_stride = inputs.b_stride,
-                             .turns = inputs.turns.empty() ? nullptr : inputs.turns.data()};
+                             .turns = inputs.turns.empty() ? nullptr : inputs.turns.data(),
+                             .scale = layer.scale};
   std::mt19937_64 random(steps.seed + head);
   std::vector<uint32_t> queries(steps.queries);
   for (uint32_t s = 0; s < steps.count; ++s) {
@@ -144,7 +144,7 @@ void LayerFit::train(const LayerActivations& layer, const Steps& steps, base::Th
   if (heads_.empty()) {
     a_size_ = root_mean_squares(inputs.a.data(), inputs.a_stride, layer.tokens);
     b_size_ = root_mean_squares(inputs.of_keys(), inputs.b_stride, layer.tokens);
-    start(steps.seed);
+    start(steps.seed, score_scale(layer.scale, shape_.head_dim));
   }
   scale(inputs);
   pool.parallel_for(shape_.kv_heads, 1, [&](size_t begin, size_t end, unsigned) {

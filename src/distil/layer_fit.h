@@ -50,9 +50,11 @@ class LayerFit {
   };
   Inputs inputs_of(const LayerActivations& layer) const;
   void scale(Inputs& inputs) const;
-  void start(uint64_t seed);
+  void start(uint64_t seed, float scale);
   // Makes W_Q and W_K of a head select the `rank` elements with the largest products q[d] * k[d].
-  void start_with_largest(uint32_t head, std::vector<float>& q, std::vector<float>& k) const;
+  // scale: of the scores.
+  void start_with_largest(uint32_t head, float scale, std::vector<float>& q,
+                          std::vector<float>& k) const;
   void train_head(uint32_t head, const LayerActivations& layer, const Inputs& inputs,
                   const Steps& steps, const kernels::Table& kernels);
   // The factor of each value of a head's low-rank keys: int8_unit. The two values of a rotated pair

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "distil/head_fit.h"
+
 namespace kvick::distil {
 namespace {
 
@@ -144,9 +146,14 @@ class Run {
   // The first rows of a head's basis; of its queries divided so that products are scores.
   void set(size_t at, const std::vector<double>& basis) {
     const size_t floats = size_t{shape().rank} * shape().head_dim;
-    kv::PredictorLayer& layer = predictor_.layers[at / shape().kv_heads];
     const size_t head = at % shape().kv_heads;
-    const double scale = 1 / std::sqrt(double{static_cast<double>(shape().head_dim)});
+    const size_t layer_number = at / shape().kv_heads;
+    kv::PredictorLayer& layer = predictor_.layers[layer_number];
+    // The usual one in double: as a float it would round other bits of the queries.
+    const float told = engine_.model().config().layers[layer_number].scale;
+    const double scale = told == score_scale(0, shape().head_dim)
+                             ? 1 / std::sqrt(static_cast<double>(shape().head_dim))
+                             : double{told};
     for (size_t i = 0; i < floats; ++i) {
       layer.k[head * floats + i] = static_cast<float>(basis[i]);
       for (size_t g = 0; g < shape().group(); ++g)

@@ -57,6 +57,24 @@ TEST(PrincipalComponents, WithAllOfThemScoresAreExact) {
   }
 }
 
+TEST(PrincipalComponents, GiveScoresOfTheModelsOwnScale) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.context = 128;
+  constexpr float kScale = 0.0625F;  // a quarter of the usual one
+  spec.features.keys = {{"attention.scale", kScale}};
+  const auto engine = engine::engine_of(spec);
+  ASSERT_EQ(engine->model().config().layers.back().scale, kScale);
+  const Components found =
+      principal_components(*engine, text_of(200), {.rank = 4, .window = 64}).value();
+  const kv::PredictorShape& shape = found.made.predictor.shape;
+  const size_t floats = size_t{shape.rank} * shape.head_dim;
+  for (const kv::PredictorLayer& layer : found.made.predictor.layers)
+    for (size_t head = 0; head < shape.heads; ++head)
+      for (size_t i = 0; i < floats; ++i)  // both have been rounded to codes
+        EXPECT_NEAR(layer.q[head * floats + i] / kScale, layer.k[head / shape.group() * floats + i],
+                    0.02);
+}
+
 TEST(PrincipalComponents, FewerExplainLessAndNoOthersWouldExplainMore) {
   const auto engine = engine::tiny_engine(128);
   PcaOptions options = {.window = 64};

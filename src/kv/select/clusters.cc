@@ -174,6 +174,7 @@ class Clusters final : public Selector {
                                       .k_dim = shape_.head_dim,
                                       .v_dim = kValues,
                                       .scale = question.scale,
+                                      .softcap = question.softcap,
                                       .visible = visible.data()};
     const uint32_t chunks = kernels::chunk_count(view, queries);
     const std::span<float> probs = scratch.make<float>(size_t{chunks} * count * kChunk);

@@ -22,12 +22,16 @@ float lost_mass(const kernels::Table& kernels, const Check& check, const TopRows
   const size_t fresh = kernels::rows_of(check.fresh);
   const std::span<float> scores = scratch.make<float>(check.count + fresh);
   double lost = 0;
-  for (const float* query : check.queries) {
-    const std::span<const float> q(query, check.head_dim);
+  for (size_t i = 0; i < check.queries.size(); ++i) {
+    const std::span<const float> q(check.queries[i], check.head_dim);
     dot_keys(kernels, check.past, q, scores.first(check.count));
     dot_keys(kernels, check.fresh, q, scores.subspan(check.count));
     // The first token sees no fresh row but its own.
-    const double sum = kernels.exp_row(scores.data(), check.count + 1, check.scale);
+    const double sum =
+        softmax_weights(kernels, scores.first(check.count + 1),
+                        {.scale = check.scale,
+                         .softcap = check.softcap,
+                         .sink = check.sinks != nullptr ? check.sinks + i : nullptr});
     double left = 0;
     auto next = chosen.begin();
     for (uint32_t row = top_rows.first; row < top_rows.last; ++row)

@@ -29,7 +29,8 @@ struct Check {
   uint32_t count = 0;            // committed rows
   std::span<const float* const> queries;
   uint32_t head_dim = 0;
-  float scale = 1;  // of the logits
+  float scale = 1, softcap = 0;  // of the logits, as in Query
+  const float* sinks = nullptr;  // of each query, or null
 };
 // Attention probability of rows [first, last) that are not in `chosen` (ascending): 0 to 1, the
 // mean over the queries.

@@ -88,7 +88,8 @@ std::unique_ptr<Step> look(Pair& p, SeqId seq, std::vector<uint32_t>* rows = nul
   return step;
 }
 
-void check_lost_mass(float scale) {  // of the queries; 0: none is said
+// As they are said of the query.
+void check_lost_mass(float scale, float softcap = 0, const float* sinks = nullptr) {
   Pair p("paged:block=8 quest:page=4,dense_layers=1,sinks=4,recent=5,budget=30", kShape);
   const SeqId a = p.open();
   p.add(a, 101);
@@ -101,6 +102,8 @@ void check_lost_mass(float scale) {  // of the queries; 0: none is said
   const uint32_t head = *checked_view(count, 1, kShape.kv_heads);  // of the layer that chooses
   Query query = query_of(0, 1, head);
   query.scale = scale;
+  query.softcap = softcap;
+  query.sinks = sinks;
   step->view(query, scratch, view);
   const Rows read = positions(view);
   p.commit(*step, Kept::all({p.slots}));
@@ -110,7 +113,9 @@ void check_lost_mass(float scale) {  // of the queries; 0: none is said
     double score = 0;
     for (uint32_t i = 0; i < kShape.head_dim; ++i)
       score += double{query.q[i]} * value_of(row, 1, head, false, i);
-    return std::exp(score * (scale == 0 ? 1 / std::sqrt(32.0) : scale) - 40);
+    double logit = score * (scale == 0 ? 1 / std::sqrt(32.0) : scale);
+    if (softcap != 0) logit = softcap * std::tanh(logit / softcap);
+    return std::exp(logit - 40);
   };
   double all = weight(p.fresh[0]), lost = 0;
   for (uint32_t pos = 0; pos < count; ++pos) {
@@ -118,6 +123,7 @@ void check_lost_mass(float scale) {  // of the queries; 0: none is said
     all += mass;
     if (std::find(read.begin(), read.end(), pos) == read.end()) lost += mass;
   }
+  if (sinks != nullptr) all += std::exp(*sinks - 40);
   EXPECT_GT(lost / all, 0);
   EXPECT_NEAR(p.store->usage().lost_mass, lost / all, 1e-4) << scale;
 }
@@ -125,6 +131,14 @@ void check_lost_mass(float scale) {  // of the queries; 0: none is said
 TEST(Meter, FindsWhatADirectSumOverAllRowsFinds) {
   check_lost_mass(0);
   check_lost_mass(0.05F);
+}
+
+TEST(Meter, CountsTheCapAndTheSinkOfTheLogits) {
+  const float low = 4, high = 8;
+  check_lost_mass(0.05F, 2);
+  check_lost_mass(0.05F, 0, &low);
+  check_lost_mass(0.05F, 2, &high);
+  check_lost_mass(4, 2, &low);  // dot products far beyond the cap
 }
 
 TEST(Meter, CountsAtTheCommitAndADroppedStepLeavesNoTrace) {

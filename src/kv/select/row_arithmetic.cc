@@ -1,5 +1,7 @@
 #include "kv/select/row_arithmetic.h"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace kvick::kv {
@@ -18,6 +20,20 @@ void dot_codes(const kernels::Table& kernels, const kernels::Segment& segment,
     }
 }
 
+// x = cap * tanh(scale * x / cap)
+void cap(const kernels::Table& kernels, std::span<float> x, float scale, float cap) {
+  const float twice = 2 * scale / cap, most = twice * *std::max_element(x.begin(), x.end());
+  // By the kernels' exp: tanh y = (exp(2 y) - 1) / (exp(2 y) + 1), both divided by exp(most).
+  // Farther out, and for NaN, that would divide by 0.
+  if (!(std::abs(most) < 40)) {
+    for (float& e : x) e = cap * std::tanh(e * scale / cap);
+    return;
+  }
+  const float one = std::exp(-most);
+  kernels.exp_row(x.data(), x.size(), twice);
+  for (float& e : x) e = cap * ((e - one) / (e + one));
+}
+
 }  // namespace
 
 void dot_keys(const kernels::Table& kernels, const kernels::Segment& segment,
@@ -31,6 +47,17 @@ void dot_keys(const kernels::Table& kernels, const kernels::Segment& segment,
   }
   if (segment.k_scale != 1)
     for (float& x : out) x *= segment.k_scale;
+}
+
+float softmax_weights(const kernels::Table& kernels, std::span<float> dots, const LogitRule& rule) {
+  float scale = rule.scale;
+  if (rule.softcap != 0) {
+    cap(kernels, dots, scale, rule.softcap);
+    scale = 1;
+  }
+  if (rule.sink == nullptr) return kernels.exp_row(dots.data(), dots.size(), scale);
+  const float most = scale * *std::max_element(dots.begin(), dots.end());
+  return kernels.exp_row(dots.data(), dots.size(), scale) + std::exp(*rule.sink - most);
 }
 
 void add_value(const kernels::Segment& segment, const std::byte* value, std::span<float> scratch,

@@ -29,6 +29,16 @@ inline void transform(const kernels::Table& kernels, uint32_t block, std::span<f
 // out[i] = dot product of q and the i-th key of the segment's runs, for all of its rows.
 void dot_keys(const kernels::Table& kernels, const kernels::Segment& segment,
               std::span<const float> q, std::span<float> out);
+
+// What makes logits of a query's dot products, as kernels::Queries has it.
+struct LogitRule {
+  float scale = 1, softcap = 0;
+  const float* sink = nullptr;  // of this query's head, or null
+};
+// Makes a query's dot products exp(logit - largest logit); returns the sum that the softmax divides
+// them by.
+float softmax_weights(const kernels::Table& kernels, std::span<float> dots, const LogitRule& rule);
+
 // sum += a value of a segment.
 void add_value(const kernels::Segment& segment, const std::byte* value, std::span<float> scratch,
                std::span<float> sum);

@@ -203,6 +203,8 @@ SelectedRows SelectStep::choose(const Query& query, const TopRows& top_rows,
       .queries = queries,
       .group = group,
       .scale = scale_of(query, store_.shape()),
+      .softcap = query.softcap,
+      .sinks = query.sinks,
       .fresh = all.fresh};
   if (!all.past.empty()) question.rows.segment = all.past[0];
   if (store_.selector_->has_side_rows()) {
@@ -239,7 +241,9 @@ float SelectStep::lost_of(const Query& query, const TopRows& top_rows, const Sel
                     .count = sequence.length,
                     .queries = queries,
                     .head_dim = dims,
-                    .scale = scale_of(query, store_.shape())},
+                    .scale = scale_of(query, store_.shape()),
+                    .softcap = query.softcap,
+                    .sinks = query.sinks},
                    top_rows, choice.rows, scratch);
 }
 

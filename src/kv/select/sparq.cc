@@ -119,7 +119,11 @@ class SparQ final : public Selector {
     dot_keys(kernels_, question.fresh, q, scores.subspan(question.count));
     const size_t seen = question.count + query / question.group + 1;
     const float share = all > 0 ? kept / all : 1;
-    const float sum = kernels_.exp_row(scores.data(), seen, question.scale / std::sqrt(share));
+    const float sum = softmax_weights(
+        kernels_, scores.first(seen),
+        {.scale = question.scale / std::sqrt(share),
+         .softcap = question.softcap,
+         .sink = question.sinks != nullptr ? question.sinks + query % question.group : nullptr});
     for (size_t i = 0; i < seen; ++i) scores[i] /= sum;
     std::fill(scores.begin() + static_cast<ptrdiff_t>(seen), scores.end(), 0.0F);
   }

@@ -47,6 +47,9 @@ struct Query {
   const float* q = nullptr;
   uint32_t q_stride = 0;
   float scale = 0;  // of the logits; 0: 1 / sqrt(head_dim)
+  // As in kernels::Queries: the cap of the logits, 0: none, and what else the softmax sums.
+  float softcap = 0;
+  const float* sinks = nullptr;  // [group], or null
 };
 
 // The queries of one layer, of all slots, and where what they read goes.

@@ -192,7 +192,9 @@ kv::Query BatchAttention::query_of(size_t view) const {
           .head = head,
           .q = q_of(first_row_[slot], head),
           .q_stride = numbers_->q_floats(),
-          .scale = numbers_->scale};
+          .scale = numbers_->scale,
+          .softcap = numbers_->softcap,
+          .sinks = sinks_of(head)};
 }
 
 void BatchAttention::make_view(size_t i, unsigned worker) {

@@ -50,6 +50,8 @@ class Spy final : public kv::Step, kv::InputReader, kv::Observer {
   }
   void view(const kv::Query& query, base::Arena& scratch, kernels::View& out) override {
     EXPECT_EQ(query.scale, config_.layers[query.layer].scale);
+    EXPECT_EQ(query.softcap, config_.layers[query.layer].softcap);
+    EXPECT_EQ(query.sinks != nullptr, config_.layers[query.layer].sinks);
     inner_.view(query, scratch, out);
   }
   void observe(const kv::Query& query, const kernels::View& view,
@@ -76,13 +78,13 @@ class Spy final : public kv::Step, kv::InputReader, kv::Observer {
   std::atomic<uint32_t> observed_ = 0;
 };
 
-std::vector<float> logits_of(Arch arch, bool wants) {
+std::vector<float> logits_of(Arch arch, bool wants, const tools::Features& features = {}) {
   base::ThreadPool pool(2);
   const kernels::Table& kernels = kernels::table(base::best_isa());
   const bool opt = arch == Arch::kOpt;  // GGUF files of it do not exist
-  const auto model = load_model(
-      write_model(tiny_spec(arch, opt ? kernels::DType::kF16 : kernels::DType::kQ8_0), pool, opt),
-      pool, kernels);
+  tools::Spec spec = tiny_spec(arch, opt ? kernels::DType::kF16 : kernels::DType::kQ8_0);
+  spec.features = features;
+  const auto model = load_model(write_model(spec, pool, opt), pool, kernels);
   Executor executor(*model, {pool, kernels});
   kv::Setup setup;
   setup.shape = model->kv_shape(kernels::DType::kF16, kernels::DType::kF16);
@@ -127,6 +129,11 @@ TEST_P(Wants, AreGivenAndChangeNoBit) {
                            given = logits_of(GetParam(), true);
   ASSERT_EQ(plain.size(), given.size());
   EXPECT_EQ(std::memcmp(plain.data(), given.data(), plain.size() * sizeof(float)), 0);
+}
+
+// Spy compares them with the layer's.
+TEST(Query, SaysTheCapAndTheSinksOfItsLayer) {
+  EXPECT_FALSE(logits_of(Arch::kLlama, false, {.softcap = 5, .sinks = true}).empty());
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "kv/testing/store_and_twin.h"
+
+namespace kvick::kv::test {
+namespace {
+
+// With all components SparQ's estimates are exact: the rest has the probability that attention
+// would give the rows that are not read.
+TEST(SparQ, GivesTheRestItsShareOfTheModelsSoftmax) {
+  const Shape shape = {.layers = 1,
+                       .kv_heads = 1,
+                       .head_dim = 16,
+                       .max_tokens = 200,
+                       .k_type = kernels::DType::kF32};
+  constexpr uint32_t kFresh = 3;
+  const float sink = 5;
+  for (const Query& told :
+       {Query{.scale = 0.1F}, Query{.scale = 0.1F, .softcap = 2}, Query{.scale = 4, .softcap = 2},
+        Query{.scale = 0.1F, .sinks = &sink}}) {
+    Pair p("virtual sparq:r=16,budget=30,recent=5", shape);
+    const SeqId a = p.open();
+    p.add(a, 100);
+    auto step = p.begin({{a, kFresh}});
+    write_all(*step, shape, p.fresh);
+    Query query = told;
+    query.q = query_of(0, 0, 0).q;
+    query.q_stride = 32;
+    base::Arena scratch;
+    kernels::View view;
+    step->view(query, scratch, view);
+    const Rows read = positions(view);
+    ASSERT_EQ(view.rest_mass.size(), kFresh);
+    for (uint32_t t = 0; t < kFresh; ++t) {
+      const auto weight = [&](Row row) {
+        double logit = 0;
+        for (uint32_t i = 0; i < shape.head_dim; ++i)
+          logit += double{query.q[t * query.q_stride + i]} * value_of(row, 0, 0, false, i);
+        logit *= query.scale;
+        return std::exp(query.softcap != 0 ? query.softcap * std::tanh(logit / query.softcap)
+                                           : logit);
+      };
+      double all = query.sinks != nullptr ? std::exp(sink) : 0, left = 0;
+      for (uint32_t pos = 0; pos < 100; ++pos) {
+        const double mass = weight(p.twin[a][pos]);
+        all += mass;
+        if (std::find(read.begin(), read.end(), pos) == read.end()) left += mass;
+      }
+      for (uint32_t row = 0; row <= t; ++row) all += weight(p.fresh[row]);
+      EXPECT_NEAR(view.rest_mass[t], left / all, 1e-4) << t;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvick::kv::test

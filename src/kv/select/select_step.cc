@@ -205,6 +205,7 @@ SelectedRows SelectStep::choose(const Query& query, const TopRows& top_rows,
       .scale = scale_of(query, store_.shape()),
       .softcap = query.softcap,
       .sinks = query.sinks,
+      .path = query.path,
       .fresh = all.fresh};
   if (!all.past.empty()) question.rows.segment = all.past[0];
   if (store_.selector_->has_side_rows()) {

@@ -53,9 +53,10 @@ struct SelectRequest {
   // Null, each of them, where rows are foreseen from `predicted` alone.
   std::span<const float* const> queries;
   uint32_t group = 1;
-  float scale = 1, softcap = 0;  // of the logits, as in Query
-  const float* sinks = nullptr;  // [group], or null
-  kernels::Segment fresh;        // the step's rows, of its tokens in order
+  float scale = 1, softcap = 0;                     // of the logits, as in Query
+  const float* sinks = nullptr;                     // [group], or null
+  const std::span<const uint32_t>* path = nullptr;  // of each token, as in Query
+  kernels::Segment fresh;                           // the step's rows, of its tokens in order
   // With side rows: project()'s `predicted` for the slot's tokens and this layer; else null.
   const float* predicted = nullptr;  // [tokens][predicted_floats()]
 };

@@ -104,7 +104,8 @@ class SparQ final : public Selector {
     return sums;
   }
 
-  // The approximate probabilities of one query; fresh rows behind its token have none.
+  // The approximate probabilities of one query: of the committed rows, then of the fresh ones that
+  // its token sees. What is behind them is left undefined.
   void approximate(const SelectRequest& question, size_t query, std::span<const float> weight,
                    base::Arena& scratch, std::span<float> scores) const {
     const std::span<float> q = scratch.make<float>(shape_.head_dim);
@@ -117,7 +118,7 @@ class SparQ final : public Selector {
     transform(kernels_, shape_.hadamard_blocks().k, q);  // as the keys that it meets
     dot_keys(kernels_, question.rows.segment, q, scores.first(question.count));
     dot_keys(kernels_, question.fresh, q, scores.subspan(question.count));
-    const size_t seen = question.count + query / question.group + 1;
+    const size_t seen = question.count + gather_path(question, query / question.group, scores);
     const float share = all > 0 ? kept / all : 1;
     const float sum = softmax_weights(
         kernels_, scores.first(seen),
@@ -125,7 +126,16 @@ class SparQ final : public Selector {
          .softcap = question.softcap,
          .sink = question.sinks != nullptr ? question.sinks + query % question.group : nullptr});
     for (size_t i = 0; i < seen; ++i) scores[i] /= sum;
-    std::fill(scores.begin() + static_cast<ptrdiff_t>(seen), scores.end(), 0.0F);
+  }
+
+  // Puts the fresh rows that a token sees right behind the committed ones; returns their number.
+  static size_t gather_path(const SelectRequest& question, size_t token, std::span<float> scores) {
+    if (question.path == nullptr) return token + 1;
+    const std::span<const uint32_t> path = question.path[token];
+    // Ascending, so that no score is overwritten before it is read.
+    for (size_t i = 0; i < path.size(); ++i)
+      scores[question.count + i] = scores[question.count + path[i]];
+    return path.size();
   }
 
   // Per query, the probability mass of the rows that are not read.

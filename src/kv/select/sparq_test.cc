@@ -15,11 +15,14 @@ TEST(SparQ, GivesTheRestItsShareOfTheModelsSoftmax) {
                        .head_dim = 16,
                        .max_tokens = 200,
                        .k_type = kernels::DType::kF32};
-  constexpr uint32_t kFresh = 3;
+  constexpr uint32_t kFresh = 4;
   const float sink = 5;
+  // Two children of the first token, and a child of the second of these.
+  const std::vector<uint32_t> seen[kFresh] = {{0}, {0, 1}, {0, 2}, {0, 2, 3}};
+  const std::span<const uint32_t> tree[kFresh] = {seen[0], seen[1], seen[2], seen[3]};
   for (const Query& told :
        {Query{.scale = 0.1F}, Query{.scale = 0.1F, .softcap = 2}, Query{.scale = 4, .softcap = 2},
-        Query{.scale = 0.1F, .sinks = &sink}}) {
+        Query{.scale = 0.1F, .sinks = &sink}, Query{.scale = 0.1F, .path = tree}}) {
     Pair p("virtual sparq:r=16,budget=30,recent=5", shape);
     const SeqId a = p.open();
     p.add(a, 100);
@@ -48,7 +51,9 @@ TEST(SparQ, GivesTheRestItsShareOfTheModelsSoftmax) {
         all += mass;
         if (std::find(read.begin(), read.end(), pos) == read.end()) left += mass;
       }
-      for (uint32_t row = 0; row <= t; ++row) all += weight(p.fresh[row]);
+      for (uint32_t row = 0; row <= t; ++row)
+        if (query.path == nullptr || std::ranges::find(seen[t], row) != seen[t].end())
+          all += weight(p.fresh[row]);
       EXPECT_NEAR(view.rest_mass[t], left / all, 1e-4) << t;
     }
   }

@@ -50,6 +50,8 @@ struct Query {
   // As in kernels::Queries: the cap of the logits, 0: none, and what else the softmax sums.
   float softcap = 0;
   const float* sinks = nullptr;  // [group], or null
+  // Null: a chain; or per token of the slot the fresh rows on its path, itself last.
+  const std::span<const uint32_t>* path = nullptr;
 };
 
 // The queries of one layer, of all slots, and where what they read goes.

@@ -194,7 +194,8 @@ kv::Query BatchAttention::query_of(size_t view) const {
           .q_stride = numbers_->q_floats(),
           .scale = numbers_->scale,
           .softcap = numbers_->softcap,
-          .sinks = sinks_of(head)};
+          .sinks = sinks_of(head),
+          .path = trees_[slot]};
 }
 
 void BatchAttention::make_view(size_t i, unsigned worker) {

@@ -52,6 +52,11 @@ class Spy final : public kv::Step, kv::InputReader, kv::Observer {
     EXPECT_EQ(query.scale, config_.layers[query.layer].scale);
     EXPECT_EQ(query.softcap, config_.layers[query.layer].softcap);
     EXPECT_EQ(query.sinks != nullptr, config_.layers[query.layer].sinks);
+    // Of logits_of's slots the second is a tree where it has five tokens, {-1, 0, 0, 2, -1}.
+    ASSERT_EQ(query.path != nullptr, query.slot == 1 && tokens_ == 10);
+    if (query.path != nullptr) {
+      EXPECT_TRUE(std::ranges::equal(query.path[3], std::vector<uint32_t>{0, 2, 3}));
+    }
     inner_.view(query, scratch, out);
   }
   void observe(const kv::Query& query, const kernels::View& view,

@@ -22,7 +22,7 @@ TEST(SparQ, GivesTheRestItsShareOfTheModelsSoftmax) {
   const std::span<const uint32_t> tree[kFresh] = {seen[0], seen[1], seen[2], seen[3]};
   for (const Query& told :
        {Query{.scale = 0.1F}, Query{.scale = 0.1F, .softcap = 2}, Query{.scale = 4, .softcap = 2},
-        Query{.scale = 0.1F, .sinks = &sink}, Query{.scale = 0.1F, .path = tree}}) {
+        Query{.scale = 0.1F, .sinks = &sink}, Query{.scale = 0.02F, .path = tree}}) {
     Pair p("virtual sparq:r=16,budget=30,recent=5", shape);
     const SeqId a = p.open();
     p.add(a, 100);

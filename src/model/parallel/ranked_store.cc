@@ -175,8 +175,9 @@ base::Result<std::unique_ptr<kv::Step>, Shortage> RankedStore::begin(const kv::B
     message.add(slot.reads_all);
     message.add_list(slot.tokens);
   }
-  ranks_.tell(message.bytes());
+  // First: what throws once the others are told would leave their answers unread.
   auto step = std::make_unique<RankedStep>(*this, std::move(own));
+  ranks_.tell(message.bytes());
   std::optional<Shortage> shortage;
   for (const std::vector<std::byte>& answer : ranks_.answers()) {
     MessageReader reader(answer);

@@ -1,0 +1,84 @@
+// Ranks whose memory ends in the middle of a call.
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "model/core/test_runner.h"
+#include "model/parallel/test_passing_store.h"
+#include "model/parallel/test_team.h"
+
+namespace {
+
+thread_local bool no_memory = false;  // for the next allocation of this thread
+
+void* allocate(size_t bytes) {
+  if (std::exchange(no_memory, false)) return nullptr;
+  return std::malloc(bytes > 0 ? bytes : 1);
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) {
+  if (void* const made = allocate(bytes)) return made;
+  throw std::bad_alloc();
+}
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
+void operator delete(void* at) noexcept { std::free(at); }
+void operator delete(void* at, size_t) noexcept { std::free(at); }
+
+namespace kvick::model {
+namespace {
+
+// Rank 0's side of two ranks; the test gives the other one's answers.
+class GivenAnswers final : public Ranks {
+ public:
+  GivenAnswers() : Ranks(0, 2) {}
+  void tell(std::span<const std::byte>) override { no_memory = none_once_told; }
+  std::vector<std::vector<std::byte>> answers(bool) override {
+    no_memory = false;
+    ++read;
+    return {{answer_of_other.bytes().begin(), answer_of_other.bytes().end()}};
+  }
+  float* part(size_t) override { return nullptr; }
+  const float* sum() override { return nullptr; }
+  void gather(std::span<const float>, Take) override {}
+  void give_up() override {}
+  void pass_on(Passed) override {}
+  Passed take_over() override { return {}; }
+  std::vector<std::byte> hear() override { return {}; }
+  void answer(std::span<const std::byte>) override {}
+  void deal(std::span<const std::span<const std::byte>>) override {}
+  std::vector<std::byte> dealt() override { return {}; }
+
+  MessageWriter answer_of_other;
+  bool none_once_told = false;  // until the answers are read
+  int read = 0;
+};
+
+TEST(RankedStore, NeedsNoMemoryBetweenTheOrderToBeginAndItsAnswers) {
+  kv::Setup setup;
+  setup.shape = {.layers = 1, .kv_heads = 1, .head_dim = 8, .max_tokens = 64};
+  GivenAnswers ranks;
+  const std::vector<RankRows> others(1);
+  RankedStore store(ranks, 5, kv::make_store(*kv::parse_spec("virtual"), setup).value(), others);
+  ranks.answer_of_other.add(true);
+  ranks.answer_of_other.add(uint32_t{0});
+  ranks.answer_of_other.add(uint32_t{0});
+  const kv::Slot slots[] = {{.seq = store.open({}, {}).seq, .fresh = 1}};
+  ranks.answer_of_other = {};
+  add_shortage(ranks.answer_of_other, nullptr);
+  ranks.answer_of_other.add_list(std::span<const kv::SeqId>());
+  ranks.none_once_told = true;
+  EXPECT_NO_THROW({
+    const auto step = store.begin({.slots = slots});
+    ranks.none_once_told = false;  // for the order that drops it
+    EXPECT_TRUE(step.ok());
+  });
+  EXPECT_EQ(ranks.read, 2);
+  ranks.none_once_told = no_memory = false;
+}
+
+}  // namespace
+}  // namespace kvick::model

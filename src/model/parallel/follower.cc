@@ -1,6 +1,7 @@
 #include "model/parallel/follower.h"
 
 #include <new>
+#include <optional>
 
 #include "kv/strategy/facet_calls.h"
 #include "model/parallel/ranked_store.h"
@@ -91,13 +92,16 @@ void Follower::open(Stored& stored, MessageReader& message) {
   owner.priority = message.take<int32_t>();
   const std::vector<Token> prompt = message.take_list<Token>();
   MessageWriter answer;
+  std::optional<kv::Opened> opened;
   try {
-    const kv::Opened opened = stored.store->open(prompt, owner);
-    stored.sequences[seq] = opened.seq;
+    opened = stored.store->open(prompt, owner);
+    stored.sequences[seq] = opened->seq;
     answer.add(true);
-    answer.add(opened.cached);
-    answer.add(opened.seen);
+    answer.add(opened->cached);
+    answer.add(opened->seen);
   } catch (const std::bad_alloc&) {
+    if (opened) stored.store->close(opened->seq);
+    stored.sequences.erase(seq);
     answer = {};
     answer.add(false);
     answer.add(uint32_t{0});

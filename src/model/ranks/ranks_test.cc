@@ -4,6 +4,7 @@
 
 #include "model/ranks/test_ranks.h"
 #include "model/ranks/test_shared.h"
+#include "model/ranks/waiting.h"
 
 namespace kvick::model {
 namespace {
@@ -43,6 +44,17 @@ TEST(Ranks, AreLostIfOneDoesNotAnswerInTime) {
   ranks[0].part(4);
   EXPECT_THROW(ranks[0].sum(), RankLost);
   EXPECT_THROW(ranks[0].answers(), RankLost);
+}
+
+// It comes between the look that found nothing and the one at the clock.
+TEST(Waiting, TakesWhatHasArrivedWhenItsTimeIsUp) {
+  bool arrived = false;
+  const auto gone = [&] {
+    arrived = true;
+    return std::string();
+  };
+  const Waiting waiting({.seconds = 0.001, .gone = gone, .on_lost = {}});
+  EXPECT_NO_THROW(waiting.until([&] { return arrived; }));
 }
 
 }  // namespace

@@ -53,7 +53,8 @@ void Waiting::wait(base::FunctionRef<bool()> ready, double seconds) const {
       looked = now;
       if (options_.gone)
         if (const std::string why = options_.gone(); !why.empty() && !ready()) lose(why);
-      if (seconds > 0 && now - began > std::chrono::duration<double>(seconds))
+      // Once more: this thread may have stood still while the answer came.
+      if (seconds > 0 && now - began > std::chrono::duration<double>(seconds) && !ready())
         lose(fmt::format("a rank has not answered for {} seconds", seconds));
     }
     if (now - began < kYields) {

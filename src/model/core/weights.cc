@@ -3,6 +3,7 @@
 #include "model/core/weights.h"
 
 #include <algorithm>
+#include <atomic>
 #include <fmt/ranges.h>
 
 #include "kernels/formats/packed_bytes.h"
@@ -15,6 +16,30 @@ using base::Result;
 // Rows that a thread converts at a time: those of packed files that lie next to each other fill
 // whole cache lines.
 constexpr size_t kConvertedRows = 64;
+
+namespace {
+
+// With AVX-512 the sums of many tokens start at 1.5 * 2^23 times a block's scale, which has to be a
+// float: else a token's result would depend on how many there are. No other type has such scales.
+base::Status<> check_scales(const std::string& path, const io::Tensor& tensor,
+                            std::span<const std::byte> blocks, base::ThreadPool& pool) {
+  if (tensor.dtype != kernels::DType::kMXFP4) return base::Done{};
+  constexpr int kMost = 104, kLess = 128;  // a block begins with its scale's exponent plus kLess
+  constexpr size_t kGrain = size_t{1} << 14;
+  const size_t bytes = kernels::dtype_info(tensor.dtype).block_bytes;
+  std::atomic<bool> fit = true;
+  pool.parallel_for(blocks.size() / bytes, kGrain, [&](size_t begin, size_t end, unsigned) {
+    for (size_t block = begin; block < end; ++block)
+      if (static_cast<int>(blocks[block * bytes]) > kMost + kLess) fit = false;
+  });
+  if (fit) return base::Done{};
+  return fail(
+      "{}: tensor {} has a block of weights larger than 2^{}, which no model has: the file "
+      "is damaged; download or convert it again",
+      path, tensor.name, kMost);
+}
+
+}  // namespace
 
 void Embedding::row(uint32_t index, float* out) const {
   if (tied_ != nullptr) return kernels::unpack_row(*tied_, index, out);
@@ -161,6 +186,10 @@ Result<kernels::Matrix> WeightReader::pack_slice(const io::Tensor& tensor, uint6
       std::copy_n(source + row * row_bytes + first, bytes, parts.data() + row * bytes);
     source = parts.data();
   }
+  if (reads)
+    KVICK_TRY_VOID(check_scales(file_.path(), tensor,
+                                {source, outputs.size * kernels::dtype_bytes(type, inputs.size)},
+                                *options_.pool));
   const std::string part = fmt::format("{} {}+{} {}+{}", tensor.name, first_row + outputs.first,
                                        outputs.size, inputs.first, inputs.size);
   kernels::Matrix matrix = pack_linear(
@@ -378,6 +407,7 @@ base::Result<Linear> WeightReader::some_outputs(const std::string& name, const C
     KVICK_CHECK(token < config.vocab, "output {} of {}", token, config.vocab);
     tensor->read_rows(token, 1, rows.data() + i * bytes);
   }
+  KVICK_TRY_VOID(check_scales(file_.path(), *tensor, rows, *options_.pool));
   Linear linear;
   linear.w = pack_linear(fmt::format("{} rows {}", tensor->name, fmt::join(options_.outputs, ",")),
                          {.type = tensor->dtype,

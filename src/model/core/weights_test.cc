@@ -106,5 +106,24 @@ TEST_F(ConvertedWeights, EmbedTokensAndMakeSomeOutputs) {
   }
 }
 
+TEST_F(ConvertedWeights, HaveNoScalesOfMxfp4ThatOverflowWhenMultiplied) {
+  add("good.weight", DType::kMXFP4, {16, kDim});
+  add("bad.weight", DType::kMXFP4, {16, kDim});
+  constexpr size_t kBlock = 17, kLast = 31;  // two blocks a row
+  bytes_.end()[-2][kLast * kBlock] = std::byte{104 + 128};
+  bytes_.end()[-1][kLast * kBlock] = std::byte{105 + 128};
+  for (const io::ModelFile* file : {&stored_.file, &converted_.file}) {
+    WeightReader reader(*file, options_, place_);
+    EXPECT_TRUE(reader.linear("good", 16, kDim, WeightReader::Bias::kNone).ok());
+    const auto bad = reader.linear("bad", 16, kDim, WeightReader::Bias::kNone);
+    ASSERT_FALSE(bad.ok());
+    EXPECT_NE(
+        bad.error().message.find("tensor bad.weight has a block of weights larger than 2^104"),
+        std::string::npos);
+    // A rank that has none of it.
+    EXPECT_TRUE(reader.linear("bad", Slice(16, 0, 15), kDim, WeightReader::Bias::kNone).ok());
+  }
+}
+
 }  // namespace
 }  // namespace kvick::model

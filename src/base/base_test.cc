@@ -9,10 +9,9 @@
 
 #include "base/cpu.h"
 #include "base/memory.h"
-#include "base/read_text.h"
 #include "base/result.h"
 #include "base/small_vec.h"
-#include "base/write_file.h"
+#include "base/text_file.h"
 
 namespace kvick::base {
 namespace {

@@ -8,7 +8,7 @@
 #include "quantize/importance_dat.h"
 
 #include "base/memory.h"
-#include "base/write_file.h"
+#include "base/text_file.h"
 #include "io/file/model_file.h"
 #include "io/gguf/gguf_writer.h"
 

@@ -10,7 +10,7 @@
 
 #include "files.h"
 
-#include "base/write_file.h"
+#include "base/text_file.h"
 #include "engine/prefix/prefix_files.h"
 #include "io/file/test_images.h"
 

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "base/cores.h"
-#include "base/write_file.h"
+#include "base/text_file.h"
 #include "engine/prefix/prefix_files.h"
 #include "engine/serving/instances.h"
 #include "kernels/table/table.h"

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/read_text.h"
+#include "base/text_file.h"
 #include "cli/bench/bench_text.h"
 #include "cli/options/spec_flag.h"
 #include "cli/terminal/progress.h"

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "base/json_depth.h"
-#include "base/write_file.h"
+#include "base/text_file.h"
 
 namespace kvick::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <memory>
 
-#include "base/read_text.h"
+#include "base/text_file.h"
 #include "cli/commands/commands.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"

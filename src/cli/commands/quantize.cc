@@ -13,7 +13,7 @@
 
 #include "quantize/encode.h"
 
-#include "base/read_text.h"
+#include "base/text_file.h"
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"

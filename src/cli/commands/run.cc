@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/json_depth.h"
-#include "base/read_text.h"
+#include "base/text_file.h"
 #include "cli/chat/answer_printer.h"
 #include "cli/commands/answering.h"
 #include "cli/commands/commands.h"

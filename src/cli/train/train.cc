@@ -5,7 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/read_text.h"
+#include "base/text_file.h"
 #include "cli/commands/commands.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"

@@ -10,7 +10,7 @@
 
 #include "distil/kvzap.h"
 
-#include "base/read_text.h"
+#include "base/text_file.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"

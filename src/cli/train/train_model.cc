@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "base/read_text.h"
+#include "base/text_file.h"
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"

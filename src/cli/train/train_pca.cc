@@ -11,7 +11,7 @@
 
 #include "distil/pca.h"
 
-#include "base/read_text.h"
+#include "base/text_file.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"
 #include "engine/artifacts/predictor_file.h"

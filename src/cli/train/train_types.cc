@@ -12,7 +12,7 @@
 #include <optional>
 #include <unistd.h>
 
-#include "base/read_text.h"
+#include "base/text_file.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
 #include "cli/terminal/progress.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <fmt/format.h>
 
-#include "base/write_file.h"
+#include "base/text_file.h"
 #include "io/file/model_file.h"
 #include "io/gguf/ggml_types.h"
 #include "io/gguf/gguf_writer.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/write_file.h"
+#include "base/text_file.h"
 #include "engine/artifacts/json_fields.h"
 
 namespace kvick::engine {

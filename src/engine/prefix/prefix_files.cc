@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <unistd.h>
 
+#include "base/text_file.h"
 #include "base/thread.h"
-#include "base/write_file.h"
 
 namespace kvick::engine {
 namespace {

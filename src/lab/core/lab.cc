@@ -5,7 +5,7 @@
 #include <iterator>
 #include <map>
 
-#include "base/write_file.h"
+#include "base/text_file.h"
 #include "engine/eval/speed.h"
 #include "lab/core/inputs.h"
 #include "lab/core/report.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fmt/ranges.h>
 
-#include "base/read_text.h"
+#include "base/text_file.h"
 #include "kv/registry/policies.h"
 #include "lab/measure/sampled_decode.h"
 

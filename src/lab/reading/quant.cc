@@ -1,7 +1,7 @@
 // quant: what the element types of keys and values cost in quality and win in memory and speed, on
 // one model and one text.
 
-#include "base/read_text.h"
+#include "base/text_file.h"
 #include "engine/eval/perplexity.h"
 #include "engine/eval/speed.h"
 #include "lab/core/experiment.h"

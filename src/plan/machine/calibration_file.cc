@@ -7,7 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "base/write_file.h"
+#include "base/text_file.h"
 
 namespace kvick::plan {
 namespace {

@@ -1,11 +1,21 @@
-#include "base/write_file.h"
+#include "base/text_file.h"
 
 #include <fstream>
+#include <iterator>
 #include <unistd.h>
 
 namespace kvick::base {
 
 namespace fs = std::filesystem;
+
+Result<std::string> read_text(const std::string& path) {
+  std::error_code none;
+  // A folder can be opened, and throws when it is read.
+  if (fs::is_directory(path, none)) return fail("cannot read {}: it is a folder", path);
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return fail("cannot read {}", path);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
 
 Status<> write_file(const fs::path& path, std::string_view text) {
   const fs::path part = path.string() + fmt::format(".{}.part", getpid());

@@ -112,10 +112,21 @@ void Follower::open(Stored& stored, MessageReader& message) {
 
 void Follower::fork(Stored& stored, MessageReader& message) {
   const auto from = message.take<SeqId>(), to = message.take<SeqId>();
-  auto fork = stored.store->fork(stored.sequences.at(from));
-  if (fork.ok()) stored.sequences[to] = *fork;
+  std::optional<SeqId> made;
+  std::optional<Shortage> shortage;
+  try {
+    auto fork = stored.store->fork(stored.sequences.at(from));
+    if (fork.ok())
+      stored.sequences[to] = made.emplace(*fork);
+    else
+      shortage = std::move(fork).error();
+  } catch (const std::bad_alloc&) {
+    if (made) stored.store->close(*made);
+    stored.sequences.erase(to);
+    shortage = Shortage::system("a fork on another rank");
+  }
   MessageWriter answer;
-  add_shortage(answer, fork.ok() ? nullptr : &fork.error());
+  add_shortage(answer, shortage ? &*shortage : nullptr);
   model_.ranks()->answer(answer.bytes());
 }
 

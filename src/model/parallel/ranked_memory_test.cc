@@ -80,16 +80,23 @@ TEST(RankedStore, NeedsNoMemoryBetweenTheOrderToBeginAndItsAnswers) {
   ranks.none_once_told = no_memory = false;
 }
 
-// Has no memory once it has opened its first sequence, and notes how many it has after each.
-class FullOnceOpen final : public PassingStore<PassingStep> {
+// Has no memory once it has opened its first sequence and once it has made its first fork. Notes
+// how many sequences are open after each.
+class FullOnceMade final : public PassingStore<PassingStep> {
  public:
-  FullOnceOpen(std::unique_ptr<kv::Store> inner, std::vector<uint64_t>& open)
+  FullOnceMade(std::unique_ptr<kv::Store> inner, std::vector<uint64_t>& open)
       : PassingStore(std::move(inner)), open_(open) {}
   kv::Opened open(std::span<const Token> prompt, const kv::Owner& owner) override {
     const kv::Opened opened = inner_->open(prompt, owner);
     open_.push_back(inner_->usage().sequences);
     no_memory = open_.size() == 1;
     return opened;
+  }
+  base::Result<kv::SeqId, kv::Shortage> fork(kv::SeqId seq) override {
+    auto made = inner_->fork(seq);
+    open_.push_back(inner_->usage().sequences);
+    no_memory = open_.size() == 3;
+    return made;
   }
 
  private:
@@ -100,13 +107,17 @@ TEST(Follower, LeavesNoSequenceOpenThatItHasNoMemoryToKnow) {
   std::vector<uint64_t> open;  // rank 1 writes it before it answers
   const auto change = [&](unsigned r, std::unique_ptr<kv::Store> store) {
     if (r == 0) return store;
-    return std::unique_ptr<kv::Store>(std::make_unique<FullOnceOpen>(std::move(store), open));
+    return std::unique_ptr<kv::Store>(std::make_unique<FullOnceMade>(std::move(store), open));
   };
   Team team(model_path(Arch::kLlama, kernels::DType::kF32), 2, "virtual", kernels::DType::kF16,
             change);
   EXPECT_THROW((void)team.store->open({}), std::bad_alloc);
-  team.store->close(team.store->open({}).seq);
-  EXPECT_EQ(open, (std::vector<uint64_t>{1, 1}));
+  const kv::SeqId seq = team.store->open({}).seq;
+  const auto fork = team.store->fork(seq);
+  ASSERT_FALSE(fork.ok());
+  EXPECT_TRUE(fork.error().out_of_memory);
+  ASSERT_TRUE(team.store->fork(seq).ok());
+  EXPECT_EQ(open, (std::vector<uint64_t>{1, 1, 2, 2}));
 }
 
 }  // namespace

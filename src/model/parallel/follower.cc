@@ -140,26 +140,34 @@ void Follower::close(Stored& stored, SeqId seq) {
 
 void Follower::begin(Stored& stored, MessageReader& message) {
   begun_ = &stored;
-  const uint64_t count = message.take_count();
-  std::vector<kv::Slot> slots(count);
   std::vector<SeqId> lost;
-  stored.tokens.assign(count, {});
-  for (uint64_t i = 0; i < count; ++i) {
-    kv::Slot& slot = slots[i];
-    const auto seq = message.take<SeqId>();
-    slot.seq = stored.sequences.at(seq);
-    slot.fresh = message.take<uint32_t>();
-    slot.whole = message.take<bool>();
-    slot.reads_all = message.take<bool>();
-    stored.tokens[i] = message.take_list<Token>();
-    slot.tokens = stored.tokens[i];
-    if (!kv::failure(*stored.store, slot.seq).empty()) lost.push_back(seq);
+  std::optional<Shortage> shortage;
+  try {
+    const uint64_t count = message.take_count();
+    std::vector<kv::Slot> slots(count);
+    stored.tokens.assign(count, {});
+    for (uint64_t i = 0; i < count; ++i) {
+      kv::Slot& slot = slots[i];
+      const auto seq = message.take<SeqId>();
+      slot.seq = stored.sequences.at(seq);
+      slot.fresh = message.take<uint32_t>();
+      slot.whole = message.take<bool>();
+      slot.reads_all = message.take<bool>();
+      stored.tokens[i] = message.take_list<Token>();
+      slot.tokens = stored.tokens[i];
+      if (!kv::failure(*stored.store, slot.seq).empty()) lost.push_back(seq);
+    }
+    auto step = stored.store->begin({slots});
+    if (step.ok())
+      stored.step = std::move(step).value();
+    else
+      shortage = std::move(step).error();
+  } catch (const std::bad_alloc&) {
+    shortage = Shortage::system("a step on another rank");
   }
-  auto step = stored.store->begin({slots});
   MessageWriter answer;
-  add_shortage(answer, step.ok() ? nullptr : &step.error());
+  add_shortage(answer, shortage ? &*shortage : nullptr);
   answer.add_list(std::span<const SeqId>(lost));
-  if (step.ok()) stored.step = std::move(step).value();
   model_.ranks()->answer(answer.bytes());
 }
 

@@ -120,5 +120,31 @@ TEST(Follower, LeavesNoSequenceOpenThatItHasNoMemoryToKnow) {
   EXPECT_EQ(open, (std::vector<uint64_t>{1, 1, 2, 2}));
 }
 
+class NoMemoryForFirstStep final : public PassingStore<PassingStep> {
+ public:
+  using PassingStore::PassingStore;
+  base::Result<std::unique_ptr<kv::Step>, kv::Shortage> begin(const kv::Batch& batch) override {
+    if (!std::exchange(asked_, true)) throw std::bad_alloc();
+    return PassingStore::begin(batch);
+  }
+
+ private:
+  bool asked_ = false;
+};
+
+TEST(Follower, AnswersWithAShortageIfItHasNoMemoryForAStep) {
+  const auto change = [](unsigned r, std::unique_ptr<kv::Store> store) {
+    if (r == 0) return store;
+    return std::unique_ptr<kv::Store>(std::make_unique<NoMemoryForFirstStep>(std::move(store)));
+  };
+  Team team(model_path(Arch::kLlama, kernels::DType::kF32), 2, "virtual", kernels::DType::kF16,
+            change);
+  const kv::Slot slots[] = {{.seq = team.store->open({}).seq, .fresh = 1}};
+  const auto none = team.store->begin({.slots = slots});
+  ASSERT_FALSE(none.ok());
+  EXPECT_TRUE(none.error().out_of_memory);
+  EXPECT_TRUE(team.store->begin({.slots = slots}).ok());
+}
+
 }  // namespace
 }  // namespace kvick::model

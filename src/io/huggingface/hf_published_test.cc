@@ -100,6 +100,35 @@ TEST(HfPublished, Qwen35sExpertsMayBeOneTensor) {
   }
 }
 
+TEST(HfPublished, PartsThatAreNotReadMayHaveAnyType) {
+  const auto open = [](const std::string& name, const char* type, size_t bytes) {
+    const TestFolder folder;
+    folder.write("config.json",
+                 json{{"model_type", "with pictures"},
+                      {"text_config", with(llama_config(), {{"tie_word_embeddings", true}})}}
+                     .dump());
+    const size_t begin = 6 * 8 * sizeof(float);
+    const json header = {
+        {"model.language_model.embed_tokens.weight",
+         {{"dtype", "F32"}, {"shape", {6, 8}}, {"data_offsets", {0, begin}}}},
+        {name, {{"dtype", type}, {"shape", {1}}, {"data_offsets", {begin, begin + bytes}}}}};
+    folder.write("model.safetensors",
+                 safetensors_image(header.dump(), std::string(begin + bytes, '\0')));
+    return ModelFile::open(folder.path());
+  };
+  for (const auto& [type, bytes] :
+       {std::pair{"F64", 8}, {"BOOL", 1}, {"F8_E5M2", 1}, {"I64", 8}, {"U32", 4}}) {
+    const auto file = open("model.vision_tower.positions", type, bytes);
+    ASSERT_TRUE(file.ok()) << type << ": " << file.error().message;
+    EXPECT_EQ(file->tensors().size(), 1u);
+    const auto read = open("model.language_model.layers.0.mlp.up_proj.weight", type, bytes);
+    ASSERT_FALSE(read.ok()) << type;
+    EXPECT_NE(read.error().message.find(std::string("'dtype' is '") + type + "', which kvick does"),
+              std::string::npos)
+        << read.error().message;
+  }
+}
+
 // As Mistral Small 3.1 has it. The tokenizer's own goes before it.
 TEST(HfPublished, AChatTemplateMayLieBesideTheTokenizer) {
   const TestFolder folder;

@@ -127,11 +127,20 @@ void drop_channels_of_one(Tensor& tensor) {
     tensor.shape.erase(tensor.shape.begin() + 1);
 }
 
+// Of pictures or sound, whose tensors may have types that kvick does not read. As map_tensor_name
+// tells them.
+bool is_of_other_part(const HfConfig& config, std::string_view name) {
+  return config.nested && !name.starts_with("model.language_model.") &&
+         !name.starts_with("language_model.") && !name.starts_with("lm_head.");
+}
+
 // Parts of one quantised tensor may lie in several shards: joined once all are read.
 base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, const HfConfig& config,
                            ModelFileBuilder& builder) {
   std::vector<StoredTensor> stored;
   for (Shard& shard : shards) KVICK_TRY_VOID(read_shard(shard, stored, builder));
+  std::erase_if(stored,
+                [&](const StoredTensor& tensor) { return is_of_other_part(config, tensor.name); });
   KVICK_TRY(std::vector<JoinedTensor> joined, join_tensors(scheme, config.gate_up, stored));
   for (auto& [tensor, label] : joined) {
     KVICK_TRY(const auto mapped, map_tensor_name(config, tensor.name, label));

@@ -17,14 +17,21 @@ using kernels::DType;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // of the reference implementation
 constexpr uint64_t kMaxDims = 8;
 // Indexed by StoredType.
-constexpr std::array<StoredTypeInfo, 8> kTypes = {{{"F32", 4, DType::kF32},
-                                                   {"F16", 2, DType::kF16},
-                                                   {"BF16", 2, DType::kBF16},
-                                                   {"F8_E4M3", 1, std::nullopt},
-                                                   {"I8", 1, std::nullopt},
-                                                   {"U8", 1, std::nullopt},
-                                                   {"I32", 4, std::nullopt},
-                                                   {"I64", 8, std::nullopt}}};
+constexpr std::array<StoredTypeInfo, 15> kTypes = {{{"F32", 4, DType::kF32},
+                                                    {"F16", 2, DType::kF16},
+                                                    {"BF16", 2, DType::kBF16},
+                                                    {"F8_E4M3", 1, std::nullopt},
+                                                    {"I8", 1, std::nullopt},
+                                                    {"U8", 1, std::nullopt},
+                                                    {"I32", 4, std::nullopt},
+                                                    {"I64", 8, std::nullopt},
+                                                    {"F64", 8, std::nullopt},
+                                                    {"F8_E5M2", 1, std::nullopt},
+                                                    {"BOOL", 1, std::nullopt},
+                                                    {"I16", 2, std::nullopt},
+                                                    {"U16", 2, std::nullopt},
+                                                    {"U32", 4, std::nullopt},
+                                                    {"U64", 8, std::nullopt}}};
 
 base::Error wrong_type(const std::string& label, std::string_view type) {
   return base::fail(

@@ -15,8 +15,25 @@
 
 namespace kvick::io {
 
-// Types of elements: those that kernels read, and those that quantised tensors are made of.
-enum class StoredType : uint8_t { kF32, kF16, kBF16, kF8E4M3, kI8, kU8, kI32, kI64 };
+// Types of elements: those that kernels read, those that quantised tensors are made of, and those
+// of tensors that only other parts of a model have.
+enum class StoredType : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kF8E4M3,
+  kI8,
+  kU8,
+  kI32,
+  kI64,
+  kF64,
+  kF8E5M2,
+  kBool,
+  kI16,
+  kU16,
+  kU32,
+  kU64
+};
 struct StoredTypeInfo {
   std::string_view name;  // as the header has it
   uint32_t bytes;         // of one element

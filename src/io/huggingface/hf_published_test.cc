@@ -100,6 +100,37 @@ TEST(HfPublished, Qwen35sExpertsMayBeOneTensor) {
   }
 }
 
+TEST(HfPublished, OfQwen35sFoldersWithPicturesTheTextIsRead) {
+  const json text = with(llama_config(), {{"model_type", "qwen3_5_text"},
+                                          {"head_dim", 16},
+                                          {"attn_output_gate", true},
+                                          {"linear_conv_kernel_dim", 4},
+                                          {"linear_key_head_dim", 8},
+                                          {"linear_num_key_heads", 2},
+                                          {"linear_num_value_heads", 6},
+                                          {"linear_value_head_dim", 16},
+                                          {"rope_parameters",
+                                           {{"mrope_interleaved", true},
+                                            {"mrope_section", {1, 1, 0}},
+                                            {"partial_rotary_factor", 0.25},
+                                            {"rope_theta", 1e7},
+                                            {"rope_type", "default"}}},
+                                          {"tie_word_embeddings", true}});
+  const TestFolder folder;
+  folder.write(
+      "config.json",
+      json{{"model_type", "qwen3_5"}, {"text_config", text}, {"vision_config", {{"depth", 1}}}}
+          .dump());
+  folder.write("model.safetensors", weights({{"model.language_model.embed_tokens.weight", {6, 8}},
+                                             {"model.visual.patch_embed.proj.weight", {2}},
+                                             {"mtp.fc.weight", {2}}}));
+  const auto file = ModelFile::open(folder.path());
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_string("general.architecture"), "qwen35");
+  EXPECT_EQ(*file->get_uint("qwen35.ssm.state_size"), 8u);
+  EXPECT_EQ(file->tensors().size(), 1u);
+}
+
 TEST(HfPublished, PartsThatAreNotReadMayHaveAnyType) {
   const auto open = [](const std::string& name, const char* type, size_t bytes) {
     const TestFolder folder;

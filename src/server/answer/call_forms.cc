@@ -147,6 +147,24 @@ size_t find_unquoted(std::string_view text, std::string_view mark, size_t begin)
   return text.npos;
 }
 
+// The mark behind a tagged call. One within a value is part of that, unless the next call begins
+// before the value ends: then the value's own mark was forgotten.
+size_t find_outside_values(std::string_view text, std::string_view mark, const Calls& syntax) {
+  const auto word = [](std::string_view whole) {
+    return whole.substr(0, whole.find_first_of(kSpace));
+  };
+  const std::string_view open = word(syntax.key_open), close = word(syntax.value_close);
+  size_t end = text.find(mark);
+  while (end != text.npos && !open.empty() && !close.empty()) {
+    const size_t begin = text.rfind(open, end);
+    if (begin == text.npos || text.substr(begin, end - begin).find(close) != text.npos) break;
+    const size_t closed = text.find(close, end);
+    if (text.substr(end, closed - end).find(syntax.open) != text.npos) break;
+    end = closed == text.npos ? closed : text.find(mark, closed);
+  }
+  return end;
+}
+
 }  // namespace
 
 Opening find_opening(std::string_view text, const Calls& syntax) {
@@ -179,6 +197,7 @@ Inside inside_of(std::string_view text, const Calls& syntax, bool quotes) {
   size_t end = rest.find(mark);
   if (quotes && json_begin(rest, syntax) < end && end != rest.npos)
     end = find_unquoted(rest, mark, json_begin(rest, syntax));
+  if (quotes && syntax.form == Calls::Form::kTagged) end = find_outside_values(rest, mark, syntax);
   Inside inside;
   inside.closed = end != rest.npos;
   inside.text = rest.substr(0, std::min(end, rest.size()));

@@ -88,6 +88,12 @@ TEST(AnswerParts, ArgumentsBetweenMarksAreWhatTheSchemaSays) {
 |get{"city":"12","days":3}|get{"city":"12","days":3}.tool_calls)",
                syntax);
   expect_parts("<tool_call>\n<function=f>\n</function>\n</tool_call>", "|f{}.tool_calls", syntax);
+  expect_parts(
+      "<function=get>\n<parameter=city>\na </function></tool_call></function> b\n</parameter>\n"
+      "</function>",
+      R"(|get{"city":"a </function></tool_call></function> b"}.tool_calls)", syntax);
+  expect_parts("<function=get>\n<parameter=city>\na</function>\n<function=f></function>",
+               "<function=get>\n<parameter=city>\na</function>\n|f{}.tool_calls", syntax);
   expect_parts("<tool_call> is a mark", "<tool_call> is a mark.stop", syntax);
   expect_parts("<function=other></function>", "<function=other></function>.stop", syntax);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/session/session.h"
+#include "server/answer/text_marks.h"
 
 namespace kvick::server {
 namespace {
@@ -16,7 +17,7 @@ size_t characters(std::string_view text) {
 }  // namespace
 
 Choice::Choice(uint32_t index, const ChoiceSyntax& how, bool token_ids)
-    : token_ids_(token_ids), drops_thoughts_(how.drops_thoughts) {
+    : how_(how), token_ids_(token_ids), drops_thoughts_(how.drops_thoughts) {
   all_.index = index;
   required_ = how.tools != nullptr && how.tools->choice == Tools::Choice::kRequired;
   // A call that is required is all of the answer.
@@ -68,11 +69,34 @@ void Choice::take(std::string_view text, ChoiceText& added) {
     added.calls = std::move(found.calls);
   } else if (thinking_) {
     ThinkingParser::Found found = thinking_->push(text);
+    if (parser_) thoughts_ += found.reasoning;
     added.reasoning = std::move(found.reasoning);
     take_content(found.content, added);
   } else {
     take_content(text, added);
   }
+}
+
+void Choice::take_thought_calls(ChoiceText& added) {
+  const text::AnswerSyntax::Calls& syntax = how_.syntax->calls;
+  const auto text = std::string_view(thoughts_).substr(0, text_end(thoughts_));
+  const auto closes = [&](const std::string& mark) {
+    return !mark.empty() && text.ends_with(mark);
+  };
+  if (syntax.open.empty() || !(closes(syntax.close) || closes(syntax.all_close))) return;
+  constexpr int kMostMarks = 16;  // each has the rest of the thoughts parsed
+  std::vector<ToolCall> calls;
+  size_t open = text.rfind(syntax.open);
+  for (int mark = 0; mark < kMostMarks && open != text.npos; ++mark) {
+    ToolCallParser parser(*how_.tools, syntax);
+    ToolCallParser::Found found = parser.push(text.substr(open));
+    ToolCallParser::Found rest = parser.finish(true);
+    const bool nothing_else = text_end(found.content) + text_end(rest.content) == 0;
+    if (nothing_else && rest.calls.empty() && !found.calls.empty()) calls = std::move(found.calls);
+    if (open == 0) break;
+    open = text.rfind(syntax.open, open - 1);
+  }
+  added.calls.insert(added.calls.end(), calls.begin(), calls.end());
 }
 
 // True: it ended within a call.
@@ -81,6 +105,8 @@ bool Choice::finish_parts(engine::Finish finish, ChoiceText& added) {
     ThinkingParser::Found found = thinking_->finish();
     added.reasoning += found.reasoning;
     take_content(found.content, added);
+    thoughts_ += found.reasoning;
+    if (parser_ && thinking_->inside() && finish == engine::Finish::kEnd) take_thought_calls(added);
   }
   if (!channels_) return false;
   ChannelParser::Found found = channels_->finish(finish == engine::Finish::kEnd);

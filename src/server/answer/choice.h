@@ -33,6 +33,8 @@ class Choice {
   ChoiceText keep(ChoiceText added);
   void take(std::string_view text, ChoiceText& added);
   void take_content(std::string_view text, ChoiceText& added);
+  // The calls with which thoughts end that the model did not close; they stay thoughts, too.
+  void take_thought_calls(ChoiceText& added);
   // Ends the thoughts, or the channels.
   bool finish_parts(engine::Finish finish, ChoiceText& added);
   // What the parser still held back, and with it why the choice has ended.
@@ -41,6 +43,8 @@ class Choice {
   std::optional<ChannelParser> channels_;
   std::optional<ThinkingParser> thinking_;
   std::optional<ToolCallParser> parser_;
+  ChoiceSyntax how_;
+  std::string thoughts_;   // so far, if tools are offered
   bool required_ = false;  // a call
   bool token_ids_, drops_thoughts_;
   ChoiceText all_;

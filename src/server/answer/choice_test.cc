@@ -67,6 +67,22 @@ TEST(AnswerParts, CallsComeBehindThoughts) {
       "(It rains)|f{}.tool_calls", {.tools = &tools, .syntax = &usual});
 }
 
+TEST(AnswerParts, CallsMayEndThoughtsThatAreNotClosed) {
+  const text::AnswerSyntax usual;
+  const Tools tools = weather();
+  const ChoiceSyntax syntax = {.tools = &tools, .syntax = &usual};
+  const std::string f = "<tool_call>{\"name\": \"f\"}</tool_call>",
+                    get = "<tool_call>{\"name\": \"get\"}</tool_call>",
+                    other = "<tool_call>{\"name\": \"x\"}</tool_call>";
+  expect_parts("<think>So " + f, "(So " + f + ")|f{}.tool_calls", syntax);
+  expect_parts("<think>" + f + " or\n" + f + "\n" + get,
+               "(" + f + " or\n" + f + "\n" + get + ")|f{}|get{}.tool_calls", syntax);
+  for (const std::string& text : {f + " is a call", "So " + other, f + "\n" + other})
+    expect_parts("<think>" + text, "(" + text + ").stop", syntax);
+  expect_parts("<think>" + f, "(" + f + ").length", syntax, engine::Finish::kLength);
+  expect_parts("<think>" + f + "</think>Yes", "(" + f + ")Yes.stop", syntax);
+}
+
 TEST(AnswerParts, ArgumentsBetweenMarksAreWhatTheSchemaSays) {
   const Tools tools = weather();
   text::AnswerSyntax coder;

@@ -20,6 +20,8 @@ class ThinkingParser {
   Found push(std::string_view text);
   // The rest; the text has ended.
   Found finish();
+  // The thoughts that began have not ended.
+  bool inside() const { return stage_ == Stage::kInside; }
 
  private:
   enum class Stage { kBefore, kInside, kBehind, kContent };

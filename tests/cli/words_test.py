@@ -37,6 +37,16 @@ class WordsTest(CommandTest):
         self.wrong("plan", "--quiet", "--threads", "2", "--ctx", "64", "--shape",
                    "layers=2,heads=4,kv_heads=2,head_dim=32,dim=16777216,ffn=16777216", says="bytes of memory to measure, but only")
 
+    def test_the_name_of_a_model_is_not_empty(self):
+        for command in (("run", "-m", "", "x"), ("ppl", "-m", "", "-f", "text.txt"),
+                        ("ppl", "-m", self.model, "--reference", "", "-f", "text.txt")):
+            self.wrong(*command, says="the name of the model is empty: give one, or leave it out")
+
+    def test_help_says_which_numbers_mean_the_default(self):
+        shown = " ".join(self.run_kvick("run", "--help").stdout.split())
+        for what in ("0, the default: the model's context", "0, the default: what is free", "0, the default: a quarter of the disk's"):
+            self.assertIn(what, shown)
+
     def test_a_word_like_none_lists_what_there_is(self):
         self.wrong("frobnicate", says="there are run, chat, serve,")
         self.wrong(says="a command is missing: one of run, chat, serve,")

@@ -25,6 +25,7 @@ bool is_in_cache(const fs::path& path, const fs::path& cache) {
 }
 
 base::Result<Removal> plan_removal(std::string_view name, const fs::path& cache) {
+  if (name.empty()) return base::fail("the name of the model is empty: kvick list shows names");
   // What is deleted is what kvick list shows under the name.
   const std::vector<std::string> listed = cached_models(cache);
   const auto cached = resolve_cached(name, cache);

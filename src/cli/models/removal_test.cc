@@ -77,6 +77,14 @@ TEST_F(RemoveModel, ANameIsTheCachesEvenBesideAFileOfThatName) {
   }
 }
 
+TEST_F(RemoveModel, NoNameIsNotTheDefaultModel) {
+  folder_.write("cache/SmolLM2-135M-Instruct.Q4_1.gguf", "GGUF");
+  ASSERT_TRUE(plan_removal("smollm2", cache()).ok());
+  const auto removal = plan_removal("", cache());
+  ASSERT_FALSE(removal.ok());
+  EXPECT_NE(removal.error().message.find("the name of the model is empty"), std::string::npos);
+}
+
 TEST_F(RemoveModel, OnlyModelsOfTheCacheAreMarkedAsUsed) {
   const fs::path own = folder_.write("own.gguf", "GGUF");
   mark_used(own, cache());

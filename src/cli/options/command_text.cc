@@ -87,6 +87,12 @@ CommandText text_of(CLI::App& command) {
 }  // namespace
 
 Option& Option::takes(ValueKind kind) {
+  // As of a variable that a script has not set. An argument without a dash may be a prompt.
+  const auto named = [](const std::string& text) {
+    return text.empty() ? std::string("the name of the model is empty: give one, or leave it out")
+                        : std::string();
+  };
+  if (kind == ValueKind::kModel && option_->nonpositional()) option_->check(named, "");
   switch (kind) {
     case ValueKind::kFile:
       option_->type_name("FILE");

@@ -164,10 +164,10 @@ void add_engine_flags(const Command& command, EngineFlags& flags, std::string_vi
       .in_group(kCacheGroup);
   add_arithmetic_flags(command, flags);
   command.add_option("--ctx", flags.context,
-                     "most tokens of a sequence (default: the model's context)");
+                     "most tokens of a sequence (0, the default: the model's context)");
   command
       .add_bytes("--kv-memory", flags.kv_memory,
-                 "most memory for keys and values, e.g. 512MB (default: what is free)")
+                 "most memory for keys and values, e.g. 512MB (0, the default: what is free)")
       .in_group(kCacheGroup);
 }
 
@@ -185,7 +185,7 @@ void add_packed_flags(const Command& command, EngineFlags& flags) {
   command
       .add_bytes("--packed-size", flags.packed_size,
                  "most bytes of the packed weights on disk, e.g. 20GB; the least recently used are "
-                 "deleted (default: a quarter of the disk's free space)")
+                 "deleted (0, the default: a quarter of the disk's free space)")
       .in_group(kWeightsGroup);
   command
       .add_bytes("--expert-memory", flags.expert_memory,

@@ -1,6 +1,43 @@
 #include "text/grammar/char_classes.h"
 
+#include <map>
+#include <string>
+#include <utf8proc.h>
+
 namespace kvick::text {
+namespace {
+
+using Categories = std::map<std::string, CharSet>;  // by the two letters that Unicode has for each
+
+const Categories& categories() {
+  static const Categories kSets = [] {
+    Categories sets;
+    for (uint32_t first = 0, last = 0; first <= CharSet::kLast; first = last = last + 1) {
+      const auto name_of = [](uint32_t code) -> std::string_view {
+        return utf8proc_category_string(static_cast<utf8proc_int32_t>(code));
+      };
+      while (last < CharSet::kLast && name_of(last + 1) == name_of(first)) ++last;
+      if (name_of(first) != "Cs") sets[std::string(name_of(first))].add(first, last);
+    }
+    return sets;
+  }();
+  return kSets;
+}
+
+}  // namespace
+
+std::optional<CharSet> take_category(std::string_view& text) {
+  if (!text.starts_with("p{") && !text.starts_with("P{")) return std::nullopt;
+  const size_t end = text.find('}');
+  if (end != 3 && end != 4) return std::nullopt;
+  CharSet set;
+  for (const auto& [name, characters] : categories())
+    if (name.starts_with(text.substr(2, end - 2))) set.add(characters);
+  if (set.ranges().empty()) return std::nullopt;
+  if (text[0] == 'P') set = CharSet::all().without(set);
+  text.remove_prefix(end + 1);
+  return set;
+}
 
 CharSet class_of(char name, bool ascii) {
   CharSet set;

@@ -1,7 +1,6 @@
 #include "text/grammar/char_nfa.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "text/grammar/char_classes.h"
 #include "text/grammar/nfa_algebra.h"
@@ -72,24 +71,23 @@ class Parser : private NfaPieces {
 
   Status<> top_alternative() {
     const bool marked = (!anchored_ || at_start_) && (take('^') || (python_ && take("\\A")));
-    const bool from_start = marked || python_ || anchored_;
     const size_t first = at_;
     KVICK_TRY(const Piece body, sequence(0));
     const uint32_t before = state(), behind = state();
-    if (!from_start) loop_any(before);
+    if (!marked && !python_ && !anchored_) loop_any(before);
     skip(nfa_.start, before);
     skip(before, body.start);
     skip(behind, nfa_.end);
     const bool last = at_look() || at_last_group();
+    uint32_t end = body.end;
     if (last) {
       const bool at_start = at_ == first && (marked || at_start_);
       KVICK_TRY(CharNfa rest, at_look() ? behind_look(at_start) : last_group(at_start));
       const Piece piece = insert(std::move(rest));
-      skip(body.end, piece.start);
-      skip(piece.end, behind);
-    } else {
-      skip(body.end, behind);
+      skip(end, piece.start);
+      end = piece.end;
     }
+    skip(end, behind);
     const bool to_end = take('$') || (python_ && take("\\Z")) || python_ || to_end_;
     if (!at_end() && peek() != '|' && peek() != ')') return wrong("'$' is not at the end");
     if (!to_end && !last) loop_any(behind);
@@ -138,13 +136,11 @@ class Parser : private NfaPieces {
     const std::string_view inside = pattern_.substr(at_, end - at_);
     const auto has = [&](std::string_view part) { return inside.find(part) != inside.npos; };
     if (!has("$") && !has("(?=") && !has("(?!")) return false;
-    const size_t next = end + 1;
-    return next == pattern_.size() || std::string_view("$|)").find(pattern_[next]) != inside.npos;
+    return std::string_view("$|)").find(pattern_.substr(end + 1, 1)) != inside.npos;
   }
 
   Result<CharNfa> last_group(bool at_start) {
-    const size_t end = group_end();
-    const bool to_end = to_end_ || pattern_.substr(end + 1).starts_with('$');
+    const bool to_end = to_end_ || pattern_.substr(group_end() + 1).starts_with('$');
     if (nested_ >= kMostNesting) return wrong("groups are nested too deeply");
     if (!take_group()) return unsupported("a look-around or a flag");
     KVICK_TRY(CharNfa rest, from_here(true, at_start, to_end));
@@ -336,6 +332,10 @@ class Parser : private NfaPieces {
       ++at_;
       return class_of(name, python_);
     }
+    std::string_view rest = pattern_.substr(at_);
+    const auto category = python_ ? std::nullopt : take_category(rest);
+    at_ = pattern_.size() - rest.size();
+    if (category) return *category;
     static constexpr std::string_view kNames = "nrtfv0", kCodes("\n\r\t\f\v\0", 6);
     CharSet set;
     uint32_t code = 0;

@@ -30,8 +30,8 @@ enum class PatternKind : uint8_t {
 // Literals, escapes, classes, groups with and without names, alternatives, greedy and lazy
 // repetitions (which accept the same), ^ at the beginning and $ at the end of a top-level
 // alternative; in ECMA of those of a group at its end, too. Escapes are \d \w \s \D \W \S \n \r \t
-// \f \v \0 \xHH \uHHHH, ECMA's \u{H} \cX, and Python's \a \UHHHHHHHH \A \Z. Python has comments,
-// too; ECMA look-aheads where $ may stand. Error: what is none of these, and where.
+// \f \v \0 \xHH \uHHHH, ECMA's \u{H} \cX \p{Lu} \P{L}, and Python's \a \UHHHHHHHH \A \Z. Python has
+// comments, too; ECMA look-aheads where $ may stand. Error: what is none of these, and where.
 base::Result<CharNfa> parse_pattern(std::string_view pattern,
                                     PatternKind kind = PatternKind::kSearched);
 

@@ -71,6 +71,8 @@ TEST(Pattern, IsAboutCharactersNotBytes) {
                {"\"é\"", "\"éa\"", "\"é\xC4\x80\""});
   expect_texts(with_pattern("^[^é]$"), {"\"è\"", "\"a\"", "\"😀\""}, {"\"é\""});
   expect_texts(with_pattern("^\\u{1F600}$"), {"\"😀\""}, {"\"a\""});
+  expect_texts(with_pattern("^\\p{Lu}[\\p{L}\\p{Nd}-]*\\P{L}$"), {"\"Éa9-é!\"", "\"Ж5\"", "\"A😀\""},
+               {"\"éa!\"", "\"Éa\"", "\"É !\""});
 }
 
 TEST(Pattern, MayNameItsGroups) {
@@ -116,7 +118,8 @@ TEST(Pattern, WhatIsWrongWithOneIsSaid) {
   EXPECT_EQ(error("a$b"), "'$' is not at the end at byte 2 of 'a$b'");
   EXPECT_EQ(error("\\bx"), "\\b is not supported at byte 1 of '\\bx'");
   EXPECT_EQ(error("(a)\\1"), "\\1 is not supported at byte 4 of '(a)\\1'");
-  EXPECT_EQ(error("\\p{L}"), "\\p is not supported at byte 1 of '\\p{L}'");
+  EXPECT_EQ(error("\\p{Greek}"), "\\p is not supported at byte 1 of '\\p{Greek}'");
+  EXPECT_EQ(error("\\p{Q}"), "\\p is not supported at byte 1 of '\\p{Q}'");
   EXPECT_EQ(error("\\u12"), "an escape needs hexadecimal digits at byte 4 of '\\u12'");
   EXPECT_EQ(error("\\ud800"), "half a character is not supported at byte 6 of '\\ud800'");
   EXPECT_EQ(error("a\\"), "a backslash is the last character at byte 2 of 'a\\'");

@@ -8,6 +8,7 @@
 #include "kv/registry/registry.h"
 #include "model/core/executor.h"
 #include "model/core/test_model.h"
+#include "model/core/test_runner.h"
 #include "model/parallel/follower.h"
 #include "model/parallel/ranked_store.h"
 #include "model/ranks/test_shared.h"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What agents and web interfaces send, as it was recorded of them (requests/*.json, by clients/run.py): each is answered, and what is
-ignored of it is known.
+"""Replays requests of agents and web interfaces (requests/*.json; clients/run.py records those of agents). Each must be answered with
+status 200, and the fields that kvick ignores must be those that the fixture lists.
 
-KVICK and MAKE_MODEL name the programs.
+The environment variables KVICK and MAKE_MODEL are the paths of the programs.
 """
 
 import json
@@ -18,7 +18,7 @@ from reduced import numberless  # noqa: E402
 from server_process import Server  # noqa: E402
 
 MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "32768", "--type", "Q8_0")
-# Agents leave the length to the server, and the model made here never ends.
+# Agents do not limit the length of an answer, and this random model never ends one.
 SHORT = {"/v1/chat/completions": {"max_tokens": 8}, "/v1/responses": {"max_output_tokens": 8}, "/v1/messages": {"max_tokens": 8}}
 LAST = {"/v1/chat/completions": "[DONE]", "/v1/responses": "response.", "/v1/messages": "message_stop"}
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Conversations with tools through the `anthropic` package: answers that models wrote (conversations.py), said again by a model
-that knows nothing else (replay_model.py), as messages and as streams; and what a made model cannot get wrong.
+"""Conversations with tools through the `anthropic` package, whole and streamed. A model that repeats given answers (replay_model.py)
+plays answers in the format of real models (conversations.py). Also stop reasons, cached tokens, errors and keys.
 
-KVICK names the program, PEERS the folder for packages.
+The environment variable KVICK is the path of the program, PEERS the folder for packages.
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
-os.environ.setdefault("MAKE_MODEL", "")  # which is not needed here
+os.environ.setdefault("MAKE_MODEL", "")  # made_model.py reads it; not used here
 from peer_packages import run_with_packages  # noqa: E402
 
 if __name__ == "__main__":
@@ -36,14 +36,14 @@ def client_of(test, port, **key):
 
 
 def parts_of(message):
-    """Its text, thoughts, and the names and inputs of its calls."""
+    """The message's text, its thoughts, and the names and inputs of its calls."""
     texts = [block.text for block in message.content if block.type == "text"]
     thoughts = [block.thinking for block in message.content if block.type == "thinking"]
     return "".join(texts), "".join(thoughts), [(block.name, block.input) for block in message.content if block.type == "tool_use"]
 
 
 class Family:
-    """Of models, on a server of its own."""
+    """A model family of conversations.py on its own server, and a client of it."""
 
     def __init__(self, test, name):
         self.test, self.talk = test, Conversation(test, name)
@@ -51,12 +51,12 @@ class Family:
         self.client = client_of(test, self.talk.server.port)
 
     def fields(self, messages, **extra):
-        """The package has no temperature any more; servers of other models do."""
+        """The package no longer has a parameter for the temperature, so it is passed in extra_body."""
         return {"model": "served", "max_tokens": 400, "messages": messages, "tools": TOOLS,
                 "extra_body": {"temperature": 0, **extra}}
 
     def said(self, answer, messages):
-        """The message of that answer, which the stream must make too."""
+        """Lets the model give that answer, checks it whole and streamed, and returns the message."""
         fields = self.fields(messages, logit_bias=self.talk.replay.begins[self.talk.answers.index(answer)])
         message = self.client.messages.create(**fields)
         with self.client.messages.stream(**fields) as stream:
@@ -79,7 +79,7 @@ class Conversations(unittest.TestCase):
         for answer in filter(None, [family.family.call, family.family.both]):
             message = family.said(answer, ASKED)
             calls = [block for block in message.content if block.type == "tool_use"]
-            # As clients send it back, with all results in one message.
+            # Clients send all results in one message.
             results = [{"type": "tool_result", "tool_use_id": call.id, "content": RESULTS[call.name]} for call in calls]
             family.said(family.family.last, [*ASKED, {"role": "assistant", "content": message.content},
                                              {"role": "user", "content": results}])
@@ -91,7 +91,7 @@ class Conversations(unittest.TestCase):
             SCHEMAS[call.name].model_validate_json(json.dumps(call.input), strict=True)
 
 
-# A family that does not think, one that does, one with channels, one whose template wants ids of nine letters.
+# A family without thoughts, one with thoughts, one with channels, and one whose template requires call ids of nine characters.
 for family_name in ("qwen2.5", "smollm3", "gpt_oss", "mistral_v3"):
     assert family_name in FAMILIES
     setattr(Conversations, f"test_{family_name}", lambda self, name=family_name: self.check(name))
@@ -105,7 +105,7 @@ class Requests(unittest.TestCase):
             self.family.talk.answers.index(self.family.family.last)])
         self.text = self.family.family.last.content
 
-    def test_the_end_is_told(self):
+    def test_the_stop_reason_is_reported(self):
         word = self.text.split()[-1]
         stopped = self.client.messages.create(stop_sequences=[word], **self.last)
         self.assertEqual((stopped.stop_reason, stopped.stop_sequence), ("stop_sequence", word))
@@ -114,19 +114,19 @@ class Requests(unittest.TestCase):
         self.assertEqual((cut.stop_reason, cut.usage.output_tokens), ("max_tokens", 1))
         self.assertIsNone(cut.stop_sequence)
 
-    def test_what_is_cached_is_told_apart(self):
+    def test_cached_tokens_are_counted_separately(self):
         first, again = (self.client.messages.create(**self.last).usage for _ in range(2))
         self.assertGreater(again.cache_read_input_tokens, 0)
         self.assertEqual(again.input_tokens + again.cache_read_input_tokens, first.input_tokens + first.cache_read_input_tokens)
 
-    def test_what_betas_send_is_taken(self):
-        """And fields that Claude Code sends with each request."""
+    def test_fields_of_the_beta_api_are_accepted(self):
+        """Also fields that Claude Code sends with each request."""
         message = self.client.beta.messages.create(
             betas=["context-management-2025-06-27"], thinking={"type": "disabled"}, metadata={"user_id": "u"}, **self.last,
             system=[{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}])
         self.assertEqual(message.content[0].text, self.text)
 
-    def test_errors_are_those_of_the_package(self):
+    def test_errors_become_exceptions_of_the_package(self):
         with self.assertRaises(anthropic.BadRequestError) as caught:
             self.client.messages.create(**{**self.last, "messages": [{"role": "user", "content": ""}]})
         self.assertEqual(caught.exception.body["error"]["type"], "invalid_request_error")
@@ -136,7 +136,7 @@ class Requests(unittest.TestCase):
         with self.assertRaises(anthropic.BadRequestError):
             self.client.messages.count_tokens(model="served", messages=[])
 
-    def test_keys_come_in_either_header(self):
+    def test_the_key_may_be_in_either_header(self):
         talk = self.family.talk
         keys = talk.top / "keys"
         keys.write_text("key-one\n")

@@ -1,5 +1,5 @@
-"""Conversations of each family of models, as its own models write them: a call of a tool, two calls at once, and what is said
-with the tool's result. The templates are those of tests/reference/templates."""
+"""Conversations with tools in the format of each model family: an answer with one call, one with two calls, and the answer
+to the tool's result. The templates are in tests/reference/templates."""
 
 import dataclasses
 import json
@@ -16,27 +16,27 @@ THOUGHT_LAST = "The tool says 12.5 degrees."
 
 @dataclasses.dataclass
 class Answer:
-    text: str  # all that the model writes, with the token that ends it
+    text: str  # everything that the model writes, including the token that ends it
     calls: tuple = ()
     content: str = ""
     reasoning: str = ""
-    request: dict = dataclasses.field(default_factory=dict)  # more fields of the request
-    prompt: str = ""  # what such a request's prompt must have
+    request: dict = dataclasses.field(default_factory=dict)  # additional fields of the request
+    prompt: str = ""  # text that the prompt must contain
 
 
 @dataclasses.dataclass
 class Family:
     template: str
-    marks: str  # control tokens, by spaces
+    marks: str  # control tokens, separated by spaces
     call: Answer
-    last: Answer  # with the tool's result
+    last: Answer  # the answer to the tool's result
     both: Answer = None
-    others: tuple = ()  # to the question, too
-    words: str = ""  # tokens that are text of their own (user-defined), by spaces
-    ends: str = "<|endoftext|> <|im_end|>"  # the token that begins a text, and those that end an answer
+    others: tuple = ()  # other answers to the question
+    words: str = ""  # user-defined tokens, separated by spaces
+    ends: str = "<|endoftext|> <|im_end|>"  # the BOS token, and then the tokens that end an answer
     spm: bool = False
     space_prefix: bool = True
-    returns: str = ""  # what comes back of an answer with calls as it was written: "all", or its "thoughts"
+    returns: str = ""  # the part of an answer with calls that the next prompt repeats verbatim: "all" or "thoughts"
 
 
 def compact(value):
@@ -112,7 +112,7 @@ def harmony(call):
 
 
 def plain(template, marks, form, end, both=True, **more):
-    """A family that does not think. form: of calls, as text."""
+    """A family without thoughts. form(calls) -> the calls as the model writes them."""
     return Family(template, marks, Answer(form(WEATHER) + end, (WEATHER,)), Answer(SAID + end, content=SAID),
                   Answer(form(WEATHER, TIME) + end, (WEATHER, TIME)) if both else None, **more)
 
@@ -176,7 +176,7 @@ def gpt_oss():
                     reasoning=THOUGHT_LAST),
         others=(Answer(final, content=SAID, request={"reasoning_effort": "low"}, prompt="Reasoning: low"),
                 Answer(preamble + harmony(TIME), (TIME,), "I will look."),
-                # The other order that its models know.
+                # The recipient may also come before the channel.
                 Answer(f"{thought} to=functions.get_time<|channel|>commentary json<|message|>{compact(TIME[1])}<|call|>", (TIME,),
                        reasoning=THOUGHT)))
 
@@ -194,7 +194,7 @@ def llama4():
         Answer(f"<|python_start|>{python(TIME)}<|python_end|><|eom|>", (TIME,))))
 
 
-# Of each template that a family of models comes with. Qwen 2 and 3 share theirs with their mixtures, Mistral with Mixtral.
+# One entry per chat template. Qwen 2 and 3 share theirs with their mixtures of experts, Mistral with Mixtral.
 FAMILIES = {
     "qwen2.5": plain("qwen2_5", CHATML, hermes, "<|im_end|>", words=HERMES, returns="all"),
     "qwen3": qwen3(),

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Conversations with tools in the form of each family of models, through the `openai` package: its chat template, and answers
-that its models wrote (conversations.py), said again by a model that knows nothing else (replay_model.py).
+"""Conversations with tools through the `openai` package, for each model family: with its chat template and answers in its format
+(conversations.py), played by a model that repeats given answers (replay_model.py).
 
-KVICK names the program, PEERS the folder for packages; FAMILIES, of some families alone.
+The environment variable KVICK is the path of the program, PEERS the folder for packages. FAMILIES=NAME,... tests only these families.
 """
 
 import json
@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
-os.environ.setdefault("MAKE_MODEL", "")  # which is not needed here
+os.environ.setdefault("MAKE_MODEL", "")  # made_model.py reads it; not used here
 from peer_packages import ROOT, run_with_packages  # noqa: E402
 
 if __name__ == "__main__":
@@ -46,13 +46,13 @@ ASKED = [{"role": "user", "content": QUESTION}]
 
 
 def parts_of(message):
-    """What clients read of a message: its content, thoughts, and the names and arguments of its calls."""
+    """The message's content, its thoughts, and the names and arguments of its calls."""
     calls = [(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or []]
     return message.content or "", getattr(message, "reasoning_content", None) or "", calls
 
 
 class Conversation:
-    """A family's model on a server of its own."""
+    """A model family on its own server, and a client of it."""
 
     def __init__(self, test, name):
         self.test, self.family = test, FAMILIES[name]
@@ -75,7 +75,7 @@ class Conversation:
         return {"model": "served", "messages": messages, "tools": TOOLS, **more}
 
     def said(self, answer, messages):
-        """The choice of that answer, which the stream must say too; and the prompt's text."""
+        """Lets the model give that answer, checks it whole and streamed, and returns the choice and the text of the prompt."""
         begin = self.replay.begins[self.answers.index(answer)]
         extra = {**answer.request, "return_token_ids": True}
         fields = self.ask(messages, temperature=0, max_tokens=400, logit_bias=begin, extra_body=extra)
@@ -108,11 +108,11 @@ class Conversations(unittest.TestCase):
             SCHEMAS[call.name].model_validate_json(call.arguments, strict=True)
 
     def check_calls(self, talk, answer):
-        """An answer with calls, and the one that follows what the tools say."""
+        """Checks an answer with calls, and the answer to the results of these calls."""
         choice, asked = talk.said(answer, ASKED)
-        for tool in SCHEMAS:  # told by the template, or by the server where that does not
+        for tool in SCHEMAS:  # named by the template or, if it does not support tools, by the server
             self.assertIn(tool, asked)
-        told = [*ASKED, choice.message.model_dump(exclude_none=True)]  # as clients send it back
+        told = [*ASKED, choice.message.model_dump(exclude_none=True)]  # clients send the answer back like this
         for call in choice.message.tool_calls:
             told.append({"role": "tool", "tool_call_id": call.id, "content": RESULTS[call.function.name]})
         _, prompt = talk.said(talk.family.last, told)

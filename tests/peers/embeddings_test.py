@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Embeddings through the `openai` package, which asks for base64 unless it is told otherwise.
+"""Embeddings through the `openai` package, which asks for base64 by default.
 
-KVICK and MAKE_MODEL name the programs, PEERS the folder for packages.
+The environment variables KVICK and MAKE_MODEL are the paths of the programs, PEERS is the folder for packages.
 """
 
 import os
@@ -40,7 +40,7 @@ class Embeddings(unittest.TestCase):
     def embed(self, texts, **more):
         return self.client.embeddings.create(model="served", input=texts, **more)
 
-    def test_the_package_s_own_form_and_lists_of_numbers_are_the_same(self):
+    def test_base64_and_lists_of_numbers_give_the_same_values(self):
         answer, lists = self.embed(TEXTS), self.embed(TEXTS, encoding_format="float")
         self.assertEqual([one.index for one in answer.data], [0, 1, 2])
         self.assertEqual(answer.data[0].embedding, answer.data[2].embedding)
@@ -57,7 +57,7 @@ class Embeddings(unittest.TestCase):
         self.assertEqual(len(short), 8)
         self.assertAlmostEqual(sum(x * x for x in short), 1, places=5)
 
-    def test_mistakes_are_the_package_s_errors(self):
+    def test_errors_become_exceptions_of_the_package(self):
         with self.assertRaises(openai.BadRequestError) as caught:
             self.embed([])
         self.assertEqual(caught.exception.param, "input")

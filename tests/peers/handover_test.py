@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""vLLM's router with prefill and decode apart: one `kvick serve` reads prompts, another answers them, and the rows go
-through a Redis.
+"""vLLM's router with disaggregated prefill: one `kvick serve` prefills prompts, another decodes the answers, and the rows are
+passed through Redis.
 
     KVICK=build/release/kvick MAKE_MODEL=... PEERS=build/release/peers tests/peers/handover_test.py
 
-Where PyPI cannot be reached or there is no Redis, a line says so and the exit status is 77.
+Without PyPI or Redis it prints the reason and exits with status 77.
 """
 
 import json
@@ -32,7 +32,7 @@ def skip(why):
 
 
 def install():
-    """The Python that has the router."""
+    """Installs the router; returns the Python of its environment."""
     folder = pathlib.Path(os.environ["PEERS"]).resolve() / "handover"
     python, done = folder / "bin" / "python", folder / "done"
     if not done.exists() or done.read_text() != PACKAGE:
@@ -59,7 +59,7 @@ class Handover(CommandTest):
         return server
 
     def route(self, prefill, decode):
-        for _ in range(3):  # another may take the ports first
+        for _ in range(3):  # another process may take the ports first
             port, prometheus = free_port(), free_port()
             log = open(self.top / "router.log", "ab")
             router = subprocess.Popen(
@@ -84,12 +84,12 @@ class Handover(CommandTest):
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             return answer.read().decode()
 
-    def test_the_router_has_one_server_read_and_another_answer(self):
+    def test_one_server_prefills_and_another_decodes(self):
         redis = Redis(self.top)
         self.addCleanup(redis.stop)
         prefill, decode = (self.serve("--kv-store", redis.url) for _ in range(2))
         alone, router = self.serve(), self.route(prefill, decode)
-        # The router is healthy some moments before it divides requests.
+        # The router reports healthy shortly before it splits prefill and decode.
         until = time.monotonic() + SECONDS
         while decode.metric('handovers_total{end="taken"}') == 0:
             self.assertLess(time.monotonic(), until, (self.top / "router.log").read_text()[-4000:])
@@ -102,7 +102,8 @@ class Handover(CommandTest):
             status, right = alone.post("/v1/chat/completions", **body)
             self.assertEqual(status, 200)
             self.assertEqual(answer["choices"][0]["message"], right["choices"][0]["message"])
-            # Not the answer's usage: the router puts the cached tokens of the first server there. It and the stream's.
+            # Counted by metrics, because the router replaces the usage by the prefill server's cached tokens. One handover for this answer
+            # and one for each earlier answer and stream.
             self.assertEqual(decode.metric('handovers_total{end="taken"}') - taken, 2 * i + 1)
             events = self.post(f"{router}/v1/chat/completions", stream=True, **body)
             pieces = [json.loads(line[6:]) for line in events.splitlines() if line.startswith("data: {")]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Events of the prefix cache, read as vLLM's readers do: by pyzmq and msgpack, and by vLLM's router with its policy kv_aware.
+"""Events of the prefix cache, read in vLLM's format: by pyzmq and msgpack, and by vLLM's router with its policy kv_aware.
 
     KVICK=build/release/kvick MAKE_MODEL=build/release/tools/make_model/make_model PEERS=build/release/peers \\
         tests/peers/kv_events_test.py
 
-PEERS is a folder for the packages, which come from PyPI; where that cannot be reached the exit status is 77.
+PEERS is the folder for packages from PyPI. If PyPI cannot be reached, the exit status is 77.
 """
 
 import http.client
@@ -41,7 +41,7 @@ def free_port():
 
 
 class Held:
-    """What a reader of all events holds for there, by id: the tokens up to the block's last."""
+    """The blocks that a reader of all events believes to be cached: id -> the tokens from the beginning to the end of the block."""
 
     def __init__(self):
         self.blocks, self.next = {}, 0
@@ -122,7 +122,7 @@ class KvEvents(unittest.TestCase):
     def wait_for(self, condition):
         until = time.monotonic() + SECONDS
         while not condition():
-            self.assertLess(time.monotonic(), until, "it does not happen")
+            self.assertLess(time.monotonic(), until, "the condition was not met in time")
             time.sleep(0.02)
 
     def tokens(self, server, text):
@@ -144,7 +144,7 @@ class KvEvents(unittest.TestCase):
         held = self.read_all()
         for length in range(BLOCK, whole + 1, BLOCK):
             self.assertTrue(held.has(tokens[:length]))
-        # Nobody else finds blocks of a salt.
+        # Blocks of a request with a cache_salt are not published.
         before = dict(held.blocks)
         server.post("/v1/completions", prompt="Something else that is secret. " + text, max_tokens=4, cache_salt="s")
         server.post("/v1/completions", prompt=text + "More of it, which is a block. And more.", max_tokens=4)
@@ -153,14 +153,14 @@ class KvEvents(unittest.TestCase):
         self.assertFalse(self.read_all().has(secret))
         self.assertEqual(server.ask("POST", "/flush_cache"), (200, {"success": True}))
         self.wait_for(lambda: not self.read_all().blocks)
-        # As they were published: the same batches under the same numbers.
+        # A replay gives the published batches with the same numbers.
         batches = dict(self.replayed(0))
         topic, number, payload = reader.recv_multipart()
         self.assertEqual(topic, b"kv@one")
         number = int.from_bytes(number, "big")
         self.assertEqual(batches[number], payload)
         self.assertEqual([at for at, _ in self.replayed(2)], list(range(2, len(batches))))
-        # What was asked wrongly is not answered, and harms nobody.
+        # Malformed replay requests get no answer, and the server goes on.
         asking = self.context.socket(zmq.DEALER)
         self.addCleanup(asking.close, 0)
         asking.connect(self.replay)
@@ -169,19 +169,19 @@ class KvEvents(unittest.TestCase):
         self.assertEqual(self.replayed(len(batches) - 1)[0][0], len(batches) - 1)
         self.assertEqual(server.stop(), 0)
 
-    def test_blocks_that_make_room_are_removed(self):
+    def test_evicted_blocks_are_removed(self):
         server = self.serve("--kv-memory", "96KiB", "--ctx", 128)
         for number in range(24):
             self.assertEqual(server.post("/v1/completions", prompt=f"{number} is where this one begins, and on it goes "
                                          f"for some blocks, as all others do.", max_tokens=2)[0], 200)
         self.wait_for(lambda: self.read_all().blocks)
-        # Held raises if one is stored twice or removed unknown.
+        # Held raises if a block is stored twice, or removed without having been stored.
         held = self.read_all()
         room = re.search(r'vllm:cache_config_info{.*block_size="16",num_gpu_blocks="(\d+)"} 1', server.ask("GET", "/metrics")[1])
         self.assertLessEqual(len(held.blocks), int(room[1]))
-        self.assertGreater(self.stored, int(room[1]), "nothing had to make room")
+        self.assertGreater(self.stored, int(room[1]), "no block had to be evicted")
 
-    def test_an_endpoint_that_cannot_be_is_one_line(self):
+    def test_an_invalid_endpoint_is_refused(self):
         server = self.serve()
         for options, says in ((("--kv-events", "nonsense"), "--kv-events nonsense"),
                               (("--kv-events", self.events), "Address already in use"),
@@ -190,7 +190,7 @@ class KvEvents(unittest.TestCase):
                 Server(self.top, self.env, self.model, *options)
         server.kill()
 
-    def test_vllms_router_sends_a_prompt_to_who_says_that_it_has_it(self):
+    def test_vllms_router_sends_a_prompt_to_the_server_that_cached_it(self):
         with tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(folder) / "log"
             port = free_ports(8)
@@ -201,8 +201,9 @@ class KvEvents(unittest.TestCase):
                      "served", "--threads", "1", "--kv", f"paged:block={BLOCK}"], env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
             try:
                 self.wait_for(lambda: "servers behind" in log.read_text() or manager.poll() is not None)
-                # Each is known to one of the servers, and is asked once: the router has not seen it, and half would be luck.
-                # All are told before the first is asked for: the router takes some milliseconds to know of one.
+                # One of the servers has cached each prompt, and the router gets each prompt once, so that it can know only from
+                # events where it is cached; by chance it would find half of them. All prompts are cached before the first goes to
+                # the router, because events take some milliseconds to reach it.
                 which = random.Random(1)
                 for number in range(40):
                     server = which.randrange(2)
@@ -217,7 +218,7 @@ class KvEvents(unittest.TestCase):
                 self.assertEqual(manager.wait(SECONDS), 0, log.read_text())
 
     def complete(self, port, prompt):
-        """How many of its tokens were cached."""
+        """The number of the prompt's tokens that were cached."""
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
         try:
             connection.request("POST", "/v1/completions", json.dumps({"model": "served", "prompt": prompt, "max_tokens": 1}),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The `ollama` package against `kvick serve`, and requests as Open WebUI and Continue send them.
 
-KVICK and MAKE_MODEL name the programs, PEERS the folder for packages.
+The environment variables KVICK and MAKE_MODEL are the paths of the programs, PEERS is the folder for packages.
 """
 
 import json
@@ -53,7 +53,7 @@ class OllamaTest(CommandTest):
 
 
 class Client(OllamaTest):
-    def test_a_stream_says_what_the_whole_answer_says(self):
+    def test_a_stream_gives_the_same_text_as_a_whole_answer(self):
         whole = self.client.chat("made", MESSAGES, options=SHORT)
         self.assertEqual((whole.model, whole.done, whole.message.role), ("made", True, "assistant"))
         self.assertGreater(whole.prompt_eval_count, 0)
@@ -78,7 +78,7 @@ class Client(OllamaTest):
         self.assertEqual("".join(piece.response for piece in pieces), raw.response)
         self.assertTrue(last.done)
 
-    def test_an_answer_keeps_to_its_schema(self):
+    def test_an_answer_follows_its_schema(self):
         for seed in range(3):
             options = {"temperature": 1, "seed": seed}
             value = json.loads(self.client.chat("made", MESSAGES, format=SCHEMA, options=options).message.content)
@@ -95,7 +95,7 @@ class Client(OllamaTest):
         self.assertGreater(self.client.chat("made", told, tools=[weather], options=SHORT).prompt_eval_count,
                            offered.prompt_eval_count)
 
-    def test_an_empty_request_loads(self):
+    def test_an_empty_request_loads_the_model(self):
         self.assertEqual(self.client.generate("made").done_reason, "load")
         self.assertEqual(self.client.chat("made", []).done_reason, "load")
         self.assertEqual(self.client.generate("made", keep_alive=0).done_reason, "unload")
@@ -115,7 +115,7 @@ class Client(OllamaTest):
         self.assertEqual(self.client.pull("made").status, "success")
         self.assertEqual([part.status for part in self.client.pull("made", stream=True)], ["success"])
 
-    def test_its_errors(self):
+    def test_errors_become_exceptions_of_the_package(self):
         cases = (
             (404, "kvick serve -m", lambda: self.client.chat("other", MESSAGES)),
             (404, "not found", lambda: self.client.show("other")),
@@ -137,7 +137,7 @@ class Client(OllamaTest):
 
 
 class OtherClients(OllamaTest):
-    """What they send, without their packages."""
+    """Requests of other clients of Ollama's API, sent without these clients."""
 
     def lines(self, path, body):
         connection = self.server.connect()
@@ -170,7 +170,7 @@ class OtherClients(OllamaTest):
         self.assertIsNone(ignored)
         self.assertIn(lines[-1]["done_reason"], ("stop", "length"))
 
-    def test_curl_needs_no_type(self):
+    def test_curl_needs_no_content_type(self):
         connection = self.server.connect()
         self.addCleanup(connection.close)
         connection.request("POST", "/api/chat", json.dumps({"model": "made", "messages": MESSAGES, "stream": False}),
@@ -179,7 +179,7 @@ class OtherClients(OllamaTest):
         self.assertEqual(response.status, 200)
         self.assertTrue(json.loads(response.read())["done"])
 
-    def test_pages_of_other_sites_are_kept_out(self):
+    def test_requests_from_pages_of_other_sites_are_refused(self):
         connection = self.server.connect()
         self.addCleanup(connection.close)
         connection.request("POST", "/api/chat", json.dumps({"model": "made", "messages": MESSAGES}),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The `openai` package against `kvick serve`. By hand; nothing in the tree depends on the package:
+"""Tests `kvick serve` with the `openai` package and a real model. Run by hand:
 
     python3 -m venv build/openai && build/openai/bin/pip install openai
     KVICK=build/release/kvick build/openai/bin/python tests/peers/openai_client.py
 
-MODEL names another model than smollm2. Without the package the status is 77 and a line says so.
+The environment variable MODEL is the model (default: smollm2). Without the package it prints a line and exits with status 77.
 """
 
 import json
@@ -20,7 +20,7 @@ import urllib.request
 try:
     import openai
 except ImportError:
-    print("skipped: there is no package openai; pip install openai, in an environment of its own")
+    print("skipped: the package openai is not installed; run pip install openai in a virtual environment")
     sys.exit(77)
 
 KVICK = os.environ["KVICK"]
@@ -67,7 +67,7 @@ class OpenAiClient(unittest.TestCase):
             lines = answer.read().decode().splitlines()
         return next(float(line.split()[-1]) for line in lines if line.startswith(f"kvick_{name} "))
 
-    def test_a_stream_says_what_the_whole_answer_says(self):
+    def test_a_stream_gives_the_same_text_as_a_whole_answer(self):
         whole = self.chat()
         self.assertEqual(whole.usage.total_tokens, whole.usage.prompt_tokens + whole.usage.completion_tokens)
         chunks = list(self.chat(stream=True, stream_options={"include_usage": True}))
@@ -104,19 +104,19 @@ class OpenAiClient(unittest.TestCase):
             "name": "place", "strict": True, "schema": SCHEMA}}).choices[0].message.content
         self.assertEqual(set(json.loads(answer)), {"city", "people"})
 
-    def test_a_required_call_of_a_tool(self):
+    def test_a_required_tool_call(self):
         choice = self.chat(tools=[TOOL], tool_choice="required", max_tokens=200).choices[0]
         self.assertEqual(choice.finish_reason, "tool_calls")
         call = choice.message.tool_calls[0]
         self.assertEqual((call.type, call.function.name), ("function", "weather"))
         self.assertEqual(set(json.loads(call.function.arguments)), {"city"})
-        # The result may be told, in the form of the client's own message; a template that knows no tools, as SmolLM2's,
-        # needs some content.
+        # A message with calls is accepted as the package writes it, but for its content: a template without tools, such as
+        # SmolLM2's, needs a string there.
         told = [*MESSAGES, {**choice.message.model_dump(exclude_none=True), "content": ""},
                 {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
         self.assertEqual(len(self.chat(messages=told, tools=[TOOL]).choices), 1)
 
-    def test_a_streamed_call_of_a_tool(self):
+    def test_a_streamed_tool_call(self):
         with self.client.chat.completions.stream(model="served", messages=MESSAGES, tools=[TOOL], tool_choice="required",
                                                  max_tokens=200, temperature=0) as stream:
             kinds = [event.type for event in stream]
@@ -124,7 +124,7 @@ class OpenAiClient(unittest.TestCase):
         self.assertEqual(kinds.count("tool_calls.function.arguments.done"), 1)
         self.assertEqual(message.tool_calls[0].function.name, "weather")
 
-    def test_its_errors(self):
+    def test_errors_become_exceptions_of_the_package(self):
         with self.assertRaises(openai.BadRequestError) as caught:
             self.chat(temperature=-1)
         self.assertEqual(caught.exception.param, "temperature")
@@ -133,7 +133,7 @@ class OpenAiClient(unittest.TestCase):
         with self.assertRaises(openai.AuthenticationError):
             self.client_with("key-two").models.list()
 
-    def test_a_stream_that_is_closed_is_cancelled(self):
+    def test_closing_a_stream_cancels_its_request(self):
         before = self.metric('jobs_total{end="cancelled"}')
         stream = self.chat(stream=True, max_tokens=900, extra_body={"ignore_eos": True})
         next(iter(stream))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Requests that /openapi.json allows, and some that it does not, made up by Schemathesis: no answer is a failure of the server,
-and each is one that /openapi.json has.
+"""Schemathesis generates requests from /openapi.json, valid and invalid ones. No answer may have status 5xx, and each must match
+/openapi.json.
 
-KVICK and MAKE_MODEL name the programs, PEERS the folder for packages.
+The environment variables KVICK and MAKE_MODEL are the paths of the programs, PEERS is the folder for packages.
 """
 
 import pathlib
@@ -15,11 +15,11 @@ from made_model import CommandTest, make_model  # noqa: E402
 from peer_packages import install  # noqa: E402
 from server_process import Server  # noqa: E402
 
-# Not among the others: it wants versions of its own of what they share.
+# Not in the environment of the other packages, because it needs other versions of their dependencies.
 PACKAGES = ["schemathesis==4.32.5"]
 MODEL = ("--layers", "1", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "128", "--type", "Q8_0")
 CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
-EXAMPLES = 20  # of each operation; always the same ones
+EXAMPLES = 20  # per operation; the same in each run
 
 
 class OpenApiTest(CommandTest):
@@ -36,7 +36,7 @@ class OpenApiTest(CommandTest):
         self.server = Server(self.top, self.env, self.model, "--name", "made")
         self.addCleanup(self.server.kill)
 
-    def test_answers_are_those_that_the_document_has(self):
+    def test_answers_match_the_document(self):
         done = subprocess.run(
             [self.schemathesis, "run", f"http://127.0.0.1:{self.server.port}/openapi.json", "--phases", "examples,fuzzing",
              "--max-examples", str(EXAMPLES), "--generation-deterministic", "--no-shrink", "--no-color",

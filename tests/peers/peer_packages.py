@@ -1,4 +1,4 @@
-"""Packages from PyPI that tests here need, in an environment of their own. PEERS is the folder for it."""
+"""Installs the packages from PyPI that the tests here need in a virtual environment. PEERS is the folder for it."""
 
 import os
 import pathlib
@@ -13,8 +13,8 @@ PACKAGES = ((ROOT / "scripts" / "routers.txt").read_text().split() + ["openai==3
 
 
 def free_ports(count):
-    """The first of so many side by side, as scripts/replicas wants them: below those that the system gives to clients, which
-    are taken for a minute after they were used."""
+    """The first of `count` consecutive free ports, as scripts/replicas needs them. They are below the range from which the system
+    takes the ports of outgoing connections, because those stay taken for a minute after a connection ends."""
     for _ in range(100):
         first = random.randrange(10_000, 32_000)
         try:
@@ -32,7 +32,7 @@ def skip(why):
 
 
 def install(name="routers", packages=PACKAGES):
-    """The Python that has the packages, in an environment of that name."""
+    """Installs the packages in the environment PEERS/NAME; returns its Python."""
     folder = pathlib.Path(os.environ["PEERS"]).resolve() / name
     python, done = folder / "bin" / "python", folder / "done"
     if not done.exists() or done.read_text() != " ".join(packages):
@@ -48,7 +48,7 @@ def install(name="routers", packages=PACKAGES):
 
 
 def run_with_packages():
-    """The Python that has the packages; the program begins again in it if this is another."""
+    """Returns the Python that has the packages. If this program runs in another, it restarts itself in that one."""
     python = install()
     if pathlib.Path(sys.prefix) != python.parent.parent:
         os.execv(python, [str(python), *sys.argv])

@@ -1,29 +1,30 @@
-"""A model that says recorded answers, word for word: what a server makes of them can be told without the model that said them.
+"""A model that repeats given answers word for word. It tests what a server makes of a real model's answers without that model.
 
-Which token comes next depends on two things: the token before it, and the newest piece of an answer, of which each occurs once
-in all answers. Attention finds that piece, by a number that grows along the answer; one-hot vectors hold both, and the output
-layer adds what each of them votes for. Prompts have no such pieces. Which answer begins is the request's choice, by logit_bias, or the model's own.
+The next token depends on the previous token and on the newest piece: the last token that occurs only once in all answers. One
+attention layer finds the newest piece, because attention scores grow with a piece's place in its answer. One-hot vectors hold both
+tokens, and the output layer adds the votes of each for the tokens that may follow. Prompts have no such pieces. The request's
+logit_bias chooses the answer, unless the model has a bias of its own (`begin` of `write`).
 """
 
 import math
 import re
 import struct
 
-VOTE, BEGIN, NEXT = 1000, 100, 50  # logits: of each of two votes, and of the tokens with which an answer begins
-STEP = 20  # between the attention scores of pieces side by side
+VOTE, BEGIN, NEXT = 1000, 100, 50  # logits: each of two votes, an answer's first token, and the next tokens up to its first piece
+STEP = 20  # difference between the attention scores of neighbouring places
 HEAD = 64
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
 
 
 def byte_alphabet():
-    """GPT-2's: printable Latin-1 bytes stand for themselves, the others for U+0100 and up."""
+    """GPT-2's characters for bytes: printable Latin-1 stands for itself, other bytes become U+0100 and up."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = iter(range(0x100, 0x200))
     return {byte: chr(byte if byte in printable else next(others)) for byte in range(256)}
 
 
 def cut(text, used):
-    """Pieces of a text that are not used yet; a text of which all is used is one piece."""
+    """Splits a text into pieces that are not in `used`, and adds them to it. If that is not possible, the text is one piece."""
     pieces, at = [], 0
     while at < len(text):
         size = 4 if len(text) - at >= 8 else len(text) - at
@@ -40,7 +41,7 @@ def cut(text, used):
 
 
 class Replay:
-    """answers: each ends with a token that ends the model's turn. marks: names of tokens, and whether they are control tokens."""
+    """answers: texts that each end with a token that ends the model's turn. marks: token -> whether it is a control token."""
 
     def __init__(self, answers, marks, spm=False, space_prefix=True, context=1 << 15):
         self.context = context
@@ -67,7 +68,8 @@ class Replay:
         return len(self.pieces) - 1
 
     def chain(self, answers):
-        """The tokens of each answer: control tokens, and pieces of the text between. place: of a piece, where in its answer."""
+        """The tokens of each answer: its control tokens, and pieces of the text between them. Sets self.place: the index in its answer
+        of each piece that occurs once."""
         pattern = "(" + "|".join(map(re.escape, sorted(self.control, key=len, reverse=True))) + ")"
         used, texts = set(self.marks), []
         for answer in answers:
@@ -84,13 +86,14 @@ class Replay:
         return [[ids[piece] for piece in text] for text in texts]
 
     def begin(self, tokens):
-        """The logit_bias that makes it begin: up to its first own piece no other vote tells it from others."""
+        """The logit_bias that starts an answer. It covers the tokens up to the first piece, since before that no vote tells this
+        answer from others."""
         first = next(at for at, token in enumerate(tokens) if token in self.place)
         begin = {token: NEXT for token in tokens[:first + 1]}
         return {**begin, tokens[0]: BEGIN}
 
     def votes(self):
-        """Of each token that may come: the newest pieces, and the tokens, behind which it comes."""
+        """token -> (newest pieces, previous tokens) after which it comes."""
         votes = {}
         for tokens in self.chains:
             newest = None
@@ -102,15 +105,15 @@ class Replay:
         return votes
 
     def write(self, path, template, bos, *ends, begin=None):
-        """ends: tokens that end the model's turn. begin: one of `begins` that the model has without being asked."""
+        """ends: tokens that end the model's turn. begin: one of `begins`, which becomes part of the model."""
         current = {token: at for at, token in enumerate(sorted({token for chain in self.chains for token in chain}))}
         newest = {token: at for at, token in enumerate(sorted(self.place))}
         heads = math.ceil(len(newest) / HEAD)
-        # Of the residual stream: the token, its piece, the newest piece, its place, what makes the length 2, and 1.
+        # Dimensions of the residual stream: token, its piece, newest piece, place, a value that makes the vector's length 2, and 1.
         piece, found = len(current), len(current) + len(newest)
         place, fill, one = (found + len(newest) + at for at in range(3))
         dim = math.ceil((one + 1) / 64) * 64
-        norm, last = math.sqrt(dim / 4), HEAD - 2  # what the norm multiplies with; RoPE hardly turns a head's last pair
+        norm, last = math.sqrt(dim / 4), HEAD - 2  # the norm's factor; RoPE hardly rotates a head's last pair
         most = max(self.place.values()) + 1
         embedding, output = Matrix(len(self.pieces), dim), Matrix(len(self.pieces), dim)
         for token in range(len(self.pieces)):
@@ -174,7 +177,7 @@ class Matrix:
 
 
 def packed(value):
-    """Type and bytes of a value of GGUF's metadata."""
+    """The GGUF type and the bytes of a metadata value."""
     if isinstance(value, bool):
         return 7, struct.pack("<?", value)
     if isinstance(value, int):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""`scripts/replicas`: two servers behind each router. None of the requests is lost while all servers are restarted, and a
-server that is killed takes only those with it that it was answering.
+"""Tests `scripts/replicas` with two servers behind each router. A rolling restart loses no request, and a killed server loses only
+the streams that it was answering.
 
     KVICK=build/release/kvick MAKE_MODEL=build/release/tools/make_model/make_model PEERS=build/release/peers \\
         tests/peers/replicas_test.py
 
-PEERS is a folder for the routers, which come from PyPI; where that cannot be reached the exit status is 77.
+PEERS is the folder for the routers, which come from PyPI. If PyPI cannot be reached, the exit status is 77.
 """
 
 import concurrent.futures
@@ -29,7 +29,7 @@ from peer_packages import ROOT, free_ports, run_with_packages  # noqa: E402
 PYTHON = run_with_packages()
 from made_model import SMALL, make_model  # noqa: E402
 
-SECONDS = 90  # for anything that should take a moment
+SECONDS = 90  # time limit of each wait
 REQUESTS, AT_ONCE = 200, 8
 
 
@@ -56,7 +56,7 @@ class Replicas(unittest.TestCase):
 
     @classmethod
     def end(cls):
-        """Ctrl-C, after which nothing is left."""
+        """Sends Ctrl-C; afterwards all ports are free and the pid file is gone."""
         if cls.manager.poll() is not None:
             return
         cls.manager.send_signal(signal.SIGINT)
@@ -78,7 +78,7 @@ class Replicas(unittest.TestCase):
             time.sleep(0.05)
 
     def ask(self, number, tokens=32):
-        """Whether a request was answered whole; every other one is a stream."""
+        """Returns "" if the request is answered completely, else the reason. Odd numbers are streams."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
         stream = number % 2 == 1
         body = {"model": "served", "prompt": f"request {number}", "max_tokens": tokens, "temperature": 0, "ignore_eos": True,
@@ -163,8 +163,8 @@ class Replicas(unittest.TestCase):
         self.assertLess(len(failed), AT_ONCE, failed)
         later = {number: why for number, why in failed.items() if begun[number] > killed[0]}
         self.assertEqual(later, {})
-        self.assertTrue(all(number % 2 == 1 for number in failed), failed)  # whole answers were asked for elsewhere
-        self.wait_for(self.both_answer)  # it is started again
+        self.assertTrue(all(number % 2 == 1 for number in failed), failed)  # the router retries requests that are not streams
+        self.wait_for(self.both_answer)  # the killed server is started again
 
 
 class Vllm(Replicas):
@@ -175,7 +175,7 @@ class Sglang(Replicas):
     ROUTER = "sglang"
 
 
-del Replicas  # what both have is no test of its own
+del Replicas  # the base class is not a test
 
 
 class Script(unittest.TestCase):
@@ -186,7 +186,7 @@ class Script(unittest.TestCase):
         self.assertEqual((done.stdout, len(done.stderr.splitlines())), ("", 1), done)
         return done.stderr
 
-    def test_mistakes_are_one_line(self):
+    def test_a_wrong_option_is_one_line(self):
         self.assertIn("from 1 to 64", self.refused("0"))
         self.assertIn("from 1 to 64", self.refused("many"))
         self.assertIn("kv_aware is vLLM's", self.refused("2", "--policy", "kv_aware", "--router", "sglang", "--", "--name", "m"))
@@ -198,7 +198,7 @@ class Script(unittest.TestCase):
             port = str(taken.getsockname()[1])
             self.assertIn(f"port {port} is taken", self.refused("1", "--port", port))
 
-    def test_a_server_that_does_not_start_ends_all(self):
+    def test_if_a_server_does_not_start_all_end(self):
         with tempfile.TemporaryDirectory() as folder:
             first = free_ports(4)
             done = subprocess.run(

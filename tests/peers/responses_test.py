@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Responses API through the `openai` package and OpenAI's Agents SDK, which uses it by default.
 
-KVICK and MAKE_MODEL name the programs, PEERS the folder for packages.
+The environment variables KVICK and MAKE_MODEL are the paths of the programs, PEERS is the folder for packages.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class OpenAi(PackageTest):
         self.client = openai.OpenAI(**self.where)
         self.addCleanup(self.client.close)
 
-    def test_a_response_can_be_streamed_asked_for_again_and_deleted(self):
+    def test_a_response_can_be_streamed_retrieved_and_deleted(self):
         asked = {**GREEDY, "max_output_tokens": 16, "input": "Who are you?", "extra_body": {"ignore_eos": True}}
         whole = self.client.responses.create(**asked)
         self.assertEqual((whole.status, whole.incomplete_details.reason), ("incomplete", "max_output_tokens"))
@@ -72,7 +72,7 @@ class OpenAi(PackageTest):
             self.client.responses.create(**GREEDY, input="x", previous_response_id=whole.id)
         self.assertEqual(refused.exception.code, "previous_response_not_found")
 
-    def test_parsed_answers_and_calls_keep_to_their_models(self):
+    def test_parsed_answers_and_calls_follow_their_models(self):
         parsed = self.client.responses.parse(**GREEDY, input="Heads?", text_format=Flip)
         self.assertIsInstance(parsed.output_parsed, Flip)
         tool = openai.pydantic_function_tool(Flip, name="flip")["function"]
@@ -97,7 +97,7 @@ class Agents(PackageTest):
         model = agents.OpenAIResponsesModel("made", openai.AsyncOpenAI(**self.where))
         return agents.Agent(name="coin", instructions="Be brief", model=model, **more)
 
-    def test_an_agent_goes_on_from_its_last_response(self):
+    def test_an_agent_continues_from_its_last_response(self):
         agent = self.agent(output_type=Flip, model_settings=agents.ModelSettings(temperature=0, max_tokens=200))
         first = agents.Runner.run_sync(agent, "Heads?")
         self.assertIsInstance(first.final_output, Flip)

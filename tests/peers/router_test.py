@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Two `kvick serve` behind vLLM's router and behind the SGLang gateway, each with each of its policies, asked by the
-`openai` package. The servers are strict: they refuse a request with any field that they do not know.
+"""Two `kvick serve` behind vLLM's router and behind the SGLang gateway, with each policy of the router. The client is the `openai`
+package. The servers run with --strict-fields: they refuse requests with unknown fields.
 
     KVICK=build/release/kvick KVICK_TEST_MODEL=MODEL.gguf PEERS=build/release/peers tests/peers/router_test.py
 
-PEERS is a folder for the packages, which come from PyPI. Without KVICK_TEST_MODEL, or where PyPI cannot be reached, a
-line says so and the exit status is 77.
+PEERS is the folder for packages from PyPI. Without KVICK_TEST_MODEL, or if PyPI cannot be reached, it prints the reason and exits
+with status 77.
 """
 
 import http.client
@@ -21,7 +21,7 @@ import unittest
 import urllib.request
 
 MODEL = os.environ.get("KVICK_TEST_MODEL", "")
-SECONDS = 60  # for anything that should take a moment
+SECONDS = 60  # time limit of each wait
 
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
@@ -51,7 +51,7 @@ def free_ports(count):
 
 
 class Router:
-    """One on a port that was free; another may take it first, so it is tried again."""
+    """A router on a free port. Another process may take the port first, so up to three ports are tried."""
 
     def __init__(self, module, policy, workers, log, key):
         for _ in range(3):
@@ -127,7 +127,7 @@ class Routers(unittest.TestCase):
                                                         "max_tokens": 8, **more})
 
     def check_answers(self, router):
-        models = router.get("/v1/models")  # the gateway's is no application/json, which the package asks for
+        models = router.get("/v1/models")  # without the package, because the gateway's answer is not application/json
         self.assertEqual({model["id"] for model in models["data"]}, {"served"})
         raw = router.client.chat.completions.with_raw_response.create(model="served", messages=MESSAGES, temperature=0, max_tokens=8)
         self.assertNotIn("x-kvick-ignored-fields", raw.headers)
@@ -159,7 +159,7 @@ class Routers(unittest.TestCase):
         self.assertEqual(caught.exception.code, "context_length_exceeded")
 
     def check_headers(self, router):
-        """What a request says of its cache arrives, and its name comes back."""
+        """Headers that choose the cache reach the server, and the request id comes back."""
         with self.assertRaises(openai.BadRequestError) as caught:
             self.chat(router, extra_headers={f"{self.PREFIX}-Kv": "nonsense"})
         self.assertEqual(caught.exception.param, "kv")
@@ -170,7 +170,7 @@ class Routers(unittest.TestCase):
         self.assertLessEqual(raw.parse().usage.completion_tokens, 8)
 
     def check_fields(self, router):
-        """Those of vLLM that both routers hand on."""
+        """Fields of vLLM that both routers forward."""
         whole = self.chat(router)
         first = router.client.post("/completions", body={"model": "served", "prompt": "One two three", "max_tokens": 4,
                                                          "temperature": 0, "return_token_ids": True}, cast_to=object)
@@ -186,13 +186,13 @@ class Routers(unittest.TestCase):
                        extra_body={"continue_final_message": True, "add_generation_prompt": False})
         self.assertLess(on.usage.prompt_tokens, whole.usage.prompt_tokens + 16)
 
-    def test_every_policy_answers(self):
+    def test_each_policy_works(self):
         def check(router):
             self.check_answers(router)
             self.check_forms(router)
             self.check_headers(router)
             self.check_fields(router)
-            self.assertTrue(all(load >= 0 for load in router.loads()), router.loads())  # -1: it could not read one
+            self.assertTrue(all(load >= 0 for load in router.loads()), router.loads())  # -1: the router could not read the load
 
         self.with_each_policy(check)
         for worker in self.workers:
@@ -207,12 +207,12 @@ class VllmRouter(Routers):
 
 
 class SglangGateway(Routers):
-    MODULE, FORM, KEY = "sglang_router", "sglang", "key-one"  # vLLM's router has no key when it asks for the load
+    MODULE, FORM, KEY = "sglang_router", "sglang", "key-one"  # vLLM's router sends no key when it asks for the load
     POLICIES = ("round_robin", "random", "cache_aware", "power_of_two", "manual")
     PREFIX = "X-Request-Id-Kvick"
 
 
-del Routers  # what both have is no test of its own
+del Routers  # the base class is not a test
 
 if __name__ == "__main__":
     unittest.main(verbosity=1)

@@ -1,4 +1,4 @@
-"""Agents on the command line, each with a home of its own: what they are started with, and the tool that they must call."""
+"""The command-line agents that run.py runs: how each is started, in its own home folder, and which tool the model calls."""
 
 import base64
 import dataclasses
@@ -38,12 +38,12 @@ models:
 
 @dataclasses.dataclass
 class Agent:
-    package: str  # of npm, whose version counts
+    package: str  # on npm; package.json pins the version
     what: str
     tool: str
     arguments: dict
-    shows: str  # what comes back of it in a later request
-    prepare: typing.Callable  # (home, url) -> the command and more of its environment
+    shows: str  # text that a later request must contain: the tool's result
+    prepare: typing.Callable  # (home, url) -> the command and its environment variables
 
 
 def codex(home, url):
@@ -69,17 +69,17 @@ def cline(home, url):
     return ["sh", "-c", f"cline auth openai-compatible -k none -m kvick -b {url}/v1 && cline --json '{PROMPT}'"], {}
 
 
-RUNS = "a command that it ran, and the answer"
+RUNS = "ran a command and answered"
 CODEX_PACKAGE, CLAUDE, CONTINUE_PACKAGE = "@openai/codex", "@anthropic-ai/claude-code", "@continuedev/cli"
 BASH = {"command": COMMAND, "description": "Say it"}
 AGENTS = {
     "codex": Agent(CODEX_PACKAGE, RUNS, "exec_command", {"cmd": COMMAND}, SEEN, codex),
-    "codex-image": Agent(CODEX_PACKAGE, "a picture that it opened, which the model is told of", "view_image", {"path": "a.png"},
+    "codex-image": Agent(CODEX_PACKAGE, "opened a picture, and the model was told that it cannot see it", "view_image", {"path": "a.png"},
                          "input_image", codex),
-    "codex-agents": Agent(CODEX_PACKAGE, "a function in a namespace", "multi_agent_v1__close_agent", {"target": "none"},
+    "codex-agents": Agent(CODEX_PACKAGE, "called a function in a namespace", "multi_agent_v1__close_agent", {"target": "none"},
                           "function_call_output", codex),
     "claude-code": Agent(CLAUDE, RUNS, "Bash", BASH, SEEN, claude_code),
-    "claude-code-search": Agent(CLAUDE, "its search for tools", "ToolSearch", {"query": "select:WebFetch"}, "tool_reference",
+    "claude-code-search": Agent(CLAUDE, "searched its tools", "ToolSearch", {"query": "select:WebFetch"}, "tool_reference",
                                 claude_code),
     "continue-openai": Agent(CONTINUE_PACKAGE, RUNS, "Bash", BASH, SEEN, continue_with("openai", "/v1")),
     "continue-ollama": Agent(CONTINUE_PACKAGE, RUNS, "Bash", BASH, SEEN, continue_with("ollama", "")),

@@ -1,10 +1,10 @@
-// The packages of npm against a recorder (recorder.py) at KVICK_URL: a line of JSON for each thing that they do.
+// Runs the client packages of npm against a recorder (recorder.py) at KVICK_URL. Prints one line of JSON per check.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 
-// The packages lie in a folder of their own, FOLDER/node_modules.
+// The packages are in FOLDER/node_modules.
 const require = createRequire(path.join(process.env.FOLDER, "package.json"));
 const load = (name) => import(pathToFileURL(require.resolve(name)));
 const { embedMany, generateText, Output, stepCountIs, streamText, tool } = await load("ai");
@@ -50,7 +50,7 @@ async function tools(model, run) {
 
 async function object(model) {
   const { output } = await generateText({ model, prompt, output: Output.object({ schema: Flip }) });
-  assert.equal(typeof output.heads, "boolean");  // of Anthropic's a call that is forced, of which the model knows nothing
+  assert.equal(typeof output.heads, "boolean");  // Anthropic's provider forces a call, so the value is random
 }
 
 async function embeddings(model) {

@@ -1,6 +1,6 @@
-"""The packages of PyPI against a recorder (recorder.py) at KVICK_URL: a line of JSON for each thing that they do.
+"""Runs the client packages of PyPI against a recorder (recorder.py) at KVICK_URL. Prints one line of JSON per check.
 
-packages.py REQUIREMENTS: those of that file, since not all can be in one environment.
+packages.py REQUIREMENTS: runs the packages of that file, because not all of them can be installed in one environment.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ CHECKS = []
 
 def same(got, wanted):
     if got != wanted:
-        raise AssertionError(f"{got!r} where {wanted!r} was expected")
+        raise AssertionError(f"got {got!r}, expected {wanted!r}")
 
 
 def check(client, what):
@@ -285,7 +285,7 @@ def main():
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 run()
-        except Exception as caught:  # noqa: BLE001, every failure is a line of the matrix
+        except Exception as caught:  # noqa: BLE001, each failure becomes a line of the table
             error = f"{type(caught).__name__}: {caught}"[:500]
         print(json.dumps({"client": client, "version": importlib.metadata.version(client), "what": what, "error": error}), flush=True)
 

@@ -1,8 +1,8 @@
-"""What stands between a client and `kvick serve`: hands requests on, keeps them, and says which of the server's models answers.
+"""A proxy between a client and `kvick serve`. It forwards and records requests, and chooses which of the server's models answers.
 
-The server has three models that each say one text (replay_model.py): `call` calls the client's tool, `form` is a JSON object, and
-`kvick`, which clients name, is a plain sentence. So a request that offers the tool gets a call, one that asks for a form gets it, and
-one with a tool's result the sentence.
+The server has three models that each give one fixed answer (replay_model.py): `call` calls the client's tool, `form` writes a JSON
+object, and `kvick`, the name that clients send, writes a sentence. A request with a tool's result goes to `kvick`, one that
+offers the tool to `call`, one that asks for JSON to `form`, and any other to `kvick`.
 """
 
 import http.client
@@ -20,7 +20,7 @@ def blocks_of(message):
 
 
 def has_result(body):
-    """Whether the request brings what a tool said."""
+    """Whether the request contains the result of a tool."""
     items = body.get("messages") or body.get("input")
     items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
     kinds = {item.get("type") for item in items} | {item.get("role") for item in items}
@@ -29,7 +29,7 @@ def has_result(body):
 
 
 def asks_form(body):
-    """By the names of four APIs: chats, responses, Anthropic's messages, Ollama's."""
+    """Whether the request asks for JSON, by the fields of four APIs: chat completions, responses, Anthropic's messages, Ollama's."""
     asked = (body.get("response_format"), (body.get("text") or {}).get("format") if isinstance(body.get("text"), dict) else None,
              (body.get("output_config") or {}).get("format"), body.get("output_format"), body.get("format"))
     return any(form if isinstance(form, str) else form and form.get("type", "") not in ("", "text") or form and "properties" in form
@@ -37,7 +37,7 @@ def asks_form(body):
 
 
 def offered(body):
-    """Names of tools as the model gets them."""
+    """The names of the request's tools, as the model sees them."""
     names = set()
     for tool in body.get("tools") or []:
         name = tool.get("name") or tool.get("function", {}).get("name")
@@ -52,7 +52,7 @@ class Exchange:
 
 
 class Recorder:
-    """with Recorder(port, tool) as recorder: recorder.url, recorder.exchanges. tool: whose call the model `call` makes."""
+    """with Recorder(port, tool) as recorder: recorder.url, recorder.exchanges. tool: the tool that the model `call` calls."""
 
     def __init__(self, port, tool):
         self.upstream, self.tool, self.exchanges = port, tool, []

@@ -1,5 +1,5 @@
-"""What an agent asked, made small: a fixture of tests/peers/requests. Fields, names and forms stay; texts are cut, and of tools of one
-form the first stays, with the one that is called."""
+"""Shortens recorded requests of an agent to a fixture of tests/peers/requests. All fields and names are kept, and texts are cut. Of
+several tools with the same fields only the first is kept, and the one that the model calls."""
 
 import json
 import re
@@ -38,12 +38,12 @@ def fewer(tools, called):
 
 
 def numberless(names):
-    """Ignored fields without the numbers of lists, in order, each once."""
+    """The ignored fields without list indices, sorted, each once."""
     return sorted(set(re.sub(r"\[\d+\]", "[]", name) for name in names.split(", "))) if names else []
 
 
 def reduced(exchange, called):
-    """An Exchange of recorder.py as JSON. called: the tool."""
+    """A recorder.Exchange as JSON, shortened. called: the tool that the model calls."""
     body = exchange.body
     if isinstance(body, dict) and body.get("tools"):
         body = {**body, "tools": fewer(body["tools"], called)}
@@ -53,7 +53,7 @@ def reduced(exchange, called):
 
 
 def same_but_for_texts(one, other):
-    """Whether they have the same form, so that one of them is enough."""
+    """Whether two requests differ in nothing but texts, so that one of them is enough."""
     def shape(value):
         if isinstance(value, dict):
             return {name: shape(inner) for name, inner in value.items() if name not in ("tools", "input")} | {

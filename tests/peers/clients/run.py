@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the clients that docs/reference/clients.md lists, at the versions that are pinned here, against `kvick serve`, and prints the
-matrix. Not in CI: it installs some gigabytes from npm and PyPI.
+"""Runs the clients of docs/reference/clients.md, at the pinned versions, against `kvick serve`, and prints a table of the results.
+Not run in CI, because it installs some gigabytes from npm and PyPI.
 
-    tests/peers/clients/run.py [NAME...]        KVICK: the program, by default build/release/kvick; PEERS: where to install, build/clients
+    tests/peers/clients/run.py [NAME...]
 
-NAME: npm, pypi, or an agent (--help lists them). Exit status 1 if a client failed or was
-refused anything. --record tests/peers/requests writes the fixtures of tests/peers/agents_test.py anew.
+NAME: npm, pypi, or an agent (--help lists them). The exit status is 1 if a client failed or the server refused one of its requests.
+--record tests/peers/requests rewrites the agents' fixtures of tests/peers/agents_test.py. The environment variable KVICK is the path
+of the program (default: build/release/kvick), PEERS the folder to install into (default: build/clients).
 """
 
 import argparse
@@ -36,7 +37,7 @@ NODE = json.loads((HERE / "package.json").read_text())["dependencies"]
 
 
 def install_npm(folder):
-    """Where the programs are."""
+    """Installs the npm packages; returns the folder of their programs."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "done").exists() or (folder / "done").read_text() != (HERE / "package.json").read_text():
         shutil.copy(HERE / "package.json", folder)
@@ -56,7 +57,7 @@ def install_python(folder, requirements):
 
 
 class Session:
-    """A server with the models for one client, and its recorder."""
+    """A server with the scripted models for one client, and a recorder in front of it."""
 
     def __init__(self, tool, arguments):
         self.tool, self.arguments = tool, arguments
@@ -77,7 +78,7 @@ class Session:
         self.folder.cleanup()
 
     def run(self, command, path, **environment):
-        """Exit status and what it wrote; of one that does not end, that."""
+        """Returns (error or "", stdout) of a command."""
         environment = {"PATH": f"{path}:/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home), "NO_COLOR": "1", **environment}
         try:
             done = subprocess.run(command, env=environment, cwd=self.home / "work", stdin=subprocess.DEVNULL, capture_output=True,
@@ -87,7 +88,7 @@ class Session:
         return "" if done.returncode == 0 else f"exit status {done.returncode}: {done.stderr[-300:]}", done.stdout
 
     def end_left_behind(self):
-        """Cline leaves a process in the background, which names its folder."""
+        """Ends the background process that Cline leaves; its command line contains the session's folder."""
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 if self.folder.name.encode() in (process / "cmdline").read_bytes():
@@ -116,9 +117,9 @@ def run_agent(name, programs, record):
             pathlib.Path(record, f"{name}.json").write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
         wrong = [failed] if failed else session.refused()
         if not any(agent.shows in json.dumps(one.body) for one in exchanges):
-            wrong.append("the tool's output did not come back")
+            wrong.append("no request contained the tool's result")
         if scripted.SAID not in out:
-            wrong.append("it did not say the answer")
+            wrong.append("it did not print the answer")
         return [{"client": name, "version": NODE[agent.package], "what": agent.what,
                  "error": "; ".join(wrong) or None}]
 
@@ -126,7 +127,7 @@ def run_agent(name, programs, record):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="npm, pypi, or: " + ", ".join(AGENTS))
-    parser.add_argument("--record", metavar="FOLDER", help="keep what the agents asked")
+    parser.add_argument("--record", metavar="FOLDER", help="write the agents' requests to this folder as fixtures")
     options = parser.parse_args()
     peers = pathlib.Path(os.environ.get("PEERS", BUILD / "clients")).resolve()
     names = options.names or ["npm", "pypi", *AGENTS]

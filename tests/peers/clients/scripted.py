@@ -1,4 +1,4 @@
-"""A server of three models that say one text each, for clients whose conversations a real model of some MB could not drive."""
+"""A server of three scripted models, each of which gives one fixed answer. Small real models could not carry on agents' conversations."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import sys
 
 PEERS = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(PEERS), str(PEERS.parent / "cli")]
-os.environ.setdefault("MAKE_MODEL", "")  # which is not needed here
+os.environ.setdefault("MAKE_MODEL", "")  # made_model.py reads it; not used here
 
 from replay_model import Replay  # noqa: E402
 from server_process import Server  # noqa: E402
@@ -17,11 +17,11 @@ SAID = "The tool said that all is well here."
 FORM = {"heads": True}
 MARKS = {**dict.fromkeys("<|endoftext|> <|im_start|> <|im_end|>".split(), True),
          **dict.fromkeys("<tool_call> </tool_call> <tool_response> </tool_response>".split(), False)}
-CONTEXT = 1 << 18  # of tokens that are bytes, and prompts of agents have some hundred kilobytes
+CONTEXT = 1 << 18  # prompts of agents have some hundred kilobytes, and each byte is a token
 
 
 def serve(folder, tool, arguments, *options):
-    """The server; its models are `kvick`, `call` and `form`."""
+    """Starts the server with the models `kvick`, `call` and `form`."""
     texts = {"kvick": SAID, "form": json.dumps(FORM),
              "call": f'<tool_call>\n{json.dumps({"name": tool, "arguments": arguments})}\n</tool_call>'}
     template = (PEERS.parent / "reference" / "templates" / "qwen2_5.jinja").read_text()
@@ -35,7 +35,7 @@ def serve(folder, tool, arguments, *options):
 
 
 class QuietServer(Server):
-    """With one thread, so that what else the machine does is not disturbed."""
+    """A server with one thread, so that it does not slow down the clients."""
 
     def start(self, command, **options):
         return subprocess.Popen([*command, "--threads", "1"], **options)

@@ -34,7 +34,7 @@ class Chaos(unittest.TestCase):
         self.assertGreater(result["counts"]["lost_with_a_server"], 0)
         self.assertGreater(min(result["answered"].values()), 20)
 
-    def test_servers_that_die_by_themselves_are_noticed_and_the_schedule_is_said(self):
+    def test_unexpected_deaths_of_servers_are_detected_and_the_schedule_is_printed(self):
         with tempfile.TemporaryDirectory() as folder:
             mortal = pathlib.Path(folder) / "kvick"
             mortal.write_text(MORTAL)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the fuzzers' seeds, small good files, into seeds/ beside this script.
+"""Writes the fuzzers' seeds, small inputs that are mostly valid, into seeds/ beside this script.
 
-Those of fuzz_model are whole models: make_model -o seeds/model/ARCH.gguf --arch llama|qwen2|bct --type Q8_0 --tied --layers 1
---dim 32 --ffn 32 --heads 2 --kv-heads 1 --vocab 280 --context 16 --seed 1 (bct: --slots 4).
+It does not write the seeds of fuzz_model, which are whole models:
+make_model -o seeds/model/ARCH.gguf --arch llama|qwen2|bct --type Q8_0 --tied --layers 1 --dim 32 --ffn 32 --heads 2 --kv-heads 1 --vocab 280 --context 16 --seed 1 (bct: --slots 4).
 """
 import ctypes
 import json
@@ -12,7 +12,7 @@ import struct
 
 SEEDS = pathlib.Path(__file__).parent / "seeds"
 SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<B", 10: "<Q", 11: "<q", 12: "<d"}
-# ggml's number, elements and bytes of a block
+# (ggml's number of the type, elements per block, bytes per block)
 TYPES = [(0, 1, 4), (1, 1, 2), (30, 1, 2), (8, 32, 34), (2, 32, 18), (3, 32, 20), (6, 32, 22), (7, 32, 24),
          (10, 256, 84), (11, 256, 110), (12, 256, 144), (13, 256, 176), (14, 256, 210)]
 
@@ -35,7 +35,7 @@ def array(kind, elements):
 
 
 def gguf(keys, tensors=(), version=3, alignment=32):
-    """tensors: (name, dims innermost first, type, bytes)."""
+    """A GGUF file. tensors: (name, dims innermost first, type, bytes)."""
     infos, data = b"", b""
     for name, dims, kind, content in tensors:
         data += bytes(-len(data) % alignment)
@@ -115,7 +115,8 @@ def huggingface_seeds():
 
 
 def quantised_seeds(base):
-    """A folder's quantised tensors behind its texts: one module of each format."""
+    """The JSON files of a folder, separated by zero bytes, and a safetensors file with the quantised tensors of one module. One seed per
+    format."""
     gptq = {"quant_method": "gptq", "bits": 4, "group_size": 32}
     awq = {"quant_method": "awq", "bits": 4, "group_size": 32}
     packed = {"quant_method": "compressed-tensors", "format": "pack-quantized"}
@@ -147,7 +148,7 @@ def quantised_seeds(base):
 
 
 def schema_seeds():
-    """A schema and, behind a zero byte, choices among the bytes that it leaves."""
+    """A schema, a zero byte, and bytes that choose each next byte of an answer among those that the schema allows."""
     person = {"type": "object", "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 9},
                                                "age": {"type": "integer", "minimum": 0, "maximum": 150}},
               "required": ["name"], "additionalProperties": {"type": ["null", "boolean"]}, "maxProperties": 3}
@@ -165,7 +166,7 @@ def schema_seeds():
 
 
 def grammar_seeds():
-    """The first byte says of which kind: 0 GBNF, 1 a regular expression, 2 choices. Then as schemas."""
+    """The first byte is the kind: 0 GBNF, 1 a regular expression, 2 choices. The rest is as in schema_seeds."""
     calls = 'root ::= call ("\\n" call)*  # some\ncall ::= [a-z_]{1,9} "(" (number ("," " "? number)*)? ")"\nnumber ::= "-"? [0-9]+\n'
     nested = 'root ::= "[" (root ("," root)*)? "]" | "\\"" [^"\\\\\\x00-\\x1f]{,5} "\\"" | "\\u00e9" .'
     for name, kind, form in [("calls", 0, calls), ("nested", 0, nested), ("left", 0, "root ::= root \"a\" | e\ne ::= \"b\"?"),
@@ -176,7 +177,7 @@ def grammar_seeds():
 
 
 def request_seeds():
-    """The first byte says of which kind: 0 a chat, 1 a completion, 2 an answer with calls of tools."""
+    """The first byte is the kind: 0 a chat request, 1 a completion request, 2 an answer with tool calls."""
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
     sampling = {"model": "m", "n": 2, "stop": ["a"], "seed": 1, "temperature": 0.5, "top_p": 0.9, "top_k": 4, "min_p": 0.1,
                 "logit_bias": {"5": -1.5}, "presence_penalty": 1, "stream": True, "stream_options": {"include_usage": True}}
@@ -197,7 +198,7 @@ def request_seeds():
 
 
 def ollama_seeds():
-    """The first byte says of which kind: 0 a chat, 1 a text to go on from."""
+    """The first byte is the kind: even /api/chat, odd /api/generate."""
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
     options = {"temperature": 0.5, "top_p": 0.9, "top_k": 4, "min_p": 0.1, "seed": 1, "num_predict": -2, "num_ctx": 4096,
                "stop": ["a"], "repeat_penalty": 1.1, "repeat_last_n": -1, "presence_penalty": 1, "mirostat": 0}
@@ -214,7 +215,7 @@ def ollama_seeds():
             ("raw", 1, {"prompt": "p", "raw": True, "kv": {"type": "q8"}, "cache_salt": "x", "priority": -1})]:
         write("ollama", name, bytes([kind]) + json.dumps(value).encode())
 def messages_seeds():
-    """The first byte is even before a body, and odd before the text of an answer."""
+    """The first byte is the kind: even the body of a request, odd the text of an answer."""
     schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
     call = {"type": "tool_use", "id": "t", "name": "f", "input": {"x": 1}}
     result = {"type": "tool_result", "tool_use_id": "t", "is_error": True, "content": [{"type": "text", "text": "no"}]}
@@ -257,7 +258,8 @@ class Hash128(ctypes.Structure):
 
 
 def block_seeds():
-    """What is asked for, an id and a count of bytes, and a block: sound, torn, of another version, another's."""
+    """The requested id and its number of bytes, then a block: valid, truncated, with a flipped byte, of another version, with another id,
+    of another size, or empty."""
     xxhash = ctypes.CDLL("libxxhash.so.0")
     xxhash.XXH3_128bits.restype = Hash128
     xxhash.XXH3_128bits.argtypes = ctypes.c_char_p, ctypes.c_size_t
@@ -277,7 +279,7 @@ def block_seeds():
 
 
 def packed_seeds():
-    """The head of packed weights, whose checksum the fuzzer writes if the last byte is odd."""
+    """The header of a file of packed weights. The fuzzer corrects its checksum if the last byte is odd."""
     for name, path, pieces, version, last in [("sound", b"/model.gguf", 1, 1, 1), ("no_sum", b"/model.gguf", 1, 1, 2),
                                               ("no_path", b"", 1, 1, 1), ("pieces", b"/m", 1 << 40, 1, 1),
                                               ("no_pieces", b"/m", 0, 1, 1), ("version", b"/m", 1, 2, 1)]:
@@ -288,7 +290,10 @@ def packed_seeds():
 
 
 def tokenizer_seeds():
-    """Of which kind (0 BPE, 1 SentencePiece, 2 Unigram, 3 WordPiece; 32 and 64: of spaces), then pieces behind their scores, then the text."""
+    """A byte for the kind, then pieces, one per line with the score before it, a zero byte, and the text.
+
+    kind % 4: 0 BPE, 1 SentencePiece, 2 Unigram, 3 WordPiece; + 32: merge spaces, + 64: add a space prefix.
+    """
     text = "the cats\u2028 \u00e9t\u00e9 50% \u6f22  un\xadbelievable\n".encode() + b"\xff\xc3"
     sentence = [(-20, "\u2581the"), (-30, "\u2581cat"), (-40, "s"), (-35, "at"), (-50, "\u2581"), (-60, "e"), (100, "<mark>")]
     words = [(0, word) for word in ("\u2581the", "\u2581cat", "s", "\u2581un", "believ", "able", "\u2581%", "\u2581\u6f22", "\u2581et", "e")]
@@ -313,7 +318,7 @@ def connection_seeds():
 
 
 def kv_events_seeds():
-    """Odd: bytes to a port as they are; even: the frames of a message."""
+    """First byte odd: raw bytes for one of the ports; even: the frames of a message, separated by zero bytes."""
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\0NULL" + bytes(16) + b"\0" + bytes(31)
     ready = b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x03REQ"
     for name, sent in {"reader": b"\1" + greeting + ready, "asker": b"\3" + greeting + ready, "cut": b"\3" + greeting[:11], "asks": b"\2\0" + b"\x01" * 8,
@@ -322,7 +327,7 @@ def kv_events_seeds():
 
 
 def replies_seeds():
-    """The size of the pieces, and replies."""
+    """A byte for the size of the parts in which the replies arrive, then the replies."""
     for name, piece, sent in [("ok", 255, b"+OK\r\n:1\r\n$3\r\nabc\r\n$-1\r\n"), ("bytewise", 0, b"+PONG\r\n$5\r\na\r\nbc\r\n"),
                               ("error", 9, b"-OOM command not allowed\r\n"), ("list", 255, b"*2147483647\r\n$1\r\na\r\n"),
                               ("long", 255, b"$536870912\r\n" + b"a" * 600), ("new", 255, b"%1\r\n+a\r\n,1.5\r\n_\r\n#t\r\n(12\r\n=7\r\ntxt:abc\r\n")]:

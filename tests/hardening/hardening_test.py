@@ -53,8 +53,8 @@ class Hardening(unittest.TestCase):
                 self.assertEqual((status, words.count("\n")), (1, 1), words)
                 self.assertIn(WORDS[lacking], words)
 
-    @unittest.skipUnless(X86, "marks of branches are x86's")
-    def test_an_object_without_marks_is_found_in_its_archive(self):
+    @unittest.skipUnless(X86, "only x86 has markers for branch targets")
+    def test_an_object_without_branch_markers_is_found_in_its_archive(self):
         with tempfile.TemporaryDirectory() as folder:
             program = self.compiled(folder, HARDENED.values())
             for flag, status in ("-fcf-protection=full", 0), ("-fcf-protection=none", 1):

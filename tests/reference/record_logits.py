@@ -12,13 +12,13 @@ made the recorded values had OpenMP, llamafile's matrix products, run-time repac
 VNNI and BF16, but not FP16: -DGGML_NATIVE=OFF and -DGGML_<each of them>=ON in CMAKE_ARGS.
 
 Logits: flash attention off, KV cache float32 (so that its rounding is not in the comparison), 2 threads, all tokens in one
-batch. A case whose weights are not float32 is recorded twice: as it is (NAME.bin), and after its weights were widened to
-float32 (NAME.exact.bin), which removes the rounding of activations and is the value that both engines approximate.
-Greedy: on the file as it is, with llama.cpp's default float16 cache and flash attention off, prompt in one batch, then
-single tokens; beside it the step at which two other ways of running llama.cpp first choose another token ("same_flash",
-"same_no_repack_f32_kv"; 32: never), and what the widened weights would choose after the same tokens ("exact").
+batch. A case whose weights are not float32 is recorded twice: unchanged (NAME.bin), and with its weights converted to float32
+(NAME.exact.bin). The latter has no rounding of activations, so it is the value that both engines approximate.
+Greedy: the unchanged file, llama.cpp's default float16 cache, flash attention off, the prompt in one batch, then single
+tokens. Also recorded: the step at which two other ways of running llama.cpp first choose another token ("same_flash",
+"same_no_repack_f32_kv"; 32: never), and which tokens the float32 weights choose after the same prefix ("exact").
 Perplexity: windows of 1024 consecutive tokens, no BOS, no overlap; in each, tokens 1 to 1023 are scored; float16 cache.
-NAME.exact: the widened weights, float32 cache, at most four windows.
+NAME.exact: the float32 weights, float32 cache, at most four windows.
 
 NAME.bin is float32, little-endian, per position: the logits at the case's 64 "sampled" ids, log(sum(exp(all logits))), the
 L2 norm of all logits, the ids of the 8 largest logits and those logits, largest first. index.json holds the rest.
@@ -33,7 +33,7 @@ import random
 import subprocess
 import tempfile
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # another process may need the core
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # do not busy-wait, because other processes may need the core
 import gguf
 import jinja2
 import llama_cpp as L
@@ -46,7 +46,7 @@ F32, F16 = 0, 1  # ggml types
 
 
 class Peer:
-    """One model in llama.cpp."""
+    """A model in llama.cpp."""
 
     def __init__(self, path, repack=True):
         params = L.llama_model_default_params()
@@ -71,7 +71,7 @@ class Peer:
 
 
 class Session:
-    """A context of a model, with one sequence in it."""
+    """A context with one sequence."""
 
     def __init__(self, peer, tokens, kv, flash):
         params = L.llama_context_default_params()
@@ -138,13 +138,13 @@ TYPES = ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "
 
 
 def made_cases():
-    """Name, arguments of make_model, positions."""
+    """Yields (name, arguments of make_model, number of positions)."""
     for kind in TYPES:
         yield f"llama-{kind}", ["--type", kind], 256 if kind in TYPES[:3] else 64
     for arch in ("qwen2", "qwen3"):
         for kind in ("F32", "Q8_0", "Q4_K"):
             yield f"{arch}-{kind}", ["--arch", arch, "--type", kind], 64
-    # The contexts are 64 and 32 tokens stretched to 256, so that 64 positions turn far enough to tell.
+    # Original contexts of 64 (linear, yarn) and 32 tokens (llama3) are scaled to 256, so that 64 positions show the scaling.
     for scaling in ("linear:4", "llama3:8", "yarn:4"):
         yield f"llama-rope-{scaling.split(':')[0]}", ["--context", "256", "--rope-scaling", scaling], 64
     yield "llama-head-dim-96", ["--head-dim", "96"], 64
@@ -159,7 +159,7 @@ def record_made(args, scratch):
         arguments = arguments + ["--seed", str(seed)]
         subprocess.run([args.make_model, *arguments, "-o", path], check=True)
         draw = random.Random(seed)
-        ids = [draw.randrange(509) for _ in range(positions)]  # 509 and up are special
+        ids = [draw.randrange(509) for _ in range(positions)]  # ids from 509 on are special tokens
         quantised = any(kind in arguments for kind in TYPES[1:])
         yield {"name": name, "arguments": arguments, **file_facts(path), **record(name, path, ids, scratch, quantised)}
 
@@ -170,7 +170,7 @@ def record_stories(args, scratch):
     subprocess.run([args.make_model, "--from-llama2c", source / "stories260K.bin", "--tokenizer",
                     source / "tok512.bin", "-o", path], check=True)
     ids = [1]
-    session = Peer(path).session(256)  # its own story, so that the context is like what it was trained on
+    session = Peer(path).session(256)  # the text is the model's own, so that it is like the training data
     while len(ids) < 256:
         ids.append(int(session.feed(ids[-1:])[-1].argmax()))
     return {"name": "stories260K", **file_facts(path), **record("stories260K", path, ids, scratch, False)}
@@ -192,7 +192,7 @@ def record_logits(args, scratch):
 
 
 def greedy(peer, ids, kv, flash):
-    """At each step the four likeliest tokens, best first, and how far below the best they are; the best is taken."""
+    """Decodes greedily. Returns per step the four likeliest tokens, best first, and by how much their logits are below the best one."""
     session = peer.session(len(ids) + STEPS, kv=kv, flash=flash)
     row, best, below = session.feed(ids)[-1], [], []
     for _ in range(STEPS):
@@ -219,7 +219,7 @@ def record_greedy(args, scratch):
         best, below = greedy(peer, ids, F16, False)
         others = {"flash": greedy(peer, ids, F16, True), "no_repack_f32_kv": greedy(plain, ids, F32, False)}
         read = ids + [top[0] for top in best[:-1]]
-        session = wide.session(len(read))  # owns what feed returns
+        session = wide.session(len(read))  # keeps the memory of feed's result alive
         exact = session.feed(read)[len(ids) - 1:].argmax(-1)
         yield {"text": text, "ids": ids, "best": best, "below": below, "exact": exact.tolist(),
                **{f"same_{name}": first_difference(best, other[0]) for name, other in others.items()}}

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Records small random llamas in the formats of quantised Hugging Face folders, for tests/parity. Run by hand; the tests only read
-the result.
+"""Records small random Llama models in the formats of quantised Hugging Face folders, for tests/parity. Run by hand; the tests only
+read the result.
 
     python3 -m venv venv && venv/bin/pip install torch==2.13.0 transformers==5.24.0 compressed-tensors==0.20.0
     venv/bin/python tests/reference/record_quantised.py [--only NAME ...]
 
-quantised/NAME/ holds config.json and model.safetensors as the quantiser writes them; expected.safetensors, what one of the modules
-stands for, by the package that reads the format (compressed-tensors; transformers for fp8) or, for GPTQ and AWQ, whose packages
-need a GPU, by the formula of their papers' code; and logits.bin: of the tokens i * 7 % 64, i from 0 to 15, float32 [16][64], by
-transformers from the dequantised weights.
+quantised/NAME/ contains config.json and model.safetensors as the quantiser writes them; expected.safetensors, the dequantised
+weights of one module; and logits.bin, float32 [16][64], the logits of the tokens i * 7 % 64, i from 0 to 15, which transformers
+computes from the dequantised weights. The package of the format dequantises (compressed-tensors; transformers for fp8). The packages
+for GPTQ and AWQ need a GPU, so their formula is computed here.
 """
 import argparse
 import json
@@ -33,7 +33,7 @@ AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 
 def pack(codes, bits, order=None):
-    """int32 words of 32 / bits neighbouring codes of the last dimension, the first in the lowest bits."""
+    """Packs 32 / bits neighbouring codes of the last dimension into an int32, the first in the lowest bits."""
     n = 32 // bits
     codes = codes.reshape(*codes.shape[:-1], -1, n).to(torch.int64)
     if order is not None:
@@ -55,7 +55,7 @@ def grid(weight, bits, symmetric, random):
         zero = (-low / scale).round().clamp(0, levels - 1)
     scale = scale.half()
     codes = ((grouped / scale.float()[..., None]).round() + zero[..., None]).clamp(0, levels - 1)
-    # Each code and each end of the zero points once.
+    # Each code occurs at least once.
     codes.view(-1)[:levels] = torch.randperm(levels, generator=random).float()
     return codes.reshape(weight.shape), zero, scale
 
@@ -121,12 +121,12 @@ def compressed(form, symmetric=True, g_idx=False, dtype=torch.bfloat16, **args):
         if zero is not None:
             state["weight_zero_point"] = zero
         order = None
-        if g_idx:  # groups of inputs that do not lie together: the weight is compressed in their order
+        if g_idx:  # the inputs of a group are not adjacent: compress the weight in group order
             order = torch.randperm(weight.shape[1], generator=random)
             state["weight"] = weight[:, order]
         state = {key: value for key, value in tool.compress(state, scheme).items()}
         value = tool.decompress({**state, "weight_scale": state["weight_scale"].float()}, scheme)["weight"].float()
-        if g_idx:  # and its columns moved back
+        if g_idx:  # and then restore the order of its columns
             where = torch.argsort(order)
             codes = unpacked(state["weight_packed"], args["num_bits"])[:, where]
             state["weight_packed"] = pack(codes, args["num_bits"])
@@ -196,7 +196,7 @@ def record(name, seed):
               "quantization_config": scheme}
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     (folder / "logits.bin").write_bytes(logits.numpy().astype("<f4").tobytes())
-    print(f"{name}: logits to {logits.abs().max():.2f}", flush=True)
+    print(f"{name}: largest logit {logits.abs().max():.2f}", flush=True)
 
 
 def main():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what jinja2 makes of the chat templates in templates/ and of template_expressions.py, in templates.json.
+"""Records in templates.json what jinja2 renders from the chat templates in templates/ and from template_expressions.py.
 
     pip install jinja2==3.1.6 && tests/reference/record_templates.py
 
@@ -50,10 +50,10 @@ def environment():
 
 
 def render(env, source, context):
-    """{"text": ...}, or {"error": ...} where jinja2 raises anything."""
+    """{"text": ...}, or {"error": ...} if jinja2 raises an exception."""
     try:
         return {"text": env.from_string(source).render(**context)}
-    except Exception as error:  # every way of failing counts alike
+    except Exception as error:  # any exception counts as an error
         return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -5,9 +5,9 @@ tests only read the result.
     python3 -m venv venv && venv/bin/pip install torch==2.13.0 transformers==5.24.0
     venv/bin/python tests/reference/record_transformers.py [--only NAME ...]
 
-transformers/NAME/ holds config.json and model.safetensors as transformers saves them, weights in bfloat16, and logits.bin: of the
-tokens i * 7 % 64, i from 0 to 39, float32 [40][64], computed in float32 without a cache. Norms and biases are random too, so that
-one that is forgotten shows.
+transformers/NAME/ contains config.json and model.safetensors as transformers saves them, weights in bfloat16, and logits.bin,
+float32 [40][64], the logits of the tokens i * 7 % 64, i from 0 to 39, computed in float32 without a cache. Norms and biases are
+random too, so that the tests fail if one is forgotten.
 """
 import argparse
 import json
@@ -26,11 +26,11 @@ SIZES = {"vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 64, "num_h
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 32}
 FP4_VALUES = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0]
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 10000.0}
-# DeepSeek's: rows of 32 elements that do not turn and 8 that do; inputs of kvick's matrices come in 32s.
+# DeepSeek's latent attention: 32 dimensions without RoPE and 8 with it. The inputs of kvick's matrices are a multiple of 32.
 LATENT = {**SIZES, "num_key_value_heads": 4, "kv_lora_rank": 32, "qk_nope_head_dim": 32, "qk_rope_head_dim": 8, "v_head_dim": 16}
 ROUTED = {**EXPERTS, "n_routed_experts": 8, "n_shared_experts": 2, "routed_scaling_factor": 1.5}
 
-# A gated delta net in three of four layers.
+# Three of four layers are a gated delta net.
 DELTA = {**SIZES, "num_hidden_layers": 4, "head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 6, "linear_key_head_dim": 8,
          "linear_value_head_dim": 16}
 DELTA_EXPERTS = {**EXPERTS, "num_experts": 4, "shared_expert_intermediate_size": 32}
@@ -73,7 +73,7 @@ CONFIGS = {
                                                   **YARN, "mscale": 0.707, "mscale_all_dim": 0.707}),
     "deepseek_v3": lambda: T.DeepseekV3Config(**LATENT, **ROUTED, q_lora_rank=32, first_k_dense_replace=1, n_group=4, topk_group=2,
                                               rope_parameters={**YARN, "mscale": 0.8, "mscale_all_dim": 1.2}),
-    # transformers gives the norms of latent vectors this epsilon whatever the file says; kvick and llama.cpp take the file's.
+    # transformers always uses this epsilon for the norms of latent vectors; kvick and llama.cpp use the file's.
     "glm4_moe_lite": lambda: T.Glm4MoeLiteConfig(**LATENT, **ROUTED, q_lora_rank=32, rms_norm_eps=1e-6),
     "glm4_moe": lambda: T.Glm4MoeConfig(**SIZES, **ROUTED, head_dim=8, use_qk_norm=True, attention_bias=True),
     "minicpm3": lambda: T.MiniCPM3Config(**LATENT, q_lora_rank=32),
@@ -91,13 +91,13 @@ CONFIGS = {
         **{**SIZES, "num_hidden_layers": 3}, embedding_multiplier=3.0, residual_multiplier=0.4, logits_scaling=2.0, attention_multiplier=0.2,
         num_local_experts=0, shared_intermediate_size=96, mamba_n_heads=4, mamba_d_head=16, mamba_d_state=8, mamba_chunk_size=16,
         position_embedding_type="nope", layer_types=["linear_attention", "full_attention", "linear_attention"]),
-    # A gate's threshold counts from all of its values; llama.cpp's from all but one.
+    # The gates' threshold for sparsity uses the standard deviation over n values; llama.cpp divides by n - 1.
     "gemma3n_text": lambda: T.Gemma3nTextConfig(
         **{**SIZES, "num_hidden_layers": 7, "intermediate_size": [64] * 7}, head_dim=16, sliding_window=12, final_logit_softcapping=6.0,
         layer_types=(["sliding_attention"] * 2 + ["full_attention"]) * 2 + ["sliding_attention"], hidden_size_per_layer_input=32,
         vocab_size_per_layer_input=VOCAB, num_kv_shared_layers=3, laurel_rank=32, activation_sparsity_pattern=[0.9, 0.7] + [0.0] * 5),
 }
-# The experts of the same model in floats and in blocks: the two have the same weights.
+# Two cases with the same weights: experts in floats, and in MXFP4 blocks.
 SAME_SEED = {"gpt_oss_mxfp4": "gpt_oss"}
 
 
@@ -112,7 +112,7 @@ def gpt_oss():
 
 
 def fill(model, seed):
-    """Matrices so that outputs are about as large as inputs, norms around what they begin with."""
+    """Fills the model with random weights: matrices that keep the size of their inputs, norms near their initial values."""
     random = torch.Generator().manual_seed(seed)
     for name, weight in model.named_parameters():
         noise = torch.randn(weight.shape, generator=random)
@@ -130,7 +130,7 @@ def fill(model, seed):
 
 
 def round_experts(model):
-    """Rounds the experts of gpt-oss to MXFP4, as transformers reads it; returns what a folder holds of them."""
+    """Rounds the experts of gpt-oss to MXFP4, as transformers reads it; returns their tensors in that format."""
     parts = {}
     for layer, block in enumerate(model.model.layers):
         for module in ("gate_up_proj", "down_proj"):
@@ -147,7 +147,7 @@ def round_experts(model):
 
 
 def put_blocks(folder, parts):
-    """The folder of a gpt-oss model whose experts are MXFP4."""
+    """Replaces the experts in the folder of a gpt-oss model by their MXFP4 tensors."""
     tensors = load_file(folder / "model.safetensors")
     kept = {name: value for name, value in tensors.items() if not name.endswith((".gate_up_proj", ".down_proj"))}
     save_file({**kept, **{name: part.contiguous() for name, part in parts.items()}}, folder / "model.safetensors",
@@ -160,7 +160,7 @@ def put_blocks(folder, parts):
 def record(name, seed):
     config = CONFIGS[name]()
     config._attn_implementation = "eager"
-    torch.manual_seed(seed)  # of what begins with random vectors: sinks
+    torch.manual_seed(seed)  # for parameters that are initialised randomly, such as sinks
     model = T.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     fill(model, seed)
     parts = round_experts(model) if name.startswith("gpt_oss") else {}
@@ -174,7 +174,7 @@ def record(name, seed):
     if name == "gpt_oss_mxfp4":
         put_blocks(folder, parts)
     (folder / "logits.bin").write_bytes(logits.numpy().astype("<f4").tobytes())
-    print(f"{name}: logits to {logits.abs().max():.2f}", flush=True)
+    print(f"{name}: largest logit {logits.abs().max():.2f}", flush=True)
 
 
 def main():

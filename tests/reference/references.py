@@ -1,4 +1,4 @@
-"""What the scripts share that record llama.cpp's logits: what is kept of them, and the index of all recorded cases."""
+"""Shared by the scripts that record llama.cpp's logits: the format of the results, and the index of all recorded cases."""
 import binascii
 import hashlib
 import json
@@ -34,7 +34,7 @@ def compact(logits):
 
 
 def widen(source, target):
-    """The same model with every tensor as float32."""
+    """Writes the model to target with all tensors converted to float32."""
     reader = gguf.GGUFReader(source)
     writer = gguf.GGUFWriter(target, reader.fields["general.architecture"].contents())
     for key, field in reader.fields.items():
@@ -53,7 +53,7 @@ def widen(source, target):
 
 
 def difference(a, b):
-    """As tests/parity measures it: per position max|a - b| / max|b|, over all ids here; and KL(b || a)."""
+    """The measures of tests/parity: max|a - b| / max|b| per position, here over all ids, and KL(b || a)."""
     relative = np.abs(a - b).max(-1) / np.abs(b).max(-1)
     return {"relative_max": round(float(relative.max()), 7), "relative_mean": round(float(relative.mean()), 7),
             "kl_max": round(float(kl(b, a).max()), 8), "kl_mean": round(float(kl(b, a).mean()), 8)}
@@ -65,7 +65,7 @@ def file_facts(path):
 
 
 def update_index(kind, fresh, peer=None):
-    """Replaces the entries of the same name; one line each, so that a change shows as one line."""
+    """Replaces the entries of the same name. Each entry is one line, so that a diff shows one line per change."""
     path = HERE / "index.json"
     index = json.loads(path.read_text()) if path.exists() else {"logits": [], "pooled": [], "greedy": [], "perplexity": []}
     key = lambda entry: entry.get("name") or entry["text"]

@@ -1,4 +1,4 @@
-"""Small templates for tests/reference/templates.json: one construct each. CONTEXT is what all of them see."""
+"""Small templates for tests/reference/templates.json, one construct each. CONTEXT has the variables of all of them."""
 
 CONTEXT = {
     "messages": [

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Runs a command under the system calls that packaging/kvick.service allows, as systemd would. Needs Debian's python3-seccomp.
+"""Runs a command with the system call filter of packaging/kvick.service, as systemd would. Needs Debian's python3-seccomp.
 
     cage.py UNIT COMMAND...
 
-What is kept of the unit: SystemCallFilter and SystemCallErrorNumber, MemoryDenyWriteExecute, RestrictAddressFamilies,
-NoNewPrivileges. Run by Debian's own Python, for which the module is.
+It applies the unit's SystemCallFilter, SystemCallErrorNumber, MemoryDenyWriteExecute, RestrictAddressFamilies and NoNewPrivileges.
+It runs with Debian's own Python, for which the module is built.
 """
 
 import os
@@ -19,13 +19,13 @@ PROT_WRITE, PROT_EXEC = 2, 4
 
 
 def settings(unit):
-    """Of its section Service, the last of each name."""
+    """The unit's settings by name; of repeated ones the last."""
     with open(unit, encoding="utf-8") as file:
         return dict(re.findall(r"^(\w+)=(.*)$", file.read(), re.MULTILINE))
 
 
 def calls_of(name):
-    """Names of system calls in a set such as @system-service, and in the sets within it."""
+    """The names of the system calls in a set such as @system-service, including nested sets."""
     if not name.startswith("@"):
         return {name}
     text = subprocess.run(["systemd-analyze", "syscall-filter", name], check=True, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"}).stdout
@@ -34,7 +34,7 @@ def calls_of(name):
 
 
 def filter_of(unit):
-    import errno  # what SystemCallErrorNumber names
+    import errno  # SystemCallErrorNumber is one of its names
     rules = settings(unit)
     refuse = seccomp.ERRNO(getattr(errno, rules["SystemCallErrorNumber"]))
     cage = seccomp.SyscallFilter(refuse)
@@ -42,9 +42,9 @@ def filter_of(unit):
         try:
             cage.add_rule(seccomp.ALLOW, name)
         except RuntimeError:
-            pass  # of another processor
+            pass  # a system call that this architecture does not have
     assert rules["MemoryDenyWriteExecute"] == "yes"
-    for protection in range(8):  # of mmap's third argument no other bit is used
+    for protection in range(8):  # mmap's third argument has no other bits
         if protection & (PROT_WRITE | PROT_EXEC) != PROT_WRITE | PROT_EXEC:
             cage.add_rule(seccomp.ALLOW, "mmap", seccomp.Arg(2, seccomp.EQ, protection))
     for name in "mprotect", "pkey_mprotect":

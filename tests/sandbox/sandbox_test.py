@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""packaging/kvick.service: systemd's own judgement of its rules, and that `kvick serve` works under them.
+"""Tests packaging/kvick.service: systemd-analyze rates its rules, and `kvick serve` works under them.
 
-KVICK and MAKE_MODEL name the programs. Needs systemd-analyze, and for the second part Debian's python3-seccomp and a user who may
-mount in a namespace of its own (root, as containers have it). What is not there is skipped, with the reason.
+The environment variables KVICK and MAKE_MODEL are the paths of the programs. Needs systemd-analyze; the second part also needs
+Debian's python3-seccomp and a user who may mount in a new namespace (such as root in a container). Tests whose requirements are
+missing are skipped and say why.
 """
 
 import http.client
@@ -19,10 +20,10 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNIT = ROOT / "packaging" / "kvick.service"
 CAGE = pathlib.Path(__file__).resolve().parent / "cage.py"
-PYTHON = "/usr/bin/python3"  # for which Debian's modules are
+PYTHON = "/usr/bin/python3"  # Debian's modules are built for this one
 MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "256", "--type", "Q8_0")
-MOST_EXPOSURE = 20  # tenths: systemd's "OK" ends at 4.0; a new rule that is dropped costs 0.1 or more
-# Everything read-only but /dev, /proc and the folders that are given; then no capabilities, and none to come.
+MOST_EXPOSURE = 20  # tenths of systemd's exposure level, whose "OK" ends at 4.0; a removed rule adds 0.1 or more
+# All file systems but /dev, /proc and $FOLDERS are read-only; then all capabilities are dropped for good.
 MOUNTS = 'for folder in $FOLDERS; do mount --bind "$folder" "$folder"; done; mount -o remount,bind,ro /; exec "$@"'
 DROP = ["setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
 TRIES = """
@@ -45,17 +46,17 @@ def analysed(*words):
 
 
 def why_no_cage():
-    """Why the unit's rules cannot be set here; nothing: they can."""
+    """Why the unit's rules cannot be applied here, or "" if they can."""
     for program in "unshare", "setpriv", PYTHON:
         if not shutil.which(program):
-            return f"{program} is not here"
+            return f"{program} is not installed"
     if subprocess.run([PYTHON, "-c", "import seccomp"], capture_output=True).returncode != 0:
         return "Debian's python3-seccomp is not installed"
     tried = subprocess.run(["unshare", "-m", "sh", "-ec", "mount -o remount,bind,ro /", "sh"], capture_output=True, text=True)
-    return f"no mounts can be changed in a namespace here: {tried.stderr.strip()}" if tried.returncode != 0 else ""
+    return f"mounts cannot be changed in a new namespace: {tried.stderr.strip()}" if tried.returncode != 0 else ""
 
 
-@unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze is not here (Debian's systemd)")
+@unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze is not installed (Debian's package systemd)")
 class Unit(unittest.TestCase):
     def security(self, unit):
         return analysed("security", "--offline=true", f"--threshold={MOST_EXPOSURE}", unit)
@@ -64,13 +65,13 @@ class Unit(unittest.TestCase):
         done = self.security(UNIT)
         self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr)
 
-    def test_is_found_wanting_without_its_filter_of_system_calls(self):
+    def test_exposes_too_much_without_its_system_call_filter(self):
         with tempfile.TemporaryDirectory() as folder:
             weaker = pathlib.Path(folder) / "kvick.service"
             weaker.write_text(UNIT.read_text().replace("SystemCallFilter=@system-service\n", ""))
             self.assertNotEqual(self.security(weaker).returncode, 0)
 
-    def test_has_no_line_that_systemd_does_not_know(self):
+    def test_has_no_setting_that_systemd_does_not_know(self):
         with tempfile.TemporaryDirectory() as folder:
             installed = pathlib.Path(folder) / "kvick.service"
             text = UNIT.read_text().replace("ExecStart=kvick ", f"ExecStart={os.environ['KVICK']} ")
@@ -85,7 +86,7 @@ class Caged(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         if not shutil.which("systemd-analyze"):
-            raise unittest.SkipTest("systemd-analyze, which knows the sets of system calls, is not here")
+            raise unittest.SkipTest("systemd-analyze, which lists the sets of system calls, is not installed")
         if why := why_no_cage():
             raise unittest.SkipTest(why)
 

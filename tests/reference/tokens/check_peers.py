@@ -1,10 +1,10 @@
-"""Compares the records with the libraries that the models were trained with, as a second opinion on llama.cpp.
+"""Compares the recorded tokens of llama.cpp with those of tokenizers and sentencepiece, the libraries that models are trained with.
 
     python -m pip install tokenizers sentencepiece gguf
     python check_peers.py path/to/sentencepiece.model
 
-Prints one line per vocabulary, and fails if one differs. (llama.cpp's own default and falcon splits are not compared:
-tokenizers has no equal of them.)"""
+Prints one line per vocabulary, and exits with 1 if one differs. llama.cpp's splits "default" and "falcon" are not compared, because
+tokenizers has no equivalent."""
 import json
 import pathlib
 import sys
@@ -27,9 +27,9 @@ def byte_level(name):
     normal = {piece: i for i, piece in enumerate(pieces) if kinds[i] == 1}
     tokenizer = Tokenizer(models.BPE(normal, merges, ignore_merges=name == "llama-bpe"))
     tokenizer.pre_tokenizer = make_vocabularies.PRE[name]
-    special = [i for i in range(len(pieces)) if kinds[i] != 1]  # added in order, they get the numbers they have
+    special = [i for i in range(len(pieces)) if kinds[i] != 1]  # added in this order they get the same ids
     tokenizer.add_tokens([AddedToken(pieces[i], normalized=False, special=kinds[i] == 3) for i in special])
-    tokenizer.encode_special_tokens = True  # control tokens' names are text
+    tokenizer.encode_special_tokens = True  # names of control tokens in the text are plain text
     return lambda data: tokenizer.encode(data, add_special_tokens=False).ids
 
 
@@ -43,8 +43,8 @@ def compare(name, encode):
 
 def main():
     same = [compare(name, byte_level(name)) for name in ("gpt-2", "smollm", "llama-bpe", "qwen2")]
-    # llama.cpp keeps repeated spaces of "llama" files whatever the model says, so they are kept here: a second
-    # normalizer_spec {remove_extra_whitespaces: false} behind the model overrides its own.
+    # For "llama" files llama.cpp keeps repeated spaces, whatever the model's normalizer_spec says. Appending a second
+    # normalizer_spec {remove_extra_whitespaces: false} to the model makes sentencepiece keep them too.
     proto = pathlib.Path(sys.argv[1]).read_bytes() + b"\x1a\x02\x20\x00"
     model = sentencepiece.SentencePieceProcessor(model_proto=proto)
     same.append(compare("spm", model.encode))

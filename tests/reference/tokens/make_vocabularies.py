@@ -3,8 +3,8 @@
     python -m pip install tokenizers sentencepiece gguf
     python make_vocabularies.py path/to/sentencepiece.model
 
-Byte-level ones are trained here on the test text with each family's own pre-tokenizer; the SentencePiece one is copied
-from the file given (llama2.c's 512-piece tok512.model). Control and user-defined tokens that overlap are put in."""
+The byte-level vocabularies are trained on the test text with each family's pre-tokenizer. The SentencePiece ones are copied from
+the given file (llama2.c's 512-piece tok512.model). Overlapping control and user-defined tokens are added."""
 import json
 import pathlib
 import sys
@@ -32,7 +32,7 @@ PRE = {
     "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), GPT2]),
     "llama-bpe": by_regex(LLAMA3),
     "qwen2": by_regex(LLAMA3.replace("{1,3}", "")),
-    "default": GPT2,  # llama.cpp's own; trained with the nearest
+    "default": GPT2,  # llama.cpp's own split; trained with the most similar one
     "falcon": GPT2,
 }
 CONTROL = ["<|begin|>", "<|end|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<a<b"]
@@ -41,7 +41,7 @@ USER_DEFINED = ["<tool>", "<tool", "<b>\n", "    ", "   \t", "the quick"]
 
 def write(name, model, pre, pieces, kinds, merges=None, scores=None, bos=None, eos=None, **flags):
     out = gguf.GGUFWriter(pathlib.Path(__file__).parent / f"vocab-{name}.gguf", "llama")
-    out.add_context_length(64)  # llama.cpp wants these even to read a vocabulary only
+    out.add_context_length(64)  # llama.cpp requires these even to load only a vocabulary
     out.add_embedding_length(32)
     out.add_block_count(1)
     out.add_feed_forward_length(32)

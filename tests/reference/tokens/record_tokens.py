@@ -1,10 +1,10 @@
-"""Records what llama.cpp makes of texts, for the C++ tests to compare with.
+"""Records how llama.cpp tokenizes texts, for the C++ tests.
 
     python -m pip install llama-cpp-python jinja2
     python record_tokens.py MODEL.gguf [FILE ...]
 
 Writes smollm2.json from MODEL (the default model, SmolLM2-135M-Instruct) and vocab-*.json from the small vocabularies
-beside this file. With FILEs, it only prints count and hash of the tokens of each, to compare by hand."""
+beside this file. With FILEs, it only prints the number and the hash of each file's tokens."""
 import ctypes
 import json
 import pathlib
@@ -16,7 +16,7 @@ import llama_cpp
 import text
 
 HERE = pathlib.Path(__file__).parent
-CHUNK = 8192  # tokens under one hash, to find where two results part
+CHUNK = 8192  # tokens per hash, which show where two results begin to differ
 FIRST = 256
 MESSAGES = [
     {"role": "user", "content": "What is the capital of France?"},
@@ -49,7 +49,7 @@ def record_long(llama, size, seed, special):
 
 
 def record_short(llama, phrase, special):
-    tokens = llama._model.tokenize(phrase.encode(), True, special)  # with BOS and EOS as the file says
+    tokens = llama._model.tokenize(phrase.encode(), True, special)  # with BOS and EOS as the file specifies
     return {"text": phrase, "parse_special": special, "tokens": tokens}
 
 
@@ -59,7 +59,7 @@ def ends(llama):
 
 
 def pieces(llama):
-    """What each token stands for, control tokens left out, under one hash."""
+    """One hash of the texts of all tokens; control tokens are empty."""
     vocab, all_bytes, buffer = llama_cpp.llama_model_get_vocab(llama._model.model), b"", ctypes.create_string_buffer(4096)
     for token in range(llama.n_vocab()):
         size = llama_cpp.llama_token_to_piece(vocab, token, buffer, 4096, 0, False)

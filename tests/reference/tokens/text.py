@@ -1,5 +1,5 @@
-"""The test text: fragments.json's pieces of many scripts, picked by a fixed random sequence. The C++ tests make the same
-bytes (tests/reference/tokens.h), so that the text itself need not be kept."""
+"""The test text: fragments of many scripts (fragments.json), chosen by a pseudo-random sequence. The C++ tests generate the same
+bytes (tests/reference/tokens.h), so the text itself is not stored."""
 import json
 import pathlib
 
@@ -7,7 +7,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def generate(size: int, seed: int) -> bytes:
-    """At least `size` bytes of UTF-8."""
+    """Generates at least `size` bytes of UTF-8."""
     groups = json.loads((HERE / "fragments.json").read_text())
     weights = [weight for weight, _ in groups]
     state = seed
@@ -33,7 +33,7 @@ def generate(size: int, seed: int) -> bytes:
 
 
 def fnv1a(data: bytes) -> str:
-    """FNV-1a, 64 bits."""
+    """The 64-bit FNV-1a hash, in hexadecimal."""
     value = 0xCBF29CE484222325
     for byte in data:
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF

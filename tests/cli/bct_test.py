@@ -23,13 +23,13 @@ class BctTest(CommandTest):
         self.text = self.top / "text.txt"
         self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way. " * 8)
 
-    def test_it_keeps_the_same_memory_for_windows_of_any_length(self):
+    def test_its_memory_does_not_depend_on_the_window(self):
         for window in (16, 128):
             result = self.json_of("-f", self.text, "--ctx", window, model=self.bct)
             self.assertEqual(result["kv_bytes"], MEMORY)
             self.assertEqual(result["kv_read_bytes_per_token"], 2 * MEMORY, "keys and values")
 
-    def test_what_does_not_fit_is_one_line(self):
+    def test_unsuitable_options_are_refused(self):
         self.refused("-f", self.text, "--ctx", 64, "--kv", "paged", model=self.bct,
                      says="trained with a memory of slots, which paged does not keep: use bounded$")
         self.refused("-f", self.text, "--ctx", 64, "--kv-type", "q8", model=self.bct, says="which it keeps as f32")

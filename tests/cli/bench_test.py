@@ -56,7 +56,7 @@ class Sweeps(BenchTest):
         self.assertEqual((prefill["kv"]["fallbacks"], decode["kv"]["fallbacks"]), (0, 0))
         self.assertGreater(result["peak_rss_bytes"], result["weight_bytes"])
 
-    def test_a_model_with_a_memory_of_slots_takes_the_same_at_any_depth(self):
+    def test_a_model_with_memory_slots_takes_the_same_bytes_at_any_depth(self):
         bct = str(self.top / "bct.gguf")
         make_model(bct, *SMALL, "--arch", "bct", "--slots", "48", "--head-dim", "32")
         result = self.json_of("-p", 16, "-n", 4, "-d", "0,100", "-b", 2, *QUICK, model=bct)
@@ -65,7 +65,7 @@ class Sweeps(BenchTest):
         self.assertEqual([r["kv"]["used_bytes"] for r in result["results"]], [memory, memory, 2 * memory, 2 * memory])
         self.assertTrue(all(0 < r["roofline"]["fraction"] for r in result["results"]))
 
-    def test_lists_are_every_combination_of_each_phase(self):
+    def test_lists_give_every_combination(self):
         result = self.json_of("-p", "4,8", "-n", "2,3", "-d", "0,16", "-b", "1,3", *QUICK)
         cases = [(r["phase"], r["tokens"], r["depth"], r["parallel"]) for r in result["results"]]
         self.assertEqual(cases, [("prefill", p, d, 1) for p in (4, 8) for d in (0, 16)] +
@@ -82,7 +82,7 @@ class Sweeps(BenchTest):
         self.assertEqual(result["decode_tok_s"], 0)
         self.assertEqual(result["kv"]["used_bytes"], 2 * 256)
 
-    def test_the_table_has_a_row_for_each(self):
+    def test_the_table_has_a_row_for_each_measurement(self):
         done = self.kvick("-p", "4,8", "-n", 2, "-d", "0,16", *QUICK)
         rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("prefill", "decode"))]
         self.assertEqual([row[:4] for row in rows],
@@ -93,10 +93,10 @@ class Sweeps(BenchTest):
             self.assertEqual(row[-1], "%", row)
         self.assertIn("peak memory", done.stdout)
 
-    def test_what_ranks_send_needs_ranks(self):
+    def test_rank_activations_needs_ranks(self):
         self.refused("-p", 4, "-n", 0, "--rank-activations", "bf16", says="--rank-activations is the type of what --ranks send each other")
 
-    def test_bad_lists_are_one_line(self):
+    def test_wrong_lists_are_refused(self):
         for arguments, says in ((("-p", "4,x"), "-p '4,x': 'x' is no number"), (("-n", "4,,8"), "-n '4,,8'"),
                                 (("-d", "0,-1"), "-d"), (("-b", "0"), "-b '0': 0 is not from 1 to 4096"),
                                 (("-b", "1,5000"), "5000"), (("-p", "0,4"), "0 means none"), (("-d", "4,4"), "twice"),
@@ -111,7 +111,7 @@ class Sweeps(BenchTest):
 
 
 class Roofline(BenchTest):
-    def test_every_measurement_has_one(self):
+    def test_each_measurement_has_its_roofline(self):
         path = self.calibrated()
         result = self.json_of("-p", 16, "-n", 4, "-b", "1,2", *QUICK)
         limits = json.loads(path.read_text())  # read after the run, because a fast run may raise the limits
@@ -138,7 +138,7 @@ class Calibration(BenchTest):
     def of(self, *arguments):
         return self.json_of(*self.ARGUMENTS, *arguments)["calibration"]
 
-    def test_it_is_measured_once_and_kept(self):
+    def test_it_is_measured_once_and_stored(self):
         self.calibrated()
         [path] = self.calibration_files()
         kept = json.loads(path.read_text())
@@ -149,7 +149,7 @@ class Calibration(BenchTest):
         self.assertEqual(self.of(), kept)
         self.assertNotEqual(self.of("--calibrate")["f32_ops_s"], 1e30)
         self.assertNotEqual(json.loads(path.read_text())["f32_ops_s"], 1e30)
-        self.assertEqual(self.calibration_files(), [path], "something was left behind")
+        self.assertEqual(self.calibration_files(), [path], "the folder has unexpected files")
 
     def slow(self, path, **fields):
         """Rewrites the calibration as if it had been measured on a machine that is a million times slower."""
@@ -162,7 +162,7 @@ class Calibration(BenchTest):
         path.write_text(json.dumps(limits))
         return limits
 
-    def test_a_run_that_is_faster_raises_it(self):
+    def test_a_faster_run_raises_its_limits(self):
         path = self.calibrated()
         slow = self.slow(path, others_share=0.0)
         result = self.json_of("-p", "4,16", "-n", 4, "-b", "1,2", "-r", 2)
@@ -177,7 +177,7 @@ class Calibration(BenchTest):
         self.assertRegex(raised["raised_at"], r"^20\d\d-\d\d-\d\dT")
         self.assertRegex(self.kvick(*self.ARGUMENTS).stdout, r"measured 20\d\d-.*, raised 20\d\d-.* by a faster run")
 
-    def test_one_that_was_taken_beside_others_is_taken_again_where_these_have_ended(self):
+    def test_it_is_measured_again_if_other_programs_ran_the_first_time(self):
         path = self.calibrated()
         slow = self.slow(path, others_share=1.0, measured_at="2020-01-02T03:04:05Z")
         done = self.kvick(*self.ARGUMENTS)
@@ -189,7 +189,7 @@ class Calibration(BenchTest):
             self.assertGreater(limits["f32_ops_s"], 10 * slow["f32_ops_s"])
         self.assertRegex(done.stdout, r"\n  measured 20\d\d-\d\d-\d\d \d\d:\d\d")
 
-    def test_it_says_what_it_found(self):
+    def test_it_prints_plausible_values(self):
         limits = self.of()
         self.assertRegex(limits["measured_at"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
         self.assertLessEqual(limits["others_share"], 1)
@@ -202,7 +202,7 @@ class Calibration(BenchTest):
             self.assertGreater(speed, 0)
         self.assertEqual(limits["tile_ops_s"] > 0, limits["isa"] == "amx")
 
-    def test_a_damaged_file_is_made_again(self):
+    def test_a_damaged_file_is_replaced(self):
         path = self.calibrated()
         path.write_text(path.read_text()[:-20])
         self.of()

@@ -47,7 +47,7 @@ class Terminal:
         end = time.monotonic() + seconds
         while not (found := re.search(pattern, self.seen)):
             if not select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
-                raise AssertionError(f"{pattern!r} did not come, but {self.seen!r}")
+                raise AssertionError(f"expected {pattern!r}, got {self.seen!r}")
             try:
                 data = os.read(self.fd, 65536)
             except OSError:  # the program has exited
@@ -140,7 +140,7 @@ class ChatTest(CommandTest):
         terminal.line("/bye")
         rest, status = terminal.end()
         self.assertEqual(status, 0)
-        self.assertNotRegex(rest, r"\[\d+ tokens", "no line was a message of its own")
+        self.assertNotRegex(rest, r"\[\d+ tokens", "a single line was sent as a message")
 
     def test_pasted_lines_are_one_message(self):
         self.needs_editing()
@@ -154,7 +154,7 @@ class ChatTest(CommandTest):
         self.assertEqual(status, 0)
         self.assertNotRegex(rest, r"\[\d+ tokens")
 
-    def test_keys_edit_complete_and_remember(self):
+    def test_editing_completion_and_history(self):
         self.needs_editing()
         terminal = self.chat("-n", "2")
         terminal.type("/sett\x7f top_")  # backspace
@@ -166,7 +166,7 @@ class ChatTest(CommandTest):
         terminal.line("/bye")
         self.assertEqual(terminal.end()[1], 0)
         history = self.top / "state" / "kvick" / "history"
-        self.assertEqual(history.stat().st_mode & 0o077, 0, "others cannot read it")
+        self.assertEqual(history.stat().st_mode & 0o077, 0, "other users can read the history")
         again = self.chat("-n", "2")
         again.type("\033[A\033[A")  # up: /bye, /set
         again.type("\r")
@@ -174,7 +174,7 @@ class ChatTest(CommandTest):
         again.line("/bye")
         self.assertEqual(again.end()[1], 0)
 
-    def test_ctrl_c_clears_a_line_and_leaves_from_an_empty_one(self):
+    def test_ctrl_c_clears_a_line_and_exits_on_an_empty_one(self):
         self.needs_editing()
         terminal = self.chat("-n", "2")
         terminal.type("not sent\x03")
@@ -184,7 +184,7 @@ class ChatTest(CommandTest):
         self.assertEqual(status, 0)
         self.assertNotRegex(rest, r"\[\d+ tokens")
 
-    def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(self):
+    def test_ctrl_c_stops_an_answer_but_not_the_chat(self):
         roomy = self.top / "roomy.gguf"
         make_model(roomy, "--layers", "4", "--dim", "256", "--ffn", "512", "--heads", "4", "--vocab", "512", "--context", "32768")
         message = next(m for m in ("one two", "three", "four five six", "seven") if self.goes_on(roomy, m))
@@ -205,19 +205,19 @@ class ChatTest(CommandTest):
                               env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True, timeout=120)
         return json.loads(done.stdout)["finish_reason"] == "length"
 
-    def test_ctrl_d_leaves(self):
+    def test_ctrl_d_exits(self):
         terminal = self.chat("-n", "2")
         terminal.type("\x04")
         self.assertEqual(terminal.end()[1], 0)
 
-    def test_run_without_a_prompt_is_a_chat(self):
+    def test_run_without_a_prompt_starts_a_chat(self):
         terminal = Terminal([KVICK, "run", self.model, "-n", "2", "--threads", "2"], self.env)
         self.addCleanup(terminal.__exit__)
         terminal.expect(PROMPT)
         terminal.line("/bye")
         self.assertEqual(terminal.end()[1], 0)
 
-    def test_through_a_pipe_lines_are_messages_and_nothing_is_drawn(self):
+    def test_with_a_pipe_lines_are_messages_and_there_are_no_escape_sequences(self):
         done = subprocess.run([KVICK, "chat", self.model, "-n", "2", "--temp", "0"], env=self.env, input='"""\none\n/stats\n/quit\nno\n',
                               capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done)
@@ -226,7 +226,7 @@ class ChatTest(CommandTest):
         self.assertEqual(done.stderr.count("last turn"), 1)
         self.assertFalse((self.top / "state").exists())
 
-    def test_a_turn_that_cannot_be_answered_once_more_stays(self):
+    def test_a_failed_retry_keeps_the_turn(self):
         file = self.top / "talk.json"
         lines = ("one two", "word " * 400, "/system " + "word " * 400, "/retry", f"/save {file}")
         done = subprocess.run([KVICK, "chat", self.model, "-n", "2", "--temp", "0"], env=self.env, input="\n".join(lines) + "\n",
@@ -235,7 +235,7 @@ class ChatTest(CommandTest):
         self.assertRegex(done.stderr, "the context holds 256; shorten it\n\\(the prompt is the whole conversation; /clear makes room\\)")
         self.assertEqual([m["role"] for m in json.loads(file.read_text())["messages"]], ["system", "user", "assistant"])
 
-    def test_mistakes(self):
+    def test_wrong_arguments_are_refused(self):
         for arguments, says in ((("chat", "--json", self.model), "use kvick run with a prompt"),
                                 (("chat", self.model, "-m", self.model), "MODEL and --model cannot be given together"),
                                 (("chat", "llama-none"), "there is no file or model 'llama-none'")):

@@ -68,7 +68,7 @@ class CompletionTest(ToolsTest):
         self.assertIn("Q4_K_M", self.bash("kvick", "quantize", "--type", ""))
         self.assertEqual(self.bash("kvick", "completion", ""), {"bash", "zsh", "fish"})
 
-    def test_bash_goes_on_behind_a_colon(self):
+    def test_bash_completes_words_with_a_colon(self):
         ask = ASK_BASH.replace('COMP_WORDS=("$@")', '_kvick_models() { echo hf:owner/name:Q8_0 other; }; COMP_LINE=$1 COMP_POINT=${#1}; shift; COMP_WORDS=("$@")')
         def bash(line, *words):
             done = subprocess.run(["bash", "--norc", "-c", ask, "ask", self.script("bash"), line, *words], env=self.env, cwd=self.top,
@@ -105,19 +105,19 @@ class CompletionTest(ToolsTest):
         done = subprocess.run(["zsh", "-f", "-n", self.script("zsh")], capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
 
-    def test_another_shell_is_refused(self):
+    def test_an_unknown_shell_is_refused(self):
         self.assertIn("is none of bash, zsh, fish", self.run_kvick("completion", "tcsh", status=2).stderr)
         self.assertIn("shell is required", self.run_kvick("completion", status=2).stderr)
 
 
 class ManTest(ToolsTest):
-    def test_a_page_has_the_commands_options(self):
+    def test_a_page_lists_the_options_of_its_command(self):
         page = self.run_kvick("man", "serve").stdout
         self.assertTrue(page.startswith(".TH KVICK\\-SERVE 1 "), page[:80])
         self.assertIn("\\fB\\-\\-port\\fR", page)
         self.assertIn("there is no command nothing", self.run_kvick("man", "nothing", status=2).stderr)
 
-    def test_all_pages_are_written_and_are_right_for_groff(self):
+    def test_all_pages_are_written_and_groff_accepts_them(self):
         self.run_kvick("man", "--folder", self.top / "man")
         pages = sorted(path.name for path in (self.top / "man").iterdir())
         self.assertIn("kvick.1", pages)
@@ -132,12 +132,12 @@ class ManTest(ToolsTest):
 
 
 class VersionTest(ToolsTest):
-    def test_the_version_is_a_number_and_the_commit_where_it_is_known(self):
+    def test_the_version_is_a_number_and_the_commit_if_known(self):
         self.assertRegex(self.run_kvick("--version").stdout, r"^\d+\.\d+\.\d+( \(commit [0-9a-f]{7,}\+?\))?\n$")
 
 
 class HealthTest(ToolsTest):
-    def test_a_server_is_healthy_and_one_that_is_gone_is_not(self):
+    def test_a_running_server_is_healthy_and_a_stopped_one_is_not(self):
         server = Server(self.top, self.env, self.model)
         self.addCleanup(server.kill)
         url = f"http://127.0.0.1:{server.port}"
@@ -148,7 +148,7 @@ class HealthTest(ToolsTest):
         server.kill()
         self.assertIn("does not answer", self.run_kvick("health", "--url", url, status=1).stderr)
 
-    def test_another_answer_than_200_is_not_healthy(self):
+    def test_any_status_but_200_is_unhealthy(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             asked = subprocess.Popen([KVICK, "health", "--url", f"http://127.0.0.1:{listener.getsockname()[1]}"], env=self.env,
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -161,7 +161,7 @@ class HealthTest(ToolsTest):
         self.assertEqual((asked.returncode, out), (1, ""))
         self.assertIn("takes no requests: status 503", error)
 
-    def test_what_is_no_url_is_refused(self):
+    def test_an_invalid_url_is_refused(self):
         self.assertIn("is no URL", self.run_kvick("health", "--url", "localhost:8080", status=2).stderr)
         self.assertIn("is no URL", self.run_kvick("health", "--url", "http://", status=2).stderr)
 

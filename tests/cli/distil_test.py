@@ -22,7 +22,7 @@ class DistilTest(CommandTest):
     def distil(self, *arguments):
         return self.json_of("-f", self.text, "-o", self.file, *QUICK, *arguments)
 
-    def test_it_says_how_well_each_layer_is_predicted(self):
+    def test_it_reports_how_well_each_layer_is_predicted(self):
         for form in ("heads", "trained", "random"):
             made = self.distil("--form", form)
             self.assertEqual((made["form"], made["rank"], len(made["layers"])), (form, 4, 2))  # a quarter of 16 values
@@ -36,7 +36,7 @@ class DistilTest(CommandTest):
         self.assertEqual(len(table), 6)
         self.assertRegex(table[-1], r"^use: --kv-select maple:file=.*predictor.kvp$")
 
-    def test_a_window_is_the_models_context_where_that_is_less_than_4096(self):
+    def test_the_default_window_is_the_context_up_to_4096(self):
         self.text.write_text("a few words")
         self.refused("-f", self.text, "-o", self.file, says="learning needs two windows of 256: give a longer text")
         shown = subprocess.run([KVICK, "train", "distil", "--help"], env=self.env, capture_output=True, text=True, timeout=60).stdout
@@ -59,7 +59,7 @@ class DistilTest(CommandTest):
         self.assertIn('"text.txt"', shown)
         self.assertIn("blk.1.predictor_k.weight", shown)
 
-    def test_what_is_wrong_is_one_line(self):
+    def test_wrong_options_are_refused(self):
         self.refused("-f", self.top / "none", "-o", self.file, says="cannot read .*none$")
         self.refused("-f", self.text, "-o", self.file, "--window", "200", says="needs two windows of 200: give a longer")
         self.refused("-f", self.text, "-o", self.file, "--window", "4096", says="context of 256")

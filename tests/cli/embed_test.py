@@ -38,7 +38,7 @@ class EmbedTest(CommandTest):
 
 
 class Command(EmbedTest):
-    def test_each_text_has_a_line_in_their_order(self):
+    def test_each_text_has_a_line_in_the_given_order(self):
         lines = self.lines_of(*TEXTS)
         self.assertEqual([line["index"] for line in lines], [0, 1, 2, 3])
         self.assertGreater(lines[2]["tokens"], lines[1]["tokens"])
@@ -49,7 +49,7 @@ class Command(EmbedTest):
             self.assertAlmostEqual(length(line["embedding"]), 1, places=5)
         self.assertEqual(self.vectors(TEXTS[1]), [lines[1]["embedding"]])
 
-    def test_texts_come_from_stdin_a_line_each(self):
+    def test_each_line_of_stdin_is_a_text(self):
         done = self.from_stdin("".join(f"{text}\n" for text in TEXTS))
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         self.assertEqual([json.loads(line) for line in done.stdout.splitlines()], self.lines_of(*TEXTS))
@@ -59,7 +59,7 @@ class Command(EmbedTest):
         self.assertEqual(len({line.partition('"tokens"')[2] for line in lines}), 1)
         self.assertEqual(self.from_stdin("").stdout, "")
 
-    def test_pooling_says_which_states(self):
+    def test_pooling_chooses_the_states(self):
         last, mean, cls, default = (self.vectors(TEXTS[0], *option) for option in
                                     (["--pooling", "last"], ["--pooling", "mean"], ["--pooling", "cls"], []))
         self.assertEqual(default, last)
@@ -67,7 +67,7 @@ class Command(EmbedTest):
         self.assertNotEqual(cls, last)
         self.assertNotEqual(cls, mean)
         first = self.vectors(TEXTS[3], "--pooling", "cls")
-        self.assertEqual(first, cls, "both texts begin with the same token")
+        self.assertEqual(first, cls, "texts that begin with the same token differ")
 
     def test_dimensions_and_lengths(self):
         plain = self.vectors(TEXTS[0], "--no-normalize")[0]
@@ -78,12 +78,12 @@ class Command(EmbedTest):
             self.assertAlmostEqual(whole[i], plain[i] / length(plain), places=5)
             self.assertAlmostEqual(short[i], plain[i] / length(plain[:8]), places=5)
 
-    def test_a_vector_is_the_same_over_every_exact_cache(self):
+    def test_all_exact_caches_give_the_same_vector(self):
         whole = self.vectors(*TEXTS)
         for strategy in ("paged:block=4", "bmc:r=16", "upfront"):
             self.assertEqual(self.vectors(*TEXTS, "--kv", strategy), whole, strategy)
 
-    def test_mistakes_are_one_sentence(self):
+    def test_errors_are_one_line(self):
         self.refused("x", "--dimensions", WIDTH + 1, says=rf"--dimensions is {WIDTH + 1}, but the model's embeddings have {WIDTH}")
         self.refused("x", "--pooling", "max", says="max")
         self.refused("word " * 500, says="text 1: the prompt has .* the context holds 256; shorten it")
@@ -108,7 +108,7 @@ class Routes(EmbedTest):
     def vectors_of(self, texts, **body):
         return [one["embedding"] for one in self.embed(texts, **body)["data"]]
 
-    def test_the_server_gives_the_command_s_vectors(self):
+    def test_the_server_gives_the_same_vectors_as_the_command(self):
         answer = self.embed(TEXTS, model="made")
         lines = self.lines_of(*TEXTS)
         self.assertEqual([one["embedding"] for one in answer["data"]], [line["embedding"] for line in lines])
@@ -116,12 +116,12 @@ class Routes(EmbedTest):
         self.assertEqual(answer["usage"], {"prompt_tokens": tokens, "total_tokens": tokens})
         self.assertEqual(self.vectors_of(TEXTS, dimensions=8), self.vectors(*TEXTS, "--dimensions", 8))
 
-    def test_base64_has_the_same_floats(self):
+    def test_base64_gives_the_same_floats(self):
         for text, vector in zip(self.vectors_of(TEXTS, encoding_format="base64"), self.vectors_of(TEXTS)):
             floats = struct.unpack(f"<{WIDTH}f", base64.b64decode(text))
             self.assertEqual(floats, struct.unpack(f"<{WIDTH}f", struct.pack(f"<{WIDTH}f", *vector)))
 
-    def test_tokens_are_taken_too(self):
+    def test_tokens_are_accepted(self):
         status, answer = self.server.post("/tokenize", prompt=TEXTS[0])
         self.assertEqual(status, 200)
         whole = self.vectors_of(TEXTS[0])
@@ -133,12 +133,12 @@ class Routes(EmbedTest):
         texts = [f"text {i}" for i in range(200)]
         self.assertEqual([one["embedding"] for one in self.embed(texts, server)["data"]], self.vectors_of(texts))
 
-    def test_pooling_is_the_server_s(self):
+    def test_the_server_has_one_pooling(self):
         server = self.serve("--pooling", "mean")
         vectors = [one["embedding"] for one in self.embed(TEXTS, server)["data"]]
         self.assertEqual(vectors, self.vectors(*TEXTS, "--pooling", "mean"))
 
-    def test_answers_go_on_beside_embeddings(self):
+    def test_answers_continue_during_embeddings(self):
         body = {"prompt": "one", "max_tokens": 24, "temperature": 0, "ignore_eos": True}
         alone = self.server.post("/v1/completions", **body)[1]["choices"][0]["text"]
         pieces = self.server.events("/v1/completions", **body)
@@ -166,7 +166,7 @@ class Routes(EmbedTest):
         for one, vector in zip(answer["data"], vectors):
             self.assertAlmostEqual(one["score"], dot(vectors[0], vector), places=5)
 
-    def test_mistakes_say_what_to_do(self):
+    def test_errors_name_the_parameter(self):
         for path, body, param in (("/v1/embeddings", {}, "input"), ("/v1/embeddings", {"input": [[70000]]}, "input"),
                                   ("/v1/embeddings", {"input": "x", "dimensions": WIDTH + 1}, "dimensions"),
                                   ("/v1/embeddings", {"input": ["x"] * 2049}, "input"),
@@ -182,7 +182,7 @@ class Routes(EmbedTest):
 
 
 class OtherFamilies(EmbedTest):
-    def test_every_kind_of_made_model_embeds(self):
+    def test_other_families_embed(self):
         for arch in ("qwen2", "qwen3", "opt"):
             path = str(self.top / (arch if arch == "opt" else f"{arch}.gguf"))
             make_model(path, *SMALL, "--arch", arch, "--type", "F16", "--format", "hf" if arch == "opt" else "gguf")

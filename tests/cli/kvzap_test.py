@@ -25,13 +25,13 @@ class KvzapTest(CommandTest):
         self.COMMAND = "ppl"
         return self.json_of("-f", self.text, "--ctx", 64, *arguments)
 
-    def test_a_window_is_no_longer_than_the_context_unless_it_was_asked_for(self):
+    def test_the_default_window_is_at_most_the_context(self):
         self.text.write_text(self.text.read_text() * 4)
         made = self.json_of("-f", self.text, "-o", self.file, "--ahead", "8")
         self.assertEqual(made["held_out"], 256)
         self.refused("-f", self.text, "-o", self.file, "--window", 2048, "--ahead", 8, says="context of 256")
 
-    def test_it_says_how_well_scores_tell_what_is_attended_to(self):
+    def test_it_reports_how_well_scores_predict_attention(self):
         made = self.train()
         self.assertEqual((made["ahead"], made["held_out"], len(made["layers"])), (8, 64, 2))
         self.assertGreater(made["layers"][0]["explained"], 0)
@@ -39,7 +39,7 @@ class KvzapTest(CommandTest):
         table = self.kvick("--quiet", "-f", self.text, "-o", self.file, *QUICK).stdout.splitlines()
         self.assertRegex(table[-1], r"^use: --kv-select kvzap:file=.*scores.kvp$")
 
-    def test_rows_are_forgotten_by_them(self):
+    def test_rows_are_forgotten_by_their_scores(self):
         self.train()
         exact = self.ppl()
         for shared in ("model", "layer", "head"):
@@ -58,7 +58,7 @@ class KvzapTest(CommandTest):
         said = self.kvick("--ctx", 64, "--kv-select", "kvzap:budget=24").stdout
         self.assertIn("no speed is predicted: only a few layers are measured, but a file of kvzap covers all layers of a model", said)
 
-    def test_what_is_wrong_is_one_line(self):
+    def test_wrong_options_are_refused(self):
         self.train()
         self.COMMAND = "ppl"
         refused = lambda select, says: self.refused("-f", self.text, "--ctx", 64, "--kv-select", select, says=says)

@@ -11,7 +11,7 @@ from made_model import SMALL, CommandTest, make_model
 class Lab(CommandTest):
     COMMAND = "lab"
 
-    def test_waste_writes_its_results_and_does_not_measure_them_again(self):
+    def test_waste_writes_its_results_and_reuses_them(self):
         trace = self.top / "trace.csv"
         trace.write_text("TIME,PROMPT,ANSWER\n" + "".join(f"{i},{100 + 7 * i},{20 + i}\n" for i in range(9)))
         arguments = ("waste", "--file", trace, "-o", self.top / "out")
@@ -28,7 +28,7 @@ class Lab(CommandTest):
         self.assertIn("trace\ufffd.csv", named["command"])
         self.assertEqual(json.loads((self.top / "odd" / "waste.json").read_text(encoding="utf-8")), named)
 
-    def test_the_recorded_command_can_be_run_as_it_stands(self):
+    def test_the_recorded_command_can_be_run(self):
         trace = self.top / "one day's trace.csv"
         trace.write_text("TIME,PROMPT,ANSWER\n" + "".join(f"{i},{100 + 7 * i},{20 + i}\n" for i in range(9)))
         report = self.json_of("--quiet", "waste", "--file", trace, "-o", self.top / "the results")
@@ -36,7 +36,7 @@ class Lab(CommandTest):
         self.assertEqual(words[words.index("--file") + 1], str(trace))
         self.assertEqual(words[words.index("-o") + 1], str(self.top / "the results"))
 
-    def test_allocators_takes_a_context_and_a_batch(self):
+    def test_allocators_accepts_a_context_and_a_batch(self):
         arguments = ("allocators", "--ctx", 64, "-b", 2, "--rounds", 1, "-o", self.top / "whole")
         report = self.json_of("--quiet", *arguments)
         self.assertEqual((report["summary"]["tokens"], report["summary"]["batch"]), (64, 2))
@@ -49,7 +49,7 @@ class Lab(CommandTest):
         path.write_text(". ".join(f"w{i * i % 97} and so on" for i in range(words)))
         return path
 
-    def test_budget_goes_through_policies_and_budgets_and_keeps_what_is_done(self):
+    def test_budget_measures_policies_and_budgets_and_reuses_results(self):
         arguments = ("budget", "--file", self.text(), "--ctx", 64, "--tokens", 128, "--prompt", 16,
                      "--kv-select", "h2o", "--kv-select", "quest:least=8,page=4", "--budget", 0.5, "-o", self.top / "budget")
         first = self.json_of("--quiet", *arguments)
@@ -74,7 +74,7 @@ class Lab(CommandTest):
         charts = [chart["name"] for report in (needle, tier, table) for chart in report["charts"]]
         self.assertEqual({"needle", "tier-1", "table1-l13"} - set(charts), set())
 
-    def test_bounded_puts_a_memory_beside_rows(self):
+    def test_bounded_compares_memory_slots_with_rows(self):
         rows, memory = str(self.top / "rows.gguf"), str(self.top / "memory.gguf")
         for path, arch in ((rows, ()), (memory, ("--arch", "bct", "--slots", 48, "--head-dim", 32))):
             make_model(path, *SMALL[:-1], "512", *map(str, arch))
@@ -94,7 +94,7 @@ class Lab(CommandTest):
         self.refused("bounded", "--bounded", memory, *out, model=memory, says="give it with --bounded")
         self.refused("bounded", "--recall", self.text(), *out, says=r"text.txt:1: is no summary of kvick train")
 
-    def test_spec_goes_through_types_of_rows(self):
+    def test_spec_measures_each_row_type(self):
         prompts = self.top / "prompts.jsonl"
         prompts.write_text('{"prompt": "a b a b a b a b"}\n{"prompt": "x y z"}\n')
         arguments = ("spec", "--file", prompts, "--kv-type", "f32", "--kv-type", "bf16", "--spec", "lookup:gain=off", "--answer", 8,
@@ -106,7 +106,7 @@ class Lab(CommandTest):
         self.assertEqual([len(case["speedups"]) for case in report["summary"]["cases"]], [1, 2, 1, 2])
         self.refused(*arguments[:3], "--kv-type", "q9", "-o", self.top / "none", says="q9")
 
-    def test_mistakes_with_policies_are_one_line(self):
+    def test_wrong_policies_are_refused(self):
         out, text = ("-o", self.top / "out"), ("--file", self.text())
         self.refused("budget", *out, says="budget needs a text: --file TEXT")
         self.refused("budget", *out, *text, "--ctx", 64, "--kv-select", "nothing", says="unknown policy")
@@ -116,7 +116,7 @@ class Lab(CommandTest):
         self.refused("tier", *out, "--bandwidth", "fast", says="bandwidth='fast'")
         self.refused("table1", *out, "--budget", "much", says="budget='much'")
 
-    def test_mistakes_are_one_line(self):
+    def test_wrong_options_are_refused(self):
         out = ("-o", self.top / "out")
         self.refused("nothing", *out, says="no experiment nothing; there are allocators, bmc-sweep")
         self.refused("allocators", *out, says="a context of 2048 tokens was asked for, but the model has 256")
@@ -132,7 +132,7 @@ class Lab(CommandTest):
 class Bmm(CommandTest):
     COMMAND = "bench"
 
-    def test_bench_says_how_attention_was_computed(self):
+    def test_bench_reports_how_attention_was_computed(self):
         cases = ("-p", 40, "-n", 20, "-d", 0, "-r", 1, "--kv-type", "f32")
         fused = self.json_of("--quiet", *cases)
         bmm = self.json_of("--quiet", *cases, "--attn", "bmm", "--kv", "bmc:r=auto")
@@ -140,7 +140,7 @@ class Bmm(CommandTest):
         self.assertEqual(bmm["attention"]["kind"], "bmm")
         self.assertGreater(bmm["attention"]["compiled_shapes"], 0)
 
-    def test_what_bmm_cannot_read_is_refused(self):
+    def test_rows_that_bmm_cannot_read_are_refused(self):
         cases = ("-p", 40, "-n", 20, "--attn", "bmm")
         self.refused(*cases, says="multiplies rows of float32 only: add --kv-type f32")
         self.refused(*cases, "--kv-type", "f32", "--kv", "paged", says="needs rows in one piece, which paged")

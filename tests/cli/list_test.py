@@ -31,12 +31,12 @@ class ListTest(CommandTest):
         shutil.copy(self.model, path)
         return path
 
-    def test_known_models_are_shown_before_they_are_fetched(self):
+    def test_known_models_are_listed_before_they_are_fetched(self):
         shown = self.run_kvick("list").stdout.splitlines()
         self.assertEqual(len(shown), 2, shown)
         self.assertRegex(shown[1], r"^smollm2 +Q4_1 +98.4 MB +not fetched: kvick pull smollm2$")  # and no date
 
-    def test_each_model_of_the_cache_is_a_line_with_its_type_size_and_path(self):
+    def test_each_cached_model_has_a_line_with_type_size_and_path(self):
         own, pulled, broken = self.cached("own.gguf"), self.cached("hf/owner/repo/m.gguf"), self.folder / "broken.gguf"
         broken.write_bytes(b"no model")
         lines = self.run_kvick("list").stdout.splitlines()
@@ -45,14 +45,14 @@ class ListTest(CommandTest):
                                  ("broken.gguf", "\\?", broken)):
             self.assertTrue(any(re.match(rf"{name} +{kind} +[\d.]+ .?B +never +{path}$", line) for line in lines), lines)
 
-    def test_a_name_does_not_act_on_the_terminal(self):
+    def test_escape_sequences_in_names_are_removed(self):
         self.cached("a\x1b[2J.gguf")
         shown = self.run_kvick("list").stdout
         self.assertNotIn("\x1b", shown)
         self.assertIn("a?[2J.gguf", shown)
         self.assertIn("a\x1b[2J.gguf", [model["name"] for model in json.loads(self.run_kvick("list", "--json").stdout)["models"]])
 
-    def test_a_model_that_was_run_says_when(self):
+    def test_the_last_use_is_shown(self):
         self.cached("own.gguf")
         before = int(time.time())
         self.run_kvick("run", "own", "one two", "-n", "1", "--quiet")
@@ -61,7 +61,7 @@ class ListTest(CommandTest):
         self.assertLessEqual(before - 1, model["used"])
         self.assertIn(time.strftime("%Y-", time.localtime(model["used"])), self.run_kvick("list").stdout)
 
-    def test_rm_deletes_a_model_and_says_what_that_frees(self):
+    def test_rm_deletes_a_model_and_prints_the_freed_bytes(self):
         path, other = self.cached("hf/owner/repo/m.gguf"), self.cached("own.gguf")
         self.assertIn("give --yes", self.run_kvick("rm", "m", status=2).stderr)
         self.assertTrue(path.exists())
@@ -92,7 +92,7 @@ class ListTest(CommandTest):
         self.assertIn(str(path), self.run_kvick("inspect", "qwen3-4b").stdout)
         self.assertIn("run `kvick pull qwen3-8b`", self.run_kvick("inspect", "qwen3-8b", status=2).stderr)
 
-    def test_as_json(self):
+    def test_json_output(self):
         path = self.cached(FILE)
         listed = json.loads(self.run_kvick("list", "--json").stdout)
         self.assertEqual(listed["cache"], str(self.folder))
@@ -101,14 +101,14 @@ class ListTest(CommandTest):
         self.assertEqual((model["type"], model["bytes"]), ("Q8_0", pathlib.Path(self.model).stat().st_size))
         self.assertGreater(model["parameters"], 0)
 
-    def test_every_listed_name_is_one_that_inspect_takes(self):
+    def test_inspect_accepts_each_listed_name(self):
         for name in (FILE, "own.gguf", "hf/owner/repo/m.gguf"):
             self.cached(name)
         for model in json.loads(self.run_kvick("list", "--json").stdout)["models"]:
             shown = json.loads(self.run_kvick("inspect", model["name"], "--json").stdout)
             self.assertEqual(shown["file"], model["path"])
 
-    def test_a_model_that_is_not_there_names_the_nearest(self):
+    def test_an_unknown_model_suggests_the_most_similar_name(self):
         self.cached("llama-small.gguf")
         for command in (("inspect", "llama-smal"), ("run", "-m", "llama-smal", "hello")):
             said = self.run_kvick(*command, status=2).stderr

@@ -33,7 +33,7 @@ class Mixed(CommandTest):
     def answer(self, *arguments):
         return self.command("run", "--raw", "-p", PROMPT, "-n", 30, "--temp", 0, "--ignore-eos", *arguments)
 
-    def test_runs_and_servers_answer_the_same(self):
+    def test_run_and_serve_give_the_same_answers(self):
         plain = self.answer()
         self.assertEqual(len(plain["tokens"]), 30)
         for arguments in (("--kv", "paged:block=8"), ("--kv", "bmc:r=auto"), ("--spec", "lookup:gain=off"),
@@ -46,7 +46,7 @@ class Mixed(CommandTest):
             self.assertEqual(status, 200, answer)
             self.assertEqual([choice["text"] for choice in answer["choices"]], 2 * [plain["text"]])
 
-    def test_prompts_survive_a_kill_and_a_strategy_that_cannot_move_them_says_so(self):
+    def test_prompts_survive_a_kill_but_only_with_paged(self):
         def ask(*options):
             server = Server(self.top, self.env, self.model, "--kv-dir", self.top / "kv", *options)
             self.addCleanup(server.kill)
@@ -88,13 +88,13 @@ class Mixed(CommandTest):
             counted = self.command("bench", *cache, "-b", 3, "-p", 0, "-d", 136, "-n", 64, "-r", 1)["kv"]
             self.assertEqual(planned["kv_bytes"], counted["allocated_bytes"], kv)
 
-    def test_a_text_is_judged_the_same_from_every_cache(self):
+    def test_all_caches_give_the_same_perplexity(self):
         whole = self.command("ppl", "-f", self.text, "--ctx", 64)
         for kv in ("paged:block=8", "bmc:r=16"):
             other = self.command("ppl", "-f", self.text, "--ctx", 64, "--kv", kv, "--against", "virtual")
             self.assertEqual((other["perplexity"], other["top1_agreement"]), (whole["perplexity"], 1))
 
-    def test_a_policy_says_which_layers_it_leaves(self):
+    def test_a_policy_reports_the_layers_that_it_does_not_apply_to(self):
         self.COMMAND = "ppl"
         done = self.kvick("-f", self.text, "--ctx", 64, "--kv-select", "quest:budget=0.25,dense_layers=0,least=16")
         self.assertIn("quest chooses among the rows of 2 of 4 layers; the others see at most 24 tokens, and read them all",
@@ -102,7 +102,7 @@ class Mixed(CommandTest):
         advice = self.command("plan", "--ctx", 64, "--kv-select", "quest")["advice"]
         self.assertIn("quest chooses among the rows of 2 of 4 layers", advice[0])
 
-    def test_what_layers_that_differ_cannot_have_is_refused(self):
+    def test_options_that_need_equal_layers_are_refused(self):
         for command in ("run", "plan"):
             self.COMMAND = command
             prompt = ("-p", "a") if command == "run" else ()
@@ -113,7 +113,7 @@ class Mixed(CommandTest):
             self.COMMAND = f"train {task}"
             self.refused("-f", self.text, "-o", self.top / "x", "--window", 32, says="layers that are all alike, and this model's")
 
-    def test_the_file_is_shown(self):
+    def test_inspect_shows_the_file(self):
         import subprocess
 
         from made_model import KVICK

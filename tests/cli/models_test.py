@@ -42,7 +42,7 @@ class SeveralModels(CommandTest):
         self.assertEqual(status, 200)
         return [model["id"] for model in answer["data"] if model["loaded"]]
 
-    def test_each_answers_as_it_does_alone(self):
+    def test_each_model_answers_as_if_it_were_alone(self):
         server = self.serve(*self.others)
         self.assertEqual(self.loaded(server), ["model"])
         texts = [self.text(server, name) for name in ("model", "second", "third")]
@@ -69,7 +69,7 @@ class SeveralModels(CommandTest):
         self.assertEqual(self.loaded(server), ["second", "third"])
         self.assertRegex((self.top / "serve.log").read_text(), r"--preload: not all models fit in \d+ MB .*: model will be")
 
-    def test_a_model_that_cannot_be_loaded_leaves_the_others(self):
+    def test_a_model_that_cannot_be_loaded_does_not_affect_others(self):
         server = self.serve(self.torn)
         for _ in range(2):
             status, answer = server.post("/v1/completions", model="torn", prompt=PROMPT)
@@ -77,7 +77,7 @@ class SeveralModels(CommandTest):
             self.assertIn("torn", answer["error"]["message"])
         self.text(server, "model")
 
-    def test_names_are_listed_where_one_is_unknown(self):
+    def test_an_unknown_name_lists_the_known_ones(self):
         server = self.serve(self.others[0], options=("--name", "a", "--name", "b", "--preload"))
         self.assertEqual(self.loaded(server), ["a", "b"])
         status, answer = server.post("/v1/completions", model="c", prompt=PROMPT)
@@ -88,7 +88,7 @@ class SeveralModels(CommandTest):
         status, metrics = server.ask("GET", "/metrics")
         self.assertIn('kvick_steps_total{model="b"}', metrics)
 
-    def test_an_answer_keeps_its_model_while_others_ask(self):
+    def test_a_running_answer_keeps_its_model_loaded(self):
         server = self.serve(*self.others, options=("--kv-memory", "64MB", "--models-memory", "100MB"))
         stream = server.events("/v1/completions", model="model", prompt=PROMPT, max_tokens=150, temperature=0, ignore_eos=True)
         pieces = [next(stream)]
@@ -100,9 +100,9 @@ class SeveralModels(CommandTest):
         self.assertEqual(pieces[-1]["choices"][0]["finish_reason"], "length")
         until = time.monotonic() + SECONDS
         while server.post("/v1/completions", model="second", prompt=PROMPT, max_tokens=1)[0] != 200:
-            self.assertLess(time.monotonic(), until, "the model that answered is still in use")
+            self.assertLess(time.monotonic(), until, "the model of the ended stream is still in use")
 
-    def test_mistakes_are_one_line(self):
+    def test_wrong_options_are_refused(self):
         two = ("-m", self.others[0])
         self.refused("-m", self.model, says="two models are called model")
         self.refused(*two, "--name", "a", says="--name was given 1 times, and there are 2 models")

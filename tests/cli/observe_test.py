@@ -53,7 +53,7 @@ class Observe(ServedTest):
             self.assertLess(time.monotonic(), until, self.log())
             time.sleep(0.01)
 
-    def test_the_log_has_a_json_line_for_each_event_and_no_text(self):
+    def test_the_log_has_a_json_line_per_event_and_no_prompts_or_answers(self):
         server = self.serve("--log-format", "json", "--debug")
         status, answer = server.ask("POST", "/v1/completions", {"prompt": "SECRET words", "max_tokens": 4, "ignore_eos": True},
                                     headers={"X-Request-Id": "mine"})
@@ -86,11 +86,11 @@ class Observe(ServedTest):
         for span in collector.spans:
             self.assertLessEqual(int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"]), span)
 
-    def test_a_wrong_address_or_level_is_one_sentence(self):
+    def test_wrong_options_are_refused(self):
         for option, value in ("--otlp", "https://collector"), ("--log-level", "loud"):
             self.refused(option, value, says=option)
 
-    def test_a_crash_says_where_and_which_requests(self):
+    def test_a_crash_report_has_the_place_and_the_requests(self):
         server = self.serve()
         stream = server.events("/v1/completions", prompt="a", max_tokens=1500, ignore_eos=True)
         next(stream)

@@ -60,7 +60,7 @@ class Overload(ServedTest):
         status, text = self.refusal(server)
         self.assertEqual(status, 503, text)
 
-    def test_a_limit_of_keys_needs_keys(self):
+    def test_wrong_limits_are_refused(self):
         self.refused("--max-requests-per-key", 2, says="--api-key-file")
         self.refused("--max-wait", "nan", says="--max-wait")
 

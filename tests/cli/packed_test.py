@@ -33,7 +33,7 @@ class PackedTest(CommandTest):
     def files(self):
         return sorted(self.folder.glob("*"))
 
-    def test_a_second_start_gives_the_same_answer_from_the_file(self):
+    def test_a_second_start_reads_the_file_and_gives_the_same_answer(self):
         plain, said = self.answer(folder="off")
         self.assertEqual(said, [])
         first, said = self.answer()
@@ -46,7 +46,7 @@ class PackedTest(CommandTest):
         self.assertEqual((second, said), (plain, []))
         self.assertEqual((file.stat().st_ino, file.stat().st_size), (written.st_ino, written.st_size))
 
-    def test_a_damaged_file_is_said_and_made_again(self):
+    def test_a_damaged_file_is_reported_and_replaced(self):
         plain, _ = self.answer()
         (file,) = self.files()
         data = bytearray(file.read_bytes())
@@ -85,7 +85,7 @@ class PackedTest(CommandTest):
         self.refused("--packed", "", "hello", says="--packed is empty: give auto, off or a folder")
         self.refused("--packed", "on", "hello", says=r"--packed on is not known: auto or off \(for a folder of that name, \./on\)$")
 
-    def test_small_models_are_not_kept_by_default(self):
+    def test_small_models_are_not_stored_by_default(self):
         self.kvick("--raw", "-n", 1, "hello")
         self.assertEqual(list(self.cache.rglob("*.packed")), [])
 
@@ -101,7 +101,7 @@ class PackedTest(CommandTest):
         self.assertEqual([file.suffix for file in self.files()], [".packed"])
         self.assertEqual(self.answer(), (plain, []))
 
-    def test_experts_may_stay_on_the_disk(self):
+    def test_experts_may_stay_on_disk(self):
         moe = str(self.top / "moe.gguf")
         make_model(moe, "--family", "qwen3moe", "--type", "Q8_0")
         bench = ("bench", "-m", moe, "--threads", "2", "-p", "16", "-n", "8", "-r", "1", "--packed", self.folder)
@@ -124,7 +124,7 @@ class PackedTest(CommandTest):
         self.refused("--packed", "off", "--expert-memory", "1GB", "x", says="leave out --packed off")
         self.refused("--packed", self.folder, "--expert-memory", "1GB", "x", says="has no experts")
 
-    def test_what_is_kept_is_listed_and_deleted(self):
+    def test_files_are_listed_and_deleted(self):
         self.assertEqual(self.packed(), f"no packed weights in {self.cache}/kvick/packed\n")
         default = self.cache / "kvick" / "packed"
         self.answer(folder=default)

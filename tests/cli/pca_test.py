@@ -26,13 +26,13 @@ class PcaTest(CommandTest):
         self.COMMAND = "ppl"
         return self.json_of("-f", self.text, "--ctx", 64, *arguments)
 
-    def test_a_window_is_no_longer_than_the_context_unless_it_was_asked_for(self):
+    def test_the_default_window_is_at_most_the_context(self):
         self.text.write_text(self.text.read_text() * 4)
         made = self.json_of("-f", self.text, "-o", self.file)
         self.assertEqual(made["held_out"], 256)
         self.refused("-f", self.text, "-o", self.file, "--window", 2048, says="context of 256")
 
-    def test_it_says_how_much_the_components_explain(self):
+    def test_it_reports_how_much_the_components_explain(self):
         few, most = self.pca("--rank", "2"), self.pca("--rank", "16", "--keys", "plain")
         self.assertEqual((few["components"], few["keys"], len(few["layers"])), (2, "rotated", 2))
         self.assertLess(few["mean"]["explained"], 1)
@@ -41,7 +41,7 @@ class PcaTest(CommandTest):
         table = self.kvick("--quiet", "-f", self.text, "-o", self.file, *QUICK).stdout.splitlines()
         self.assertRegex(table[-1], r"^use: --kv-select loki:file=.*components.kvp$")
 
-    def test_loki_reads_by_them_in_memory_and_from_a_tier(self):
+    def test_loki_uses_the_components_in_memory_and_with_a_tier(self):
         self.pca()
         exact = self.ppl()
         policy = ("--kv-select", f"loki:file={self.file},budget=12,sinks=2,recent=4")
@@ -52,7 +52,7 @@ class PcaTest(CommandTest):
         self.assertEqual(tiered["perplexity"], some["perplexity"])
         self.assertGreater(tiered["slow_read_bytes_per_token"], 0)
 
-    def test_what_is_wrong_is_one_line(self):
+    def test_wrong_options_are_refused(self):
         self.pca()
         self.COMMAND = "ppl"
         refused = lambda select, says: self.refused("-f", self.text, "--ctx", 64, "--kv-select", select, says=says)

@@ -20,7 +20,7 @@ class Plan(CommandTest):
     def plan_of(self, *arguments, model=None):
         return self.json_of("--quiet", *arguments, model=model)
 
-    def test_memory_is_what_bench_counts_to_the_byte(self):
+    def test_planned_bytes_equal_those_that_bench_counts(self):
         self.model = str(self.top / "wide.gguf")  # head dimension 32, as q8 needs
         make_model(self.model, *("2" if word == "4" else word for word in SMALL), "--type", "Q8_0")
         for kv, kv_type in (("virtual", "f16"), ("bmc:r=24", "q8"), ("upfront", "f16"), ("iterative", "f16"),
@@ -33,7 +33,7 @@ class Plan(CommandTest):
             self.COMMAND = "plan"
             self.assertEqual(planned["kv_bytes"], counted["allocated_bytes"], (kv, kv_type))
 
-    def test_a_shape_needs_no_model(self):
+    def test_a_shape_replaces_the_model(self):
         self.model = ""
         done = self.json_of_shape("--shape", SHAPE, "--ctx", 300, "-b", 2)
         self.assertEqual(done["tokens"], 300)
@@ -51,7 +51,7 @@ class Plan(CommandTest):
         self.assertEqual(done.returncode, 0, done)
         return json.loads(done.stdout)
 
-    def test_machines_that_a_network_joins(self):
+    def test_ranks_over_a_network(self):
         self.model = ""
         shape = ("--shape", SHAPE, "--ctx", 200, "--ranks", 2, "--network")
         fast, slow = (self.json_of_shape(*shape, network)["ranks"] for network in ("100Gb/s,0us", "10Mb/s,5ms"))
@@ -81,7 +81,7 @@ class Plan(CommandTest):
         self.refused("--ranks", 2, "--network", "fast", says="no rate and latency such as 10Gb/s,30us")
         self.refused("--ranks", 5, "--network", "10Gb/s,30us", says="start at most 2")
 
-    def test_what_fits_a_memory_is_found(self):
+    def test_the_largest_context_that_fits_is_found(self):
         whole = self.plan_of("--ctx", 256, "--kv", "paged:block=32")
         memory = whole["weight_bytes"] + whole["kv_bytes"] // 2
         half = self.plan_of("--ctx", 256, "--kv", "paged:block=32", "--memory", memory)
@@ -91,7 +91,7 @@ class Plan(CommandTest):
         self.assertEqual(half["largest_batch"], 0)
         self.assertIn("there is room for 128 tokens per sequence", " ".join(half["advice"]))
 
-    def test_the_cache_may_be_held_to_a_part_of_the_memory(self):
+    def test_kv_memory_limits_the_cache(self):
         whole = self.plan_of("--ctx", 256, "--kv", "paged:block=32")
         half = self.plan_of("--ctx", 256, "--kv", "paged:block=32", "--kv-memory", whole["kv_bytes"] // 2)
         self.assertEqual((whole["kv_memory_bytes"], half["kv_memory_bytes"]), (None, whole["kv_bytes"] // 2))
@@ -99,7 +99,7 @@ class Plan(CommandTest):
         self.assertRegex(" ".join(half["advice"]), "the cache takes .*, but --kv-memory allows .*: there is room for 128 tokens")
         self.assertTrue(self.plan_of("--ctx", 256, "--kv", "paged:block=32", "--kv-memory", whole["kv_bytes"])["fits"])
 
-    def test_experts_may_take_less_than_all_of_them(self):
+    def test_experts_may_take_less_memory_than_all_of_them(self):
         moe = f"{self.top}/moe.gguf"
         make_model(moe, "--family", "qwen3moe", "--type", "Q8_0", "--experts", "8", "--expert-ffn", "1024", "--layers", "4")
         whole = self.json_of("--quiet", "--ctx", 64, model=moe)
@@ -110,12 +110,12 @@ class Plan(CommandTest):
         tight = self.json_of("--quiet", "--ctx", 64, "--memory", whole["weight_bytes"] - 1, model=moe)
         self.assertIn("--expert-memory keeps those", " ".join(tight["advice"]))
 
-    def test_a_plan_is_a_table_for_people(self):
+    def test_a_plan_is_printed_as_a_table(self):
         text = self.kvick("--quiet", "--ctx", 128).stdout
         for word in ("strategy", "virtual", "iterative", "paged", "last token", "bmc: T ="):
             self.assertIn(word, text)
 
-    def test_growths_are_planned_for_steps_with_guesses_too(self):
+    def test_bmc_is_planned_for_steps_with_draft_tokens(self):
         done = self.plan_of("--attn", "bmm", "--kv-type", "f32", "--kv", "bmc", "--spec-rows", 8, "--spec-tokens", 2.5)
         self.assertEqual((done["bmc"]["k"], done["bmc"]["m"]), (8, 2.5))
         self.assertGreater(done["bmc"]["T"], 0)
@@ -126,17 +126,17 @@ class Plan(CommandTest):
         self.assertEqual(some["kv_select"], "quest:budget=0.25,dense_layers=0,least=64")
         self.assertLess(some["read_bytes_per_token"], 0.6 * every["read_bytes_per_token"])
 
-    def test_attention_by_a_library_needs_rows_that_it_can_multiply(self):
+    def test_bmm_needs_rows_that_it_can_multiply(self):
         self.refused("--attn", "bmm", says="attention by bmm multiplies rows of float32 only: add --kv-type f32")
         self.refused("--attn", "bmm", "--kv-type", "f32", "--kv", "paged", says="needs rows in one piece, which paged does not keep")
         self.refused("--attn", "bmm", "--kv-type", "f32", "--kv-select", "quest", says="reads all rows of a bucket, but quest")
 
-    def test_a_name_that_is_no_utf_8_is_json_all_the_same(self):
+    def test_json_is_valid_if_a_name_is_not_utf_8(self):
         odd = self.top / "odd.gguf"
         odd.write_bytes(pathlib.Path(self.model).read_bytes().replace(b"random llama", b"r\xffndom llama", 1))
         self.assertIn("r\ufffdndom llama", self.plan_of("--ctx", 64, model=str(odd))["model"])
 
-    def test_a_name_from_a_file_does_not_act_on_the_terminal(self):
+    def test_escape_sequences_in_a_models_name_are_removed(self):
         odd = self.top / "odd.gguf"
         odd.write_bytes(pathlib.Path(self.model).read_bytes().replace(b"random llama", b"\x1b[2Jom llama", 1))
         self.assertTrue(self.kvick("--quiet", "--ctx", 64, model=str(odd)).stdout.startswith("?[2Jom llama: 1 sequence"))
@@ -145,12 +145,12 @@ class Plan(CommandTest):
         self.COMMAND = "bench"
         self.assertTrue(self.kvick("--quiet", "--ctx", 64, "-p", 8, "-n", 2, "-r", 1, model=str(odd)).stdout.startswith("?[2Jom llama, "))
 
-    def test_a_policy_needs_keys_to_choose_from(self):
+    def test_a_policy_needs_a_layer_with_keys(self):
         latent = f"{self.top}/latent.gguf"
         make_model(latent, "--family", "deepseek2-lite", "--type", "Q8_0", "--odd-type", "F32")
         self.refused("--kv-select", "quest", says="no layer of this model keeps them: leave --kv-select out", model=latent)
 
-    def test_mistakes_are_one_line(self):
+    def test_wrong_options_are_refused(self):
         self.refused("--spec-rows", 2, "--spec-tokens", 3, says="a step of 2 rows cannot give 3 tokens")
         self.refused("--shape", SHAPE, says="a model or a --shape, not both")
         self.refused("--ctx", 100000, says="a context of 100000 tokens was asked for, but the model has 256")

@@ -26,7 +26,7 @@ class PplTest(CommandTest):
     def ppl(self, *arguments):
         return self.json_of("-f", self.text, "--ctx", 64, *arguments)
 
-    def test_a_model_against_its_own_weights_in_f32(self):
+    def test_a_model_is_compared_with_its_float_weights(self):
         result = self.ppl("--reference", self.floats)
         floats = self.json_of("-f", self.text, "--ctx", 64, model=self.floats)
         self.assertAlmostEqual(result["reference_perplexity"] / floats["perplexity"], 1)
@@ -37,17 +37,17 @@ class PplTest(CommandTest):
         self.assertGreater(result["top1_agreement"], 0.5)
         self.assertLessEqual(result["top1_agreement"], 1)
 
-    def test_a_model_against_itself(self):
+    def test_a_model_equals_itself(self):
         result = self.ppl("--reference", self.model)
         self.assertAlmostEqual(result["perplexity_ratio"], 1)
         self.assertEqual(result["top1_agreement"], 1)
         self.assertLess(result["kl_p99"], 1e-9)
 
-    def test_the_reference_keeps_its_cache_as_against_says(self):
+    def test_against_is_the_cache_of_the_reference(self):
         result = self.ppl("--reference", self.floats, "--against", "bmc")
         self.assertEqual(result["reference_perplexity"], self.ppl("--reference", self.floats)["reference_perplexity"])
 
-    def test_a_policy_reads_fewer_rows_and_is_compared_with_all_of_them(self):
+    def test_a_policy_reads_fewer_rows_and_is_compared_with_all_rows(self):
         exact = self.ppl()
         for policy in ("quest:dense_layers=0,page=4", "sparq:r=8", "streaming", "h2o", "scissorhands:drop=4"):
             some = self.ppl("--kv-select", f"{policy}{',' if ':' in policy else ':'}budget=12,sinks=2"
@@ -58,7 +58,7 @@ class PplTest(CommandTest):
             all_rows = self.ppl("--kv-select", f"{policy.split(':')[0]}:budget=1.0")
             self.assertAlmostEqual(all_rows["perplexity"] / exact["perplexity"], 1, 5, policy)
 
-    def test_policies_that_do_not_exist_or_do_not_fit_are_one_line(self):
+    def test_unknown_and_unsuitable_policies_are_refused(self):
         refused = lambda *arguments, says: self.refused("-f", self.text, "--ctx", 64, *arguments, says=says)
         refused("--kv-select", "qest", says='unknown policy "qest" of which rows are read; there are none, quest')
         refused("--kv-select", "quest:budget=0", says="quest: budget='0' is not a whole number")
@@ -70,7 +70,7 @@ class PplTest(CommandTest):
         self.refused("-f", self.text, "--ctx", 64, "--kv-select", "quest", "--kv-type", "mixed",
                      says="quest reads rows of one type", model=groups)
 
-    def test_a_window_is_no_longer_than_the_context_unless_it_was_asked_for(self):
+    def test_the_default_window_is_at_most_the_context(self):
         self.assertEqual(self.json_of("-f", self.text), self.json_of("-f", self.text, "--ctx", 256))
         self.refused("-f", self.text, "--ctx", 257, says="a window of 257 tokens, but it must be 2 to the model's context of 256")
 
@@ -79,12 +79,12 @@ class PplTest(CommandTest):
         self.assertNotIn("reference_perplexity", result)
         self.assertEqual((result["kl_mean"], result["top1_agreement"]), (0, 1))
 
-    def test_people_are_told_too(self):
+    def test_the_comparison_is_printed(self):
         done = self.kvick("-f", self.text, "--ctx", 64, "--reference", self.floats)
         self.assertRegex(done.stdout, "against .*floats.gguf: perplexity [0-9.]+, ratio [0-9.]+")
         self.assertRegex(done.stdout, "KL mean [0-9.]+, 99th percentile")
 
-    def test_what_cannot_be_compared_is_one_line(self):
+    def test_models_that_cannot_be_compared_are_refused(self):
         other = str(self.top / "other.gguf")
         make_model(other, *SMALL[:-4], "--vocab", "600", "--context", "256")
         self.refused("-f", self.text, "--ctx", 64, "--reference", other, says="vocabulary of 512 .* one of 600")

@@ -26,7 +26,7 @@ class Processors(CommandTest):
         self.assertEqual(done.returncode, 0, (processor, isa, done))
         return json.loads(done.stdout)
 
-    def test_every_type_of_weights_and_rows(self):
+    def test_all_types_of_weights_and_rows(self):
         text = self.top / "text.txt"
         text.write_text("All happy families are alike. " * 3)
         models = [(kind, str(self.top / f"{kind}.gguf")) for kind in ("F16", "BF16", "Q8_0", "Q4_K", "IQ4_NL")]

@@ -80,7 +80,7 @@ class PullTest(unittest.TestCase):
     def assert_installed(self, path=None, data=DATA):
         path = path or self.at()
         self.assertEqual(path.read_bytes(), data)
-        self.assertEqual(self.files(), [str(path.relative_to(self.top))], "something else was left behind")
+        self.assertEqual(self.files(), [str(path.relative_to(self.top))], "the folder has unexpected files")
 
     def leave_part(self, keep=100_000, **how):
         """Runs a first pull that breaks off after `keep` bytes."""
@@ -102,7 +102,7 @@ class Fetching(PullTest):
         self.assertEqual(result, {"path": str(self.at()), "bytes": len(DATA), "sha256": SHA, "resumed_bytes": 0,
                                   "already_there": False})
 
-    def test_a_second_pull_asks_nobody(self):
+    def test_a_second_pull_sends_no_request(self):
         url = self.serve(send_file(DATA))
         self.pull(url)
         result = self.pull_json(url)
@@ -118,7 +118,7 @@ class Fetching(PullTest):
         self.assertFalse(self.pull_json("--force", url)["already_there"])
         self.assert_installed()
 
-    def test_a_file_that_went_bad_in_the_cache_is_fetched_again(self):
+    def test_a_damaged_file_in_the_cache_is_fetched_again(self):
         url = self.serve(send_file(DATA))
         self.pull(url)
         self.at().write_bytes(DATA[:-1] + b"?")
@@ -173,13 +173,13 @@ class Continuing(PullTest):
         self.assertEqual((headers["range"], headers["if-range"]), ("bytes=100000-", DEFAULT_ETAG))
         self.assert_installed()
 
-    def test_within_one_pull_too(self):
+    def test_a_cut_download_is_continued_within_one_pull(self):
         self.pull("--retries", "3", self.serve(send_file(DATA, cut=100_000)))
         self.assertEqual([h.get("range") for h in self.server.headers_of("/models/m.gguf")],
                          [None, "bytes=100000-", "bytes=200000-"])
         self.assert_installed()
 
-    def test_an_interrupt_leaves_what_came_for_the_next_pull(self):
+    def test_an_interrupted_pull_is_continued_by_the_next(self):
         sent = threading.Event()
         half = len(DATA) // 2
 
@@ -199,20 +199,20 @@ class Continuing(PullTest):
         self.assertEqual(self.pull_json(url)["resumed_bytes"], half)
         self.assert_installed()
 
-    def test_a_server_without_ranges_begins_anew(self):
+    def test_without_ranges_a_download_starts_over(self):
         url = self.leave_part()
         self.serve(send_file(DATA, ranges=False))
         self.assertEqual(self.pull_json(url)["resumed_bytes"], 0)
         self.assert_installed()
 
-    def test_a_server_without_validators_begins_anew(self):
+    def test_without_validators_a_download_starts_over(self):
         url = self.leave_part(etag=None)
         self.serve(send_file(DATA, etag=None))
         self.assertEqual(self.pull_json(url)["resumed_bytes"], 0)
         self.assertNotIn("range", self.server.requests[0][1])
         self.assert_installed()
 
-    def test_a_file_that_changed_begins_anew(self):
+    def test_a_changed_file_is_downloaded_from_the_start(self):
         for honest in True, False:
             with self.subTest(if_range=honest):
                 other = model_bytes(seed=5)
@@ -222,21 +222,21 @@ class Continuing(PullTest):
                 self.assert_installed(data=other)
                 self.at().unlink()
 
-    def test_a_part_of_another_size_begins_anew(self):
+    def test_a_part_longer_than_the_file_is_discarded(self):
         url = self.leave_part()
         other = model_bytes(count=50_000)
         self.serve(send_file(other))  # same ETag; the server answers 416 because the partial file is longer than this file
         self.pull(url)
         self.assert_installed(data=other)
 
-    def test_a_complete_part_needs_no_more_bytes(self):
+    def test_a_complete_part_needs_no_download(self):
         url = self.leave_part()
         self.part().write_bytes(DATA)
         self.serve(send_file(DATA))
         self.assertEqual(self.pull_json(url)["resumed_bytes"], len(DATA))
         self.assert_installed()
 
-    def test_a_part_whose_record_is_damaged_begins_anew(self):
+    def test_a_part_with_a_damaged_record_is_discarded(self):
         for damage in b"", b"{", b"[1]", b'{"url": 1, "validator": 2, "total": -3}', b"\xff\xfe":
             with self.subTest(damage=damage):
                 url = self.leave_part()
@@ -246,7 +246,7 @@ class Continuing(PullTest):
                 self.assert_installed()
                 self.at().unlink()
 
-    def test_a_part_that_went_bad_is_fetched_again(self):
+    def test_a_damaged_part_is_fetched_again(self):
         url = self.leave_part()
         self.part().write_bytes(DATA[:50_000] + bytes(50_000))
         self.serve(send_file(DATA))
@@ -261,11 +261,11 @@ class Refusing(PullTest):
         self.assertIn(SHA, line)
         self.assertEqual(self.files(), [])
 
-    def test_a_file_that_is_not_there_is_the_users_mistake(self):
+    def test_a_missing_file_is_a_mistake_of_the_user(self):
         self.refused(self.url("/none.gguf"), status=2, says="no such file .HTTP 404.")
         self.assertEqual(self.files(), [])
 
-    def test_a_refused_access_is_the_users_mistake(self):
+    def test_a_refused_access_is_a_mistake_of_the_user(self):
         self.server.routes["/o/r/resolve/main/m.gguf"] = send_status(401)
         self.refused("hf:o/r/m.gguf", status=2, says="HF_TOKEN")
 
@@ -276,34 +276,34 @@ class Refusing(PullTest):
         self.refused(self.serve(send_file(page), "/model.bin"), status=1, says="web page")
         self.assertEqual(self.files(), [])
 
-    def test_a_gguf_name_wants_gguf_bytes(self):
+    def test_a_gguf_name_requires_gguf_content(self):
         self.refused(self.serve(send_file(b"version https://git-lfs.github.com/spec/v1\n")), status=1, says="not a GGUF")
         self.refused(self.serve(send_file(b"")), status=1, says="empty file")
 
-    def test_an_encoding_is_refused(self):
+    def test_a_content_encoding_is_refused(self):
         self.refused(self.serve(send_file(DATA, Content_Encoding="gzip")), status=1, says="gzip")
 
-    def test_a_body_that_always_ends_early_is_given_up(self):
+    def test_a_body_that_always_ends_early_fails(self):
         self.refused("--retries", "3", self.serve(send_file(DATA, cut=1000, ranges=False)), status=1, says="gave up after 4")
         self.assertEqual(len(self.server.requests), 4)
 
-    def test_a_server_error_is_tried_again(self):
+    def test_a_server_error_is_retried(self):
         url = self.serve(in_turn(send_status(503), send_status(500), send_status(429), send_file(DATA)))
         self.pull(url)
         self.assert_installed()
 
-    def test_but_not_for_ever(self):
+    def test_retries_are_limited(self):
         self.refused("--retries", "2", self.serve(send_status(503)), status=1, says="HTTP 503.*gave up after 3 attempts")
         self.assertEqual(len(self.server.requests), 3)
 
-    def test_a_closed_port_is_given_up(self):
+    def test_a_closed_port_fails(self):
         self.refused("--retries", "1", "http://127.0.0.1:1/m.gguf", status=1, says="[Cc]onnect")
 
-    def test_a_stalled_transfer_is_given_up(self):
+    def test_a_stalled_transfer_fails(self):
         url = self.serve(send_file(DATA, before=stall))
         self.refused("--timeout", "1", "--retries", "0", url, status=1, says="nothing came for 1 s")
 
-    def test_endless_redirects_end(self):
+    def test_endless_redirects_fail(self):
         self.refused(self.serve(redirect("/models/m.gguf")), status=1, says="redirects")
         self.assertLess(len(self.server.requests), 20)
 
@@ -314,7 +314,7 @@ class Refusing(PullTest):
         self.assertIn("file", done.stderr)
         self.assertEqual(self.files(), ["secret.gguf"])
 
-    def test_a_disk_without_room_is_seen_at_the_start(self):
+    def test_a_full_disk_is_detected_at_the_start(self):
         self.refused(self.serve(lambda handler, _: reply(handler, 200, DATA, length=10**18)), status=1, says="make room")
 
     def test_names_cannot_leave_the_cache(self):
@@ -325,11 +325,11 @@ class Refusing(PullTest):
                 self.refused(name, status=2, says=".")
         self.assertEqual(self.server.requests, [])
 
-    def test_an_encoded_climb_is_only_a_name(self):
+    def test_an_encoded_path_is_only_a_name(self):
         self.pull(self.serve(send_file(DATA), "/%2e%2e%2fx.gguf"))
         self.assert_installed(self.at("%2e%2e%2fx.gguf"))
 
-    def test_other_mistakes_are_named(self):
+    def test_other_mistakes_are_reported(self):
         for arguments, says in ((["nonsense"], "smollm2"), (["ftp://host/x.gguf"], "http"), (["file:///etc/passwd"], "http"),
                                 (["http://"], "URL"), ([self.server.url], "folder"), (["hf:o/r:"], "hf:owner/repo"), (["hf:o"], "hf:owner/repo"),
                                 (["hf:o/r/f@a@b"], "more than one"), (["hf:o/r/f@"], "revision"),
@@ -353,7 +353,7 @@ class Hub(PullTest):
         self.assertEqual(result["path"], str(self.cache / "hf/owner/repo/sub/m.gguf"))
         self.assert_installed(self.cache / "hf/owner/repo/sub/m.gguf")
 
-    def test_a_revision_in_both_places(self):
+    def test_a_revision_in_both_forms(self):
         self.serve(send_file(DATA), "/o/r/resolve/refs%2Fpr%2F1/m.gguf")
         self.assertFalse(self.pull_json("hf:o/r/m.gguf@refs/pr/1")["already_there"])
         self.serve(send_file(DATA), "/o/r/resolve/v2/m.gguf")
@@ -396,11 +396,11 @@ class Hub(PullTest):
                          ["config.json", "model.safetensors", "tokenizer.json"])
         self.refused_type("hf:owner/repo:Q8_0", "has no GGUF file")
 
-    def test_a_list_that_is_none_is_a_failure(self):
+    def test_an_invalid_file_list_fails(self):
         self.serve(send_status(200, b"hello"), "/api/models/owner/repo/revision/main")
         self.refused("hf:owner/repo", status=1, says="is no list of files")
 
-    def test_run_fetches_what_it_is_asked_for(self):
+    def test_run_fetches_its_model(self):
         self.repository("m-Q8_0.gguf")
         done = subprocess.run([KVICK, "run", "hf:owner/repo:Q8_0", "hello"], env=self.env, stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=120)
@@ -413,26 +413,26 @@ class Hub(PullTest):
         self.serve(redirect("/cdn", X_Linked_Etag=f'"{SHA}"', X_Linked_Size=len(DATA)), self.PATH)
         self.pull("hf:owner/repo/sub/m.gguf")
 
-    def test_and_a_wrong_one_refused(self):
+    def test_a_wrong_stated_checksum_is_refused(self):
         self.serve(send_file(DATA), "/cdn")
         self.serve(redirect("/cdn", X_Linked_Etag=f'"{"0" * 64}"'), self.PATH)
         self.refused("hf:owner/repo/sub/m.gguf", status=1, says="SHA-256")
         self.serve(send_file(DATA, etag=f'"{"0" * 64}"'), self.PATH)
         self.refused("hf:owner/repo/sub/m.gguf", status=1, says="SHA-256")
 
-    def test_the_etag_of_where_it_redirects_to_is_no_checksum(self):
+    def test_the_etag_after_a_redirect_is_not_a_checksum(self):
         self.serve(send_file(DATA, etag=f'"{"0" * 64}"'), "/cdn")
         self.serve(redirect("/cdn", ETag='"0123"'), self.PATH)
         self.pull("hf:owner/repo/sub/m.gguf")
 
-    def test_another_size_than_stated_is_refused(self):
+    def test_a_size_that_differs_from_the_stated_one_is_refused(self):
         self.serve(send_file(DATA), "/cdn")
         self.serve(redirect("/cdn", X_Linked_Size=len(DATA) - 1), self.PATH)
         self.refused("hf:owner/repo/sub/m.gguf", status=1, says="states 299999 bytes")
         self.serve(lambda handler, _: reply(handler, 200, DATA, length=False), "/cdn")
         self.refused("hf:owner/repo/sub/m.gguf", status=1, says="more than the 299999 bytes")
 
-    def test_the_token_goes_to_the_hub_only(self):
+    def test_the_token_is_sent_to_the_hub_only(self):
         self.env["HF_TOKEN"] = "hf_secret"
         with ModelServer() as cdn:
             cdn.routes["/there.gguf"] = send_file(DATA)
@@ -449,7 +449,7 @@ class Hub(PullTest):
         self.refused("hf:owner/repo/sub/m.gguf", status=2, says="HF_TOKEN")
         self.assertEqual(self.server.requests, [])
 
-    def test_a_password_in_a_url_stays_with_its_host(self):
+    def test_a_password_in_a_url_is_sent_to_its_host_only(self):
         with ModelServer() as cdn:
             cdn.routes["/there.gguf"] = send_file(DATA, cut=1000)
             self.serve(redirect(f"http://localhost:{cdn.port}/there.gguf"))

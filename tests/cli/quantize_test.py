@@ -43,7 +43,7 @@ class QuantizeTest(CommandTest):
         self.assertEqual((len(lines), done.stdout), (1, ""), done)
         self.assertRegex(lines[0], says)
 
-    def test_a_name_that_is_no_utf_8_is_json_all_the_same(self):
+    def test_json_is_valid_if_a_name_is_not_utf_8(self):
         out = self.top / os.fsdecode(b"out\xff.gguf")
         self.assertTrue(self.quantize(self.wide, "-o", out, "--type", "Q8_0")["output"].endswith("out\ufffd.gguf"))
         self.assertTrue(out.exists())
@@ -56,12 +56,12 @@ class QuantizeTest(CommandTest):
         self.assertGreater(result["check"]["kl_mean"], 0)
         self.assertTrue(self.kvick_says("run", "-m", self.out, "-p", "one two", "--quiet", "-n", "4").stdout)
 
-    def test_more_bits_are_nearer_to_the_source(self):
+    def test_more_bits_have_a_smaller_error(self):
         errors = [self.quantize(self.wide, "-o", self.out, "--type", name, "--check", self.text)["check"]["kl_mean"]
                   for name in ("Q8_0", "Q5_K_M", "Q3_K_S")]
         self.assertEqual(errors, sorted(errors))
 
-    def test_floats_come_back_from_a_quantised_file(self):
+    def test_a_quantised_file_can_be_converted_to_floats(self):
         self.quantize(self.model, "-o", self.out, "--type", "F16")
         shown = json.loads(self.kvick_says("inspect", "--json", self.out).stdout)
         self.assertEqual(sorted(shown["dtypes"]), ["F16", "F32"])
@@ -96,7 +96,7 @@ class QuantizeTest(CommandTest):
         self.assertIn("would write Q4_K_M", shown)
         self.assertFalse(self.out.exists())
 
-    def test_mistakes_are_one_line(self):
+    def test_wrong_options_are_refused(self):
         refused = lambda *arguments, says: self.refused_line("quantize", *arguments, says=says)
         refused(self.wide, says="-o is missing")
         refused(self.wide, "-o", self.out, "--type", "Q4_K_X", says="no such type of file; kvick writes F32")

@@ -72,7 +72,7 @@ class Ranks(CommandTest):
         self.assertEqual(len(lines), 1, lines)  # only rank 0 prints
         return json.loads(lines[0])
 
-    def test_ranks_answer_what_one_process_does(self):
+    def test_ranks_give_the_answer_of_one_process(self):
         plain = self.answer(0)
         for ranks in (1, 2, 4):
             self.assertEqual(self.answer(ranks)["tokens"], plain["tokens"], ranks)
@@ -80,7 +80,7 @@ class Ranks(CommandTest):
                           ("--kv-select", "quest:budget=0.9")):
             self.assertEqual(self.answer(2, *arguments)["tokens"], self.answer(0, *arguments)["tokens"], arguments)
 
-    def test_a_pipeline_does_what_one_process_does_to_the_bit(self):
+    def test_a_pipeline_gives_the_bits_of_one_process(self):
         plain = self.answer(0)["tokens"]
         for arguments in ((), ("--kv", "paged:block=8"), ("--kv", "bmc"), ("--kv-tier", "ram:size=16MiB,unit=8"),
                           ("--spec", "lookup:gain=off"), ("--spec", "skip:layers=1,gain=off")):
@@ -105,7 +105,7 @@ class Ranks(CommandTest):
             ranked = json.loads(self.run_ranks(3, "ppl", "--ranks", *arguments).stdout)["perplexity"]
             self.assertAlmostEqual(ranked / plain, 1, delta=2e-3, msg=more)
 
-    def test_files_of_all_heads_and_layers_are_divided(self):
+    def test_files_for_heads_and_layers_are_divided_among_ranks(self):
         text = self.top / "text"
         text.write_text(TEXT * 4)
 
@@ -125,7 +125,7 @@ class Ranks(CommandTest):
                 ranked = json.loads(self.run_ranks(3, "ppl", "--ranks", *split, *arguments).stdout)["perplexity"]
                 self.assertAlmostEqual(ranked / plain, 1, delta=1e-9 if split else 2e-3, msg=more)
 
-    def test_embeddings_are_those_of_one_process_and_no_pipeline_s(self):
+    def test_embeddings_equal_those_of_one_process_and_a_pipeline_refuses_them(self):
         self.COMMAND = "embed"
         plain = self.json_of("--quiet", "--pooling", "mean", TEXT[:90])["embedding"]
         ranked = json.loads(self.run_ranks(2, "embed", "--ranks", "--pooling", "mean", TEXT[:90]).stdout)["embedding"]
@@ -135,7 +135,7 @@ class Ranks(CommandTest):
         self.assertIn("text 1: embeddings need the model's last layer, which another process of --pipeline has", done.stderr)
         self.assertEqual(done.stdout, "")
 
-    def test_what_cannot_be_is_one_line_of_rank_0(self):
+    def test_rank_0_reports_a_wrong_option_once(self):
         for ranks, arguments, says in (
                 (2, (), "mpirun has started 2 processes: add --ranks"),
                 (5, ("--ranks",), "5 ranks were started, but layer 0 has 4 KV heads, and each rank needs one: start at most 4"),
@@ -148,7 +148,7 @@ class Ranks(CommandTest):
             self.assertTrue(all(says in line for line in lines) and lines, done.stderr)
             self.assertEqual(len(lines), ranks if not arguments else 1, done.stderr)
 
-    def test_what_joins_the_ranks_is_measured(self):
+    def test_the_network_between_ranks_is_measured(self):
         def run(ranks):
             return subprocess.run([*MPIRUN, str(ranks), KVICK, "--json", "network"], env=self.env, stdin=subprocess.DEVNULL,
                                   capture_output=True, text=True, timeout=120)
@@ -167,7 +167,7 @@ class Ranks(CommandTest):
     def ask(self, server, prompt=TEXT[:90], tokens=24, **more):
         return server.post("/v1/completions", prompt=prompt, max_tokens=tokens, temperature=0, ignore_eos=True, **more)
 
-    def test_a_server_of_ranks_shares_prompts_forks_and_ends(self):
+    def test_a_server_of_ranks_shares_prompts_forks_and_exits(self):
         for arguments in ((), ("--pipeline",)):
             self.check_server(arguments)
 
@@ -183,7 +183,7 @@ class Ranks(CommandTest):
         os.kill(server.ranks()[0], signal.SIGTERM)
         self.assertEqual(server.process.wait(SECONDS), 0, (self.top / "serve.log").read_text())
 
-    def test_prompts_are_kept_in_a_folder_over_a_restart(self):
+    def test_prompts_in_a_folder_survive_a_restart(self):
         prompt = [3 + i * i % 400 for i in range(150)]  # a little more than one block of 128 tokens
         texts = set()
 
@@ -207,7 +207,7 @@ class Ranks(CommandTest):
                           ((2, ("--pipeline",)), (3, ("--pipeline",)), (0, ()), (2, ()))], [0, 128, 128, 0])
         self.assertEqual(len(texts), 1, texts)
 
-    def test_a_pipeline_goes_on_from_states_over_a_restart(self):
+    def test_a_pipeline_continues_from_stored_states_after_a_restart(self):
         model = self.top / "states.gguf"
         make_model(model, "--family", "qwen35", "--context", "256")
         prompt = [3 + i * i % 80 for i in range(150)]
@@ -225,7 +225,7 @@ class Ranks(CommandTest):
             self.assertEqual(server.process.wait(SECONDS), 0)
         self.assertEqual(texts[1:], 2 * texts[:1])
 
-    def test_requests_that_make_way_for_others_are_answered_the_same(self):
+    def test_preempted_requests_get_the_same_answers(self):
         for split in ((), ("--pipeline",)):
             self.check_preemption(self.serve(2, "--kv", "paged:block=8", "--kv-memory", "200kB", "--max-seqs", "8", *split))
 

@@ -51,7 +51,7 @@ class Answers(ResponsesTest):
         super().setUp()
         self.server = self.serve()
 
-    def test_a_stream_says_what_the_whole_answer_says(self):
+    def test_a_stream_gives_the_same_text_as_a_whole_answer(self):
         whole = self.respond(self.server, input="Who are you?")
         events, _ = self.events(self.server, input="Who are you?", max_output_tokens=16, **GREEDY)
         deltas = [event["delta"] for event in events if event["type"] == "response.output_text.delta"]
@@ -64,7 +64,7 @@ class Answers(ResponsesTest):
         self.assertEqual(last["usage"]["input_tokens"], whole["usage"]["input_tokens"])
         self.assertEqual(self.server.ask("GET", f"/v1/responses/{last['id']}"), (200, last))
 
-    def test_it_says_what_a_chat_says(self):
+    def test_the_answer_equals_that_of_the_chat_api(self):
         messages = [{"role": "system", "content": "Be brief"}, {"role": "user", "content": "Who are you?"}]
         status, chat = self.server.post("/v1/chat/completions", messages=messages, max_tokens=16, **GREEDY)
         self.assertEqual(status, 200, chat)
@@ -72,7 +72,7 @@ class Answers(ResponsesTest):
         self.assertEqual(text_of(response), chat["choices"][0]["message"]["content"])
         self.assertEqual(response["usage"]["input_tokens"], chat["usage"]["prompt_tokens"])
 
-    def test_a_conversation_goes_on_as_if_it_was_sent_whole(self):
+    def test_a_continued_conversation_equals_one_that_is_sent_whole(self):
         first = self.respond(self.server, input="One", instructions="old")
         two = "Two " * 50  # longer than a block of the prefix cache
         second = self.respond(self.server, input=two, previous_response_id=first["id"])
@@ -88,7 +88,7 @@ class Answers(ResponsesTest):
         status, error = self.server.post("/v1/responses", input="x", previous_response_id=first["id"])
         self.assertEqual((status, error["error"]["code"]), (400, "previous_response_not_found"))
 
-    def test_a_call_that_is_forced_and_its_output(self):
+    def test_a_forced_call_and_its_output(self):
         question = {"role": "user", "content": "Heads?"}
         asked = {"tools": [FLIP], "tool_choice": {"type": "function", "name": "flip"}, "max_output_tokens": 200}
         response = self.respond(self.server, input=[question], ignore_eos=False, **asked)
@@ -104,12 +104,12 @@ class Answers(ResponsesTest):
         self.assertEqual([json.loads(event["arguments"]) for event in done], [json.loads(call["arguments"])])
         self.assertEqual(events[-1]["type"], "response.completed")
 
-    def test_an_answer_keeps_to_its_form(self):
+    def test_an_answer_follows_its_schema(self):
         form = {"type": "json_schema", "name": "flip", "strict": True, "schema": FLIP["parameters"]}
         response = self.respond(self.server, input="Heads?", text={"format": form}, ignore_eos=False, max_output_tokens=200)
         self.assertEqual((response["status"], set(json.loads(text_of(response)))), ("completed", {"heads"}))
 
-    def test_it_takes_what_codex_sends(self):
+    def test_a_request_of_codex_is_accepted(self):
         events, headers = self.events(self.server, **CODEX, max_output_tokens=8, **GREEDY)
         self.assertEqual(events[-1]["response"]["usage"]["output_tokens"], 8)
         self.assertEqual([event["type"] for event in events[:3]],
@@ -117,7 +117,7 @@ class Answers(ResponsesTest):
         ignored = headers["X-Kvick-Ignored-Fields"].split(", ")
         self.assertEqual(ignored, ["tools[2].custom", "tools[3].web_search"])
 
-    def test_what_it_cannot_do_is_said(self):
+    def test_unsupported_requests_are_refused(self):
         image = [{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AA=="}]}]
         for body, param in (({"input": image}, "input[0].content[0].type"),
                             ({"input": "x", "background": True}, "background"),
@@ -130,7 +130,7 @@ class Answers(ResponsesTest):
 
 
 class Store(ResponsesTest):
-    def test_responses_are_their_keys_own(self):
+    def test_only_the_key_of_a_response_can_read_it(self):
         keys = self.top / "keys"
         keys.write_text("one\ntwo\n")
         server = self.serve("--api-key-file", keys)
@@ -138,7 +138,7 @@ class Store(ResponsesTest):
         self.assertEqual(server.ask("GET", f"/v1/responses/{response['id']}", key="one")[0], 200)
         self.assertEqual(server.ask("GET", f"/v1/responses/{response['id']}", key="two")[0], 404)
 
-    def test_newer_responses_push_the_oldest_out(self):
+    def test_newer_responses_replace_the_oldest(self):
         server = self.serve("--response-store-mb", 1)
         text = "x" * 3000
         ids = [self.respond(server, input=text, max_output_tokens=1, metadata={"long": "y" * 200_000})["id"] for _ in range(8)]
@@ -146,7 +146,7 @@ class Store(ResponsesTest):
         self.assertEqual(found, sorted(found, reverse=True))  # 404s, then 200s
         self.assertEqual((found[0], found[-1]), (404, 200))
 
-    def test_a_server_may_keep_none(self):
+    def test_the_store_may_be_switched_off(self):
         server = self.serve("--response-store-mb", 0)
         response = self.respond(server, input="x")
         self.assertFalse(response["store"])

@@ -28,7 +28,7 @@ class ThinkingTest(CommandTest):
     def run_it(self, *arguments):
         return self.kvick("-p", "one two", "-n", "12", "--temp", "0", "--ignore-eos", *arguments, model=str(self.folder))
 
-    def test_thoughts_are_apart_in_json(self):
+    def test_thoughts_have_their_own_field_in_json(self):
         answer = json.loads(self.run_it("--json").stdout)
         self.assertEqual(answer["text"], "")
         self.assertTrue(answer["reasoning"])
@@ -42,7 +42,7 @@ class ThinkingTest(CommandTest):
         quiet = self.run_it("--quiet")
         self.assertEqual((quiet.stdout, quiet.stderr), ("\n", ""))
 
-    def test_raw_text_is_left_as_it_is(self):
+    def test_raw_text_is_not_split(self):
         answer = json.loads(self.run_it("--json", "--raw").stdout)
         self.assertTrue(answer["text"])
         self.assertEqual(answer["reasoning"], "")

@@ -20,7 +20,7 @@ class SchemaTest(CommandTest):
         path.write_text(schema if isinstance(schema, str) else json.dumps(schema))
         return path
 
-    def test_the_answer_is_an_instance(self):
+    def test_the_answer_follows_the_schema(self):
         path = self.schema(SCHEMA)
         for seed in range(3):
             result = self.json_of("-p", "Who?", "--raw", "--schema", path, "--seed", seed, "--temp", 1, "--top-k", 0)
@@ -32,11 +32,11 @@ class SchemaTest(CommandTest):
             self.assertIn(value["age"], range(121))
             self.assertRegex(value["born"], r"^\d{4}-\d{2}-\d{2}$")
 
-    def test_a_greedy_answer_too(self):
+    def test_a_greedy_answer_follows_the_schema(self):
         result = self.json_of("-p", "Who?", "--raw", "--schema", self.schema(SCHEMA), "--temp", 0)
         self.assertIn("age", json.loads(result["text"]))
 
-    def test_a_grammar_and_a_regular_expression_are_kept_to(self):
+    def test_answers_follow_a_grammar_and_a_regular_expression(self):
         grammar = self.top / "list.gbnf"
         grammar.write_text('root ::= item ("," item){1,3}\nitem ::= "a" | "b" [0-9]\n')
         for seed in range(2):
@@ -47,7 +47,7 @@ class SchemaTest(CommandTest):
             expression = r"(yes|no), [a-z]{1,5}\."
             self.assertRegex(self.json_of(*sampled, "--regex", expression)["text"], rf"\A{expression}\Z")
 
-    def test_what_is_wrong_with_a_grammar_is_one_line(self):
+    def test_wrong_grammars_are_refused(self):
         prompt = ("-p", "Who?", "--raw")
         grammar = self.top / "wrong.gbnf"
         grammar.write_text("root ::= x\nx ::= x | (")
@@ -56,7 +56,7 @@ class SchemaTest(CommandTest):
         self.refused("--regex", "a", says="--regex needs a prompt")
         self.refused(*prompt, "--regex", "a", "--grammar-file", grammar, says="--grammar-file")
 
-    def test_what_is_wrong_is_one_line(self):
+    def test_wrong_schemas_are_refused(self):
         prompt = ("-p", "Who?", "--raw", "--schema")
         self.refused(*prompt, self.schema("{"), says="schema.json is not JSON: wrong at byte 2")
         deep = "[" * 500_000 + "]" * 500_000  # deeper than the stack is

@@ -43,7 +43,7 @@ class ServeTest(ServedTest):
     def wait_for(self, what, condition):
         until = time.monotonic() + SECONDS
         while not condition():
-            self.assertLess(time.monotonic(), until, f"waited in vain until {what}")
+            self.assertLess(time.monotonic(), until, f"timeout: waited until {what}")
             time.sleep(0.01)
 
 
@@ -52,7 +52,7 @@ class Answers(ServeTest):
         super().setUp()
         self.server = self.serve("--name", "made", "--client-kv", "any")
 
-    def test_a_stream_says_what_the_whole_answer_says(self):
+    def test_a_stream_gives_the_same_text_as_a_whole_answer(self):
         whole = self.text(self.server)
         pieces = list(self.server.events("/v1/completions", prompt=PROMPT, max_tokens=24, **GREEDY))
         self.assertEqual("".join(piece["choices"][0]["text"] for piece in pieces), whole)
@@ -66,21 +66,21 @@ class Answers(ServeTest):
         self.assertEqual((usage["usage"]["completion_tokens"], usage["usage"]["prompt_tokens"]),
                          (24, chat["usage"]["prompt_tokens"]))
 
-    def test_several_answers_repeat_with_their_seed(self):
+    def test_several_answers_are_reproducible_with_a_seed(self):
         body = {"n": 4, "temperature": 1, "max_tokens": 16}
         texts = [choice["text"] for choice in self.complete(self.server, seed=7, **body)["choices"]]
         self.assertEqual(len(set(texts)), 4)
         self.assertEqual([choice["text"] for choice in self.complete(self.server, seed=7, **body)["choices"]], texts)
         self.assertNotEqual([choice["text"] for choice in self.complete(self.server, seed=8, **body)["choices"]], texts)
 
-    def test_prompts_of_one_request_are_answered_apart(self):
+    def test_each_prompt_of_a_request_gets_its_own_answer(self):
         body = {"temperature": 1, "max_tokens": 16, "seed": 7}
         texts = [choice["text"] for choice in self.complete(self.server, [PROMPT] * 4, n=2, **body)["choices"]]
         self.assertEqual(len(set(texts)), 8)
         self.assertEqual(texts[0], self.text(self.server, **body))
         self.assertEqual([choice["text"] for choice in self.complete(self.server, [PROMPT] * 4, n=2, **body)["choices"]], texts)
 
-    def test_a_call_that_max_tokens_cuts_off_is_no_text(self):
+    def test_a_call_cut_off_by_max_tokens_is_not_content(self):
         call = {"messages": MESSAGES, "tool_choice": "required", "temperature": 0, "tools": [{
             "type": "function", "function": {"name": "f", "parameters": {"type": "object", "required": ["x"], "properties": {
                 "x": {"type": "string", "minLength": 200}}}}}]}
@@ -100,7 +100,7 @@ class Answers(ServeTest):
             self.assertEqual((events[-1]["choices"][0]["finish_reason"], usage["usage"]["completion_tokens"]), ("length", most))
         self.assertEqual(calls[0]["function"]["name"], "f")
 
-    def test_a_loop_ends_an_answer_where_that_is_asked(self):
+    def test_a_loop_ends_an_answer_if_requested(self):
         body = {"ignore_eos": False, "logit_bias": {"300": 100}, "max_tokens": 120}
         choice = self.complete(self.server, **body)["choices"][0]
         self.assertEqual((choice["finish_reason"], choice.get("kvick_finish")), ("length", None))
@@ -124,7 +124,7 @@ class Answers(ServeTest):
             if len(top) == 3:  # with fewer, several tokens have the same text
                 self.assertEqual(logprob, max(top.values()), token)  # greedy: the likeliest
 
-    def test_an_answer_keeps_to_its_schema(self):
+    def test_an_answer_follows_its_schema(self):
         for seed in range(3):
             status, answer = self.server.post(
                 "/v1/chat/completions", messages=MESSAGES, temperature=1, seed=seed,
@@ -145,18 +145,18 @@ class Answers(ServeTest):
         self.assertEqual(len(self.server.ask("GET", "/kv")[1]["stores"]), 8)
         self.wait_for("no row is left", lambda: self.server.metric('kv_bytes{what="used"}') == 0)
 
-    def test_a_tier_needs_no_strategy_beside_it(self):
+    def test_a_tier_needs_no_strategy(self):
         server = self.serve("--kv-tier", "ram:size=16MiB")
         self.assertEqual([store["strategy"] for store in server.ask("GET", "/kv")[1]["stores"]], ["tiered"])
         self.assertEqual(self.text(server), self.text(self.server))
 
-    def test_a_salt_keeps_prompts_apart(self):
+    def test_prompts_with_different_salts_share_no_rows(self):
         self.assertEqual(self.cached(self.server, cache_salt="a"), 0)
         self.assertGreater(self.cached(self.server, cache_salt="a"), 0)
         self.assertEqual(self.cached(self.server, cache_salt="b"), 0)
         self.assertEqual(self.cached(self.server), 0)
 
-    def test_who_goes_is_cancelled(self):
+    def test_a_client_that_disconnects_is_cancelled(self):
         events = self.server.events("/v1/completions", prompt=PROMPT, max_tokens=1900, n=8, **GREEDY)
         next(events)
         events.close()
@@ -166,7 +166,7 @@ class Answers(ServeTest):
 
 
 class Errors(ServeTest):
-    def test_errors_say_which_field_and_why(self):
+    def test_errors_name_the_field_and_the_reason(self):
         server = self.serve("--name", "made", "--ctx", 1024, "--client-kv", "any")
         cases = (
             ("{", 400, None, "not valid JSON at byte 2"),
@@ -195,7 +195,7 @@ class Errors(ServeTest):
         self.assertEqual(server.ask("GET", "/v1/completions")[0], 405)
         self.assertEqual(server.ask("GET", "/health"), (200, {"status": "ok"}))
 
-    def test_a_prompt_that_is_too_long_is_said_to_be_as_openai_says_it(self):
+    def test_a_prompt_that_is_too_long_has_openais_error_code(self):
         server = self.serve("--ctx", 64)
         for path, param, body in (("/v1/completions", "prompt", {"prompt": [5] * 65}),
                                   ("/v1/chat/completions", "messages", {"messages": [{"role": "user", "content": "a b " * 65}]})):
@@ -204,7 +204,7 @@ class Errors(ServeTest):
                 self.assertEqual((status, answer["error"]["code"], answer["error"]["param"]),
                                  (400, "context_length_exceeded", param), answer)
 
-    def test_unknown_fields_are_named_or_refused(self):
+    def test_unknown_fields_are_reported_or_refused(self):
         body = {"prompt": "a", "max_tokens": 1, "temprature": 1, "kv": {"strange": 2}}
         server = self.serve()
         for stream in (False, True):
@@ -222,7 +222,7 @@ class Errors(ServeTest):
         self.assertEqual((status, answer["error"]["param"]), (400, "temprature"))
         self.assertRegex(answer["error"]["message"], "no field that this server knows")
 
-    def test_keys_are_asked_for(self):
+    def test_a_key_is_required(self):
         keys = self.top / "keys"
         keys.write_text("# of the tests\nkey-one\nkey-two\n")
         server = self.serve("--api-key-file", keys)
@@ -233,7 +233,7 @@ class Errors(ServeTest):
         self.assertEqual(server.ask("GET", "/v1/models", key="key-one")[0], 200)
         self.assertEqual(server.ask("GET", "/health")[0], 200)
 
-    def test_options_that_make_no_sense_are_one_line(self):
+    def test_wrong_options_are_refused(self):
         (self.top / "spaces").write_text("a key\n")
         with socket.create_server(("127.0.0.1", 0)) as taken:
             for arguments, says in (
@@ -268,7 +268,7 @@ class Access(ServeTest):
         self.assertEqual((status, answer["error"]["param"]), (400, param), answer)
         self.assertRegex(answer["error"]["message"], says)
 
-    def test_requests_choose_what_costs_others_nothing_unless_more_is_allowed(self):
+    def test_requests_may_only_choose_what_the_operator_allows(self):
         server = self.serve()
         self.refused_field(server, "priority", "--max-priority", priority=1)
         self.refused_field(server, "kv", "paged.*--client-kv", kv={"strategy": "iterative"})
@@ -295,7 +295,7 @@ class Access(ServeTest):
 
 
 class Ends(ServeTest):
-    def test_sigterm_lets_a_running_stream_end_whole(self):
+    def test_sigterm_lets_a_running_stream_finish(self):
         server = self.serve()
         body = {"max_tokens": 1500, **GREEDY}
         whole = self.text(server, **body)
@@ -313,7 +313,7 @@ class Ends(ServeTest):
 class Instances(ServeTest):
     """Two instances (--instances) give the same answers as one."""
 
-    def test_they_answer_as_one_and_go_where_a_prompt_is_cached(self):
+    def test_they_answer_as_one_and_prefer_the_instance_with_a_cached_prompt(self):
         prompts = [[i + 3] * 200 for i in range(4)]
         one = self.serve()
         right = [self.text(one, prompt) for prompt in prompts]
@@ -334,7 +334,7 @@ class Instances(ServeTest):
         self.wait_for("no row is used", lambda: two.metric('kv_bytes{what="used"}') == 0)
         self.assertEqual(two.metric("kv_limit_bytes"), 1 << 20)
 
-    def test_who_goes_is_cancelled_and_who_stays_ends_whole(self):
+    def test_closed_streams_are_cancelled_and_others_finish(self):
         server = self.serve("--instances", 2)
         body = {"max_tokens": 1200, **GREEDY}
         whole = self.text(server, **body)
@@ -375,7 +375,7 @@ class Files(ServeTest):
         self.assertEqual(server.stop(), 0)
         self.assertEqual(len(list(self.files.glob("*.kv"))), 12)
 
-    def test_a_restart_answers_from_files(self):
+    def test_a_restarted_server_reads_prompts_from_files(self):
         self.fill()
         server = self.serve("--kv-dir", self.files)
         answer = self.complete(server, self.prompts[0])

@@ -14,7 +14,7 @@ class SpecTest(CommandTest):
     def answer(self, *arguments, temperature=0):
         return self.json_of("-p", PROMPT, "--raw", "--ignore-eos", "-n", 60, "--temp", temperature, "--seed", 5, *arguments)
 
-    def test_every_way_gives_the_same_answer(self):
+    def test_every_method_gives_the_same_answer(self):
         draft = str(self.top / "draft.gguf")
         make_model(draft, *SMALL, "--type", "Q8_0")
         for temperature in (0, 0.8):
@@ -33,12 +33,12 @@ class SpecTest(CommandTest):
                     self.assertEqual(exact["accepted"], exact["drafted"], "the same model")
                     self.assertGreater(exact["accepted"], 20)
 
-    def test_every_store_takes_guesses(self):
+    def test_every_store_accepts_draft_tokens(self):
         for kv in ("virtual", "bmc:r=8", "iterative", "upfront", "paged", "sliding"):
             plain, guessed = self.answer("--kv", kv), self.answer("--kv", kv, "--spec", "lookup:gain=off")
             self.assertEqual(guessed["tokens"], plain["tokens"], kv)
 
-    def test_mistakes_are_one_line(self):
+    def test_wrong_options_are_refused(self):
         self.refused("-p", PROMPT, "--spec", "lokup", says="no way to speculate; there are none, auto, lookup")
         self.refused("-p", PROMPT, "--spec", "lookup:n=3", says="lookup has no option")
         self.refused("-p", PROMPT, "--spec", "draft", says="draft needs model=")
@@ -53,7 +53,7 @@ class BenchSpecTest(CommandTest):
     COMMAND = "bench"
     CASE = ("-p", 40, "-n", 30, "-r", 1)
 
-    def test_guesses_are_counted_and_change_no_answer(self):
+    def test_draft_tokens_are_counted_and_change_no_answer(self):
         for arguments in (("-b", 1), ("-b", 3), ("--kv", "paged")):
             result = self.json_of("--spec", "lookup:gain=off", *self.CASE, *arguments)
             plain, guessed = result["ways"]
@@ -64,7 +64,7 @@ class BenchSpecTest(CommandTest):
             self.assertGreaterEqual(guessed["tokens_per_pass"], 1)
             self.assertGreater(guessed["tok_s"], 0)
 
-    def test_a_text_of_the_users_is_cut_into_prompts(self):
+    def test_a_text_is_split_into_prompts(self):
         text = self.top / "text.txt"
         text.write_text("one two three four " * 100)
         result = self.json_of("--spec", "auto", "-f", text, *self.CASE)
@@ -73,7 +73,7 @@ class BenchSpecTest(CommandTest):
         self.assertIn("4 prompts of 40 tokens of " + str(text), table)
         self.assertIn("the answers are the same", table)
 
-    def test_mistakes_are_one_line(self):
+    def test_wrong_options_are_refused(self):
         self.refused("--spec", "lokup", *self.CASE, says="no way to speculate")
         self.refused("--spec", "auto", "-f", "/nowhere.txt", *self.CASE, says="cannot read /nowhere.txt")
         self.refused("--spec", "auto", "-f", self.top, *self.CASE, says="cannot read .*: it is a folder")
@@ -92,7 +92,7 @@ class BenchLoraTest(CommandTest):
     COMMAND = "bench"
     CASE = ("-p", 40, "-n", 12, "-r", 1)
 
-    def test_adapters_are_measured_beside_none(self):
+    def test_adapters_are_compared_with_the_bare_model(self):
         for name in "one", "two":
             make_adapter(self.top / name)
         for count, parallel in (1, 1), (2, 4):
@@ -109,7 +109,7 @@ class BenchLoraTest(CommandTest):
         make_adapter(self.top / "one")
         self.assertTrue(self.json_of("--lora", f"{self.top / 'one'}:0", *self.CASE)["same_answers"])
 
-    def test_mistakes_are_one_line(self):
+    def test_wrong_options_are_refused(self):
         make_adapter(self.top / "one")
         self.refused("--lora", self.top / "none", *self.CASE, says="there is no such adapter")
         self.refused("--lora", self.top / "one", "--spec", "auto", *self.CASE, says="one at a time")

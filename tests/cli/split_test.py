@@ -95,16 +95,16 @@ class SplitTest(CommandTest):
     def tokens(self, model):
         return self.json_of("-p", "one two", "-n", "8", "--temp", "0", "--ignore-eos", model=model)["tokens"]
 
-    def test_answers_are_those_of_the_whole_file(self):
+    def test_answers_equal_those_of_the_whole_file(self):
         self.assertEqual(self.tokens(self.parts[0]), self.tokens(self.model))
         self.assertEqual(len(self.tokens(self.model)), 8)
 
-    def test_a_part_alone_is_no_model(self):
+    def test_a_part_alone_is_refused(self):
         self.refused("-p", "x", model=self.parts[1], says="part 2 of 3 of a split GGUF: give its first part, .*m-00001-of-00003.gguf")
         self.parts[2].unlink()
         self.refused("-p", "x", model=self.parts[0], says="part 3 of 3 is missing: there is no .*m-00003-of-00003.gguf")
 
-    def test_packed_weights_know_all_parts(self):
+    def test_packed_weights_depend_on_all_parts(self):
         packed = ("-p", "one two", "-n", "8", "--temp", "0", "--ignore-eos", "--packed", self.top / "packed")
         first = self.json_of(*packed, model=self.parts[0])["tokens"]
         self.assertEqual(self.json_of(*packed, model=self.parts[0])["tokens"], first)
@@ -114,13 +114,13 @@ class SplitTest(CommandTest):
         self.json_of(*packed, model=self.parts[0])
         self.assertEqual(len(list((self.top / "packed").glob("*.packed"))), 2, "another part, other weights")
 
-    def test_quantize_makes_one_file_of_it(self):
+    def test_quantize_writes_one_file(self):
         out = self.top / "out.gguf"
         subprocess.run([KVICK, "quantize", str(self.parts[0]), "-o", str(out), "--type", "Q8_0"], env=self.env, check=True,
                        stdin=subprocess.DEVNULL, capture_output=True, timeout=240)
         self.assertEqual(len(self.tokens(out)), 8)
 
-    def test_inspect_shows_all_of_it(self):
+    def test_inspect_shows_all_parts(self):
         def shown(path):
             done = subprocess.run([KVICK, "inspect", "--json", str(path)], env=self.env, check=True, stdin=subprocess.DEVNULL,
                                   capture_output=True, text=True, timeout=60)

@@ -25,7 +25,7 @@ class StaticTest(CommandTest):
 class Ranges(StaticTest):
     COMMAND = "train ranges"
 
-    def test_makes_a_file_that_the_static_types_use(self):
+    def test_it_writes_a_file_for_the_static_types(self):
         result = self.json_of("-f", self.text, "-o", self.ranges, "--margin", 0.25)
         made = json.loads(self.ranges.read_text())
         self.assertEqual((result["layers"], result["kv_heads"], result["margin"]), (2, 2, 0.25))
@@ -46,12 +46,12 @@ class Ranges(StaticTest):
         self.assertEqual(plan["kv_bytes"], 95 * 128)
         self.assertGreater(plan["predicted_decode_tok_s"], 0)
 
-    def test_people_are_told_how_to_use_it(self):
+    def test_it_prints_how_to_use_the_file(self):
         done = self.kvick("-f", self.text, "-o", self.ranges)
         self.assertRegex(done.stdout, "ranges of 2 layers of 2 KV heads over [0-9]+ tokens")
         self.assertIn(f"--kv-type static8:{self.ranges}", done.stdout)
 
-    def test_mistakes_are_one_line(self):
+    def test_wrong_options_are_refused(self):
         self.refused("-f", self.top / "none.txt", "-o", self.ranges, says="none.txt")
         self.refused("-f", self.text, "-o", self.top / "no" / "folder.kvr", says="cannot write .*folder.kvr")
         self.refused("-f", self.text, "-o", self.ranges, "--margin", -1, says="a margin of -1")
@@ -70,25 +70,25 @@ class Ranges(StaticTest):
 class Endless(StaticTest):
     COMMAND = "bench"
 
-    def test_bench_goes_past_the_context(self):
+    def test_bench_exceeds_the_context(self):
         result = self.json_of("-p", 0, "-n", 4, "-d", 700, "-r", 1, "--ctx", 64, "--kv", "sliding")
         # 2 layers x keys and values x 2 heads x 16 values x 2 bytes (f16) = 256 bytes per token.
         self.assertEqual((result["kv"]["used_bytes"], result["kv"]["allocated_bytes"]), (63 * 256, 126 * 256))
         self.refused("-p", 0, "-n", 4, "-d", 700, "--ctx", 64, says="does not fit a context of 64")
 
-    def test_run_goes_past_the_context(self):
+    def test_run_exceeds_the_context(self):
         run = self.as_command("run")
         result = run.json_of("--raw", "-p", "once", "-n", 500, "--ignore-eos", "--ctx", 32, "--kv", "sliding:reserve=1")
         self.assertEqual(len(result["tokens"]), 500)
 
-    def test_ppl_takes_longer_windows_than_the_context(self):
+    def test_ppl_accepts_windows_longer_than_the_context(self):
         ppl = self.as_command("ppl")
         windows = ("-f", self.text, "--ctx", 32, "--window", 300)
         result = ppl.json_of(*windows, "--kv", "sliding")
         self.assertEqual((result["kv_bytes"], result["kv_read_bytes_per_token"]), (62 * 256, 32 * 256))
         ppl.refused(*windows, says="--window 300 is longer than --ctx 32, the longest sequence of virtual: raise --ctx")
 
-    def test_streaming_goes_past_the_context_with_a_budget_in_rows(self):
+    def test_streaming_exceeds_the_context_with_a_budget_in_rows(self):
         policy = ("--kv-select", "streaming:budget=24")
         result = self.json_of("-p", 0, "-n", 4, "-d", 700, "-r", 1, "--ctx", 64, *policy)
         self.assertEqual(result["kv"]["used_bytes"], 24 * 256)

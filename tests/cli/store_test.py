@@ -58,7 +58,7 @@ class StoreTest(CommandTest):
     def wait_for(self, what, condition):
         until = time.monotonic() + SECONDS
         while not condition():
-            self.assertLess(time.monotonic(), until, f"waited in vain until {what}")
+            self.assertLess(time.monotonic(), until, f"timeout: waited until {what}")
             time.sleep(0.01)
 
     def log(self):
@@ -66,7 +66,7 @@ class StoreTest(CommandTest):
 
 
 class Replicas(StoreTest):
-    def test_a_replica_takes_what_another_has_read_and_answers_the_same_to_the_last_bit(self):
+    def test_a_replica_reads_the_rows_of_another_and_gives_the_same_bits(self):
         redis, prompt = self.redis(), tokens(4000, 1)
         right = self.complete(self.serve(), prompt)
         for kv in ("paged", "virtual"):
@@ -81,7 +81,7 @@ class Replicas(StoreTest):
             self.assertEqual((self.event(two, "hit"), self.event(one, "write")), (31, 31))
             self.assertEqual(self.cached(self.complete(two, prompt, cache_salt="other")), 0)
 
-    def test_a_folder_goes_before_the_store_and_both_are_filled(self):
+    def test_the_folder_is_read_before_the_store_and_both_are_written(self):
         redis, prompt = self.redis(), tokens(1000, 2)
         one = self.serve("--kv-store", redis.url)
         right = self.complete(one, prompt)
@@ -129,7 +129,7 @@ class Replicas(StoreTest):
             self.assertIn(says, self.log())
         self.assertNotIn("s e/c@ret", self.log())
 
-    def test_a_full_store_refuses_and_one_that_evicts_takes(self):
+    def test_a_full_store_is_detected_and_one_that_evicts_is_written(self):
         redis = self.redis("--maxmemory", "3mb", "--maxmemory-policy", "noeviction")
         server = self.serve("--kv-store", redis.url)
         prompts = [tokens(1000, seed) for seed in range(8)]
@@ -140,7 +140,7 @@ class Replicas(StoreTest):
         self.assertEqual([self.complete(other, prompt)["choices"] for prompt in prompts], right)
         self.wait_for("it is written again", lambda: self.event(other, "write") > 0)
 
-    def test_wrong_options_are_one_line(self):
+    def test_wrong_options_are_refused(self):
         for url, says in (("http://store", "neither redis:// nor rediss://"), ("redis://:secret@store:x", "port must be"),
                           ("redis://secret@store", "a user but no password")):
             self.refused("--kv-store", url, says=f"--kv-store: .*{says}")
@@ -149,7 +149,7 @@ class Replicas(StoreTest):
         self.refused("--kv-store", "rediss://store", "--kv-store-ca", self.top / "none.pem", says="none.pem cannot be read")
         self.refused("--kv-store", "redis://store", "--kv-store-password-file", self.top / "none", says="none must be the password, but it is empty or cannot be read")
 
-    def test_a_store_that_is_down_at_start_is_used_when_it_comes(self):
+    def test_a_store_that_is_down_at_the_start_is_used_later(self):
         redis = self.redis()
         redis.stop()
         server, prompt = self.serve("--kv-store", redis.url), tokens(300, 5)
@@ -243,7 +243,7 @@ class Faults(StoreTest):
 
 
 class Handover(StoreTest):
-    def test_one_server_reads_the_prompt_and_another_answers_it(self):
+    def test_one_server_prefills_and_another_decodes(self):
         redis = self.redis()
         prefill, decode = (self.serve("--kv-store", redis.url, "--strict-fields") for _ in range(2))
         plain = self.serve()
@@ -272,7 +272,7 @@ class Handover(StoreTest):
         self.assertEqual("".join(piece["choices"][0]["delta"].get("content", "") for piece in pieces),
                          right["choices"][0]["message"]["content"])
 
-    def test_what_is_not_there_is_computed_and_counted(self):
+    def test_missing_rows_are_computed_and_counted(self):
         redis, prompt = self.redis(), tokens(300, 1)
         prefill = self.serve("--kv-store", redis.url)
         decode = self.serve("--kv-store", redis.url, "--kv-dir-seconds", "0.2")
@@ -290,7 +290,7 @@ class Handover(StoreTest):
         self.assertNotIn("kv_transfer_params", self.complete(alone, prompt, max_tokens=1, kv_transfer_params=GIVE))
         self.assertEqual(self.complete(alone, prompt, kv_transfer_params=params)["choices"], right)
 
-    def test_rows_of_another_arithmetic_are_taken_but_not_passed_on_as_ones_own(self):
+    def test_rows_of_another_arithmetic_are_used_for_their_request_only(self):
         redis, prompt = self.redis(), tokens(300, 1)
         self.env["KVICK_ISA"] = "scalar"
         prefill = self.serve("--kv-store", redis.url)

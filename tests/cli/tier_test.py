@@ -17,7 +17,7 @@ class TierTest(CommandTest):
     def ppl(self, *arguments):
         return self.json_of("-f", self.text, "--ctx", 128, *arguments)
 
-    def test_every_tier_predicts_what_memory_does(self):
+    def test_every_tier_gives_the_perplexity_of_memory(self):
         # A token has 256 bytes of keys and values, so a chunk of 128 tokens needs 32 KiB of frames.
         tiers = ("ram:unit=8,fast=40KiB,size=16MiB,bandwidth=2GB/s", f"file:dir={self.top},unit=8,fast=40KiB",
                  f"file:dir={self.top},unit=8,fast=40KiB,io=pread", f"file:dir={self.top},direct=off,fast=40KiB")
@@ -36,7 +36,7 @@ class TierTest(CommandTest):
         self.assertEqual(plan["slow_read_bytes_per_token"], planned["slow_read_bytes_per_token"])
         self.assertIn("slower tier", " ".join(plan["advice"]))
 
-    def test_the_planner_knows_what_one_step_needs_of_the_tier(self):
+    def test_the_planner_knows_how_much_of_the_tier_a_step_needs(self):
         # A unit of one layer and head has 512 bytes, and there are two layers of two heads. At 200 tokens a step needs the four
         # newest units of a sequence, and the 24 full ones of both heads of a layer: 52 of the 80 frames in 40 KiB.
         self.COMMAND = "plan"
@@ -55,7 +55,7 @@ class TierTest(CommandTest):
         self.assertEqual((small["fits"], small["largest_batch"], small["largest_context"]), (False, 0, 135))
         self.assertIn("--kv-tier has size=65536", " ".join(small["advice"]))
 
-    def test_bench_counts_what_moved(self):
+    def test_bench_counts_the_moved_bytes(self):
         self.COMMAND = "bench"
         kv = self.json_of("--quiet", "--kv-tier", "ram:unit=8,fast=24KiB,size=16MiB", "-p", 0, "-n", 8, "-d", 40, "-r", 1)["kv"]
         self.assertEqual(kv["tier"], "ram:fast=24KiB,size=16MiB,unit=8")
@@ -64,7 +64,7 @@ class TierTest(CommandTest):
         self.assertGreater(kv["slow_read_bytes"], 0)
         self.assertGreater(kv["slow_written_bytes"], 0)
 
-    def test_a_policy_reads_what_it_chooses_as_the_planner_says(self):
+    def test_a_policy_reads_the_same_rows_as_in_memory(self):
         policy = ("--kv-select", "quest:budget=0.25,least=12,page=4,dense_layers=0,recent=8")
         dense = self.ppl("--kv-tier", "ram:unit=4,fast=40KiB,size=16MiB")
         some = self.ppl(*policy, "--kv-tier", "ram:fast=40KiB,size=16MiB", "--kv-type", "f16")
@@ -73,10 +73,10 @@ class TierTest(CommandTest):
         self.assertEqual(some["kv_read_bytes_per_token"], in_memory["kv_read_bytes_per_token"])
         self.assertLessEqual(some["slow_read_bytes_per_token"], dense["slow_read_bytes_per_token"])
 
-    def test_too_few_frames_for_a_step_say_so(self):
+    def test_too_few_frames_for_a_step_are_reported(self):
         self.refused("-f", self.text, "--ctx", 128, "--kv-tier", "ram:unit=8,fast=8KiB", says="no room for a window: a step of 1")
 
-    def test_mistakes_are_one_line(self):
+    def test_wrong_options_are_refused(self):
         def refused(*arguments, says):
             self.refused("-f", self.text, "--ctx", 64, *arguments, says=says)
         refused("--kv-tier", "tape", says="'tape' is no tier; there are ram, numa, file")

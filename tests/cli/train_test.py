@@ -42,13 +42,13 @@ class TrainTest(unittest.TestCase):
         self.assertEqual((len(done.stderr.splitlines()), done.stdout), (1, ""), done)
         self.assertRegex(done.stderr, says)
 
-    def test_bytes_are_tokens_and_the_end_is_held_out(self):
+    def test_bytes_are_tokens_and_the_end_of_the_text_is_held_out(self):
         made = self.make_tokens()
         self.assertEqual(made["vocab"], 257)
         self.assertEqual(made["tokens"] + made["held_out"], self.text.stat().st_size + 2)
         self.assertGreater(made["held_out"], 0)
 
-    def test_what_is_wrong_is_one_line(self):
+    def test_wrong_files_are_refused(self):
         self.refused("tokens", "-f", self.top / "none", "-o", self.tokens, says="^kvick: cannot read .*none$")
         self.refused("export", self.text, "-o", self.top / "x.gguf", says="text.txt: is no checkpoint of kvick train$")
         elsewhere = self.top / "kvick"
@@ -80,7 +80,7 @@ class TrainTest(unittest.TestCase):
         prompts.write_text("".join(json.dumps({"prompt": f"def f{i}(x):"}) + "\n" for i in range(8)))
         return model, prompts
 
-    def test_answers_of_a_model_are_kept_with_what_it_held_likely(self):
+    def test_answers_are_stored_with_their_likeliest_tokens(self):
         model, prompts = self.make_teacher()
         answers = self.top / "a.answers"
         common = ("train", "answers", "-m", model, "-o", answers, "-n", "6", "-b", "3", "--top", "4")
@@ -98,7 +98,7 @@ class TrainTest(unittest.TestCase):
         made = json.loads(self.run_program(*common, "-f", questions, "--json").stdout)
         self.assertEqual(made["sequences"], 1)
 
-    def test_a_model_that_training_cannot_begin_with_is_refused(self):
+    def test_a_model_that_training_cannot_start_from_is_refused(self):
         model, _ = self.make_teacher()
         start = self.top / "start.kvc"
         made = json.loads(self.run_program("train", "start", "-m", model, "-o", start, "--layers", "0,2", "--json").stdout)
@@ -110,7 +110,7 @@ class TrainTest(unittest.TestCase):
         self.refused("start", "-m", other, "-o", start, says="its architecture is qwen3; kvick-train starts from")
 
     @needs_trainer
-    def test_a_draft_learns_from_a_model_and_guesses_for_it(self):
+    def test_a_draft_model_learns_from_a_model_and_drafts_for_it(self):
         model, prompts = self.make_teacher()
         start, answers, folder = self.top / "start.kvc", self.top / "a.answers", self.top / "draft"
         self.run_program("train", "start", "-m", model, "-o", start, "--layers", "0,2")
@@ -162,7 +162,7 @@ class TrainTest(unittest.TestCase):
         self.assertRegex(done.stderr, "for other weights than this model's")
 
     @needs_trainer
-    def test_what_the_trainer_refuses_is_one_line(self):
+    def test_wrong_options_of_the_trainer_are_refused(self):
         self.make_tokens()
         self.refused("lm", "--data", self.tokens, says="^kvick train: -o FOLDER is missing")
         self.refused("bct", "--data", self.tokens, "-o", self.top / "x", "--dmi", "3", says="there is no option --dmi")

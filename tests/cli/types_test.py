@@ -26,7 +26,7 @@ class Types(CommandTest):
         self.COMMAND = command
         return self
 
-    def test_auto_takes_the_smallest_type_within_the_bound(self):
+    def test_auto_chooses_the_smallest_type_within_the_bound(self):
         told = self.json_of("-f", self.text, *MEASURE, "--kl", 100)
         measured = json.loads(self.file.read_text())
         self.assertEqual(told["types"], measured["types"])
@@ -43,17 +43,17 @@ class Types(CommandTest):
         said = self.as_command("plan").kvick("--kv-type", "auto:kl=100").stdout
         self.assertIn(f"--kv-type auto chose {by_size[0]['type']}: ", said)
 
-    def test_of_the_list_only_types_that_the_model_can_have(self):
+    def test_only_types_that_fit_the_model_are_measured(self):
         narrow = str(self.top / "narrow.gguf")
         make_model(narrow, *SMALL, "--type", "Q8_0")
         told = self.json_of("-f", self.text, *MEASURE, model=narrow)
         self.assertEqual([one["type"] for one in told["types"]], ["f16"])
         self.refused("-f", self.text, *MEASURE, "--kv-type", "q8", model=narrow, says="cannot be kept as Q8")
 
-    def test_a_window_is_no_longer_than_the_context(self):
+    def test_the_window_is_at_most_the_context(self):
         self.assertEqual(self.json_of("-f", self.text, "--kv-type", "f16")["window"], 256)
 
-    def test_a_file_of_ones_own(self):
+    def test_another_file_may_be_given(self):
         other = self.top / "elsewhere.kvt"
         done = self.kvick("-f", self.text, *MEASURE, "--kv-type", "q8", "--kl", 9, "-o", other)
         self.assertIn(f"written to {other}; --kv-type auto:kl=9 chooses by it with file={other}", done.stdout)
@@ -62,7 +62,7 @@ class Types(CommandTest):
         named = self.as_command("bench").json_of("-p", 8, "-n", 2, "-r", 1, "--ctx", 64, "--kv-type", "q8")
         self.assertEqual(bench["kv"]["used_bytes"], named["kv"]["used_bytes"])
 
-    def test_types_measured_before_stay(self):
+    def test_types_measured_before_are_kept(self):
         def names():
             return {one["type"] for one in json.loads(self.file.read_text())["types"]}
 
@@ -79,7 +79,7 @@ class Types(CommandTest):
         self.json_of("-f", other, *MEASURE)
         self.assertGreater(len(names()), 8)
 
-    def test_mistakes_are_one_line(self):
+    def test_wrong_options_are_refused(self):
         self.refused("-f", self.top / "none.txt", says="none.txt")
         self.refused("-f", self.text, "-o", self.top / "no" / "a.kvt", says="cannot write .*a.kvt: .*-o names another file")
         self.refused("-f", self.text, "--kv-type", "q5", says='type "q5" do not exist')

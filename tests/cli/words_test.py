@@ -25,7 +25,7 @@ class WordsTest(CommandTest):
     def answer(self, *arguments):
         return json.loads(self.run_kvick("run", "-m", self.model, "--json", "--temp", "0", "--raw", *arguments).stdout)
 
-    def test_a_mistyped_word_names_the_one_that_was_meant(self):
+    def test_a_mistyped_word_suggests_a_similar_one(self):
         self.wrong("rnu", says="there is no command 'rnu'; did you mean 'run'?")
         self.wrong("pul", says="there is no command 'pul'; did you mean 'pull'?")
         self.wrong("train", "distl", says="train has no command 'distl'; did you mean 'distil'?")
@@ -37,22 +37,22 @@ class WordsTest(CommandTest):
         self.wrong("plan", "--quiet", "--threads", "2", "--ctx", "64", "--shape",
                    "layers=2,heads=4,kv_heads=2,head_dim=32,dim=16777216,ffn=16777216", says="bytes of memory to measure, but only")
 
-    def test_the_name_of_a_model_is_not_empty(self):
+    def test_an_empty_model_name_is_refused(self):
         for command in (("run", "-m", "", "x"), ("ppl", "-m", "", "-f", "text.txt"),
                         ("ppl", "-m", self.model, "--reference", "", "-f", "text.txt")):
             self.wrong(*command, says="the name of the model is empty: give one, or leave it out")
 
-    def test_help_says_which_numbers_mean_the_default(self):
+    def test_help_explains_0_as_a_default(self):
         shown = " ".join(self.run_kvick("run", "--help").stdout.split())
         for what in ("0, the default: the model's context", "0, the default: what is free", "0, the default: a quarter of the disk's"):
             self.assertIn(what, shown)
 
-    def test_a_word_like_none_lists_what_there_is(self):
+    def test_an_unknown_command_lists_the_commands(self):
         self.wrong("frobnicate", says="there are run, chat, serve,")
         self.wrong(says="a command is missing: one of run, chat, serve,")
         self.wrong("serve", "smollm2", says="serve takes no argument 'smollm2'")
 
-    def test_a_value_that_an_option_does_not_take(self):
+    def test_invalid_values_are_refused(self):
         self.wrong("run", "--attn", "foo", "x", says="--attn: 'foo' is none of fused, bmm (")
         self.wrong("run", "-n", "many", "x", says="--max-tokens: 'many' is not a whole number")
         self.wrong("run", "--threads", "0", "x", says="--threads: 0 is not from 1 to 1024")
@@ -65,7 +65,7 @@ class WordsTest(CommandTest):
         self.wrong("bench", "-m", "a", "-m", "b", says="--model was given 2 times: give it once")
         self.wrong("plan", "--memory", "1GB", "--memory", "2GB", says="--memory was given 2 times: give it once")
 
-    def test_output_that_cannot_be_written_is_a_failure(self):
+    def test_failing_to_write_the_output_is_an_error(self):
         for words in (["list"], ["pull"], ["--help"], ["man", "list"]):
             with open("/dev/full", "w", encoding="utf-8") as full:
                 done = subprocess.run([KVICK, *words], env=self.env, stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE,
@@ -73,7 +73,7 @@ class WordsTest(CommandTest):
             self.assertEqual(done.returncode, 1, done)
             self.assertRegex(done.stderr, r"\Akvick: cannot write [^\n]*\n\Z")
 
-    def test_options_that_exclude_each_other(self):
+    def test_options_that_exclude_each_other_are_refused(self):
         self.wrong("run", "-p", "x", "-f", "y", says="cannot be given together")
         self.wrong("run", "x", "-f", "y", says="PROMPT and --file cannot be given together")
 
@@ -92,7 +92,7 @@ class WordsTest(CommandTest):
         listed = self.run_kvick("--help").stdout.split("Subcommands:")[1]
         return [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and not line.startswith("   ")]
 
-    def test_help_of_a_command_is_what_its_option_shows(self):
+    def test_the_help_command_shows_the_same_as_the_option(self):
         self.assertIn("rm", self.commands())
         for command in set(self.commands()) - {"help", "train"}:
             shown = self.run_kvick("help", command).stdout
@@ -103,7 +103,7 @@ class WordsTest(CommandTest):
         self.assertEqual(self.run_kvick("help").stdout, self.run_kvick("--help").stdout)
         self.wrong("help", "rnu", says="there is no command 'rnu'; did you mean 'run'?")
 
-    def test_what_people_use_first_comes_first(self):
+    def test_common_options_come_first(self):
         shown = self.run_kvick("run", "--help").stdout
         first = shown[shown.index("Options:"):shown.index("\nSampling:")]
         for option in ("--model", "--prompt", "--file", "--max-tokens", "--system", "--temp", "--seed", "--kv", "--ctx", "--threads"):
@@ -112,25 +112,25 @@ class WordsTest(CommandTest):
             self.assertNotRegex(first, rf"\n  (-\w,)?{option} ")
             self.assertRegex(shown, rf"\n  (-\w,)?{option} ")
 
-    def test_a_prompt_without_p(self):
+    def test_a_prompt_needs_no_p(self):
         same = self.answer("-p", "one two", "-n", "4")["tokens"]
         self.assertEqual(self.answer("one two", "-n", "4")["tokens"], same)
         self.assertEqual(self.answer("-n", "4", "one", "two")["tokens"], same)
         # --stop takes only one value, so the words after it are the prompt.
         self.assertEqual(self.answer("--stop", "zzzz", "one", "two", "-n", "4")["tokens"], same)
 
-    def test_a_model_may_stand_before_the_prompt(self):
+    def test_a_model_may_precede_the_prompt(self):
         run = ("run", "--json", "--temp", "0", "--raw", "-n", "4")
         same = self.answer("-p", "one two", "-n", "4")["tokens"]
         for words in ((self.model, "one two"), (self.model, "one", "two"), (self.model, "-p", "one two")):
             self.assertEqual(json.loads(self.run_kvick(*run, *words).stdout)["tokens"], same)
         self.wrong(*run, self.model, "one", "-p", "two", says="PROMPT and --prompt cannot be given together")
 
-    def test_a_mistyped_model_names_the_nearest(self):
+    def test_a_mistyped_model_suggests_a_similar_one(self):
         self.wrong("run", "smolm2", says="there is no model 'smolm2'; did you mean 'smollm2'? (if it is the prompt: -p smolm2)")
         self.wrong("run", "none.gguf", "hello", says="there is no file or model 'none.gguf'")
 
-    def test_a_model_without_a_prompt_chats(self):
+    def test_a_model_without_a_prompt_starts_a_chat(self):
         done = self.run_kvick("run", self.model, "-n", "2", "--temp", "0", "--ignore-eos", stdin="one\ntwo\n")
         self.assertGreaterEqual(done.stdout.count("\n"), 2, done)
 

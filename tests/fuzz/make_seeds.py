@@ -2,7 +2,8 @@
 """Writes the fuzzers' seeds, small inputs that are mostly valid, into seeds/ beside this script.
 
 It does not write the seeds of fuzz_model, which are whole models:
-make_model -o seeds/model/ARCH.gguf --arch llama|qwen2|bct --type Q8_0 --tied --layers 1 --dim 32 --ffn 32 --heads 2 --kv-heads 1 --vocab 280 --context 16 --seed 1 (bct: --slots 4).
+make_model -o seeds/model/ARCH.gguf --arch llama|qwen2|bct --type Q8_0 --tied --layers 1 --dim 32 \\
+    --ffn 32 --heads 2 --kv-heads 1 --vocab 280 --context 16 --seed 1 (bct: --slots 4).
 """
 import ctypes
 import json

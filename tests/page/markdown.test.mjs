@@ -19,7 +19,7 @@ test("emphasis, code and links become elements", () => {
   assert.equal(outline(link), "<a>the <strong>page</strong></a>");
 });
 
-test("what is no mark stays as it is written", () => {
+test("characters that are not markup are unchanged", () => {
   for (const text of ["2 * 3 * 4", "snake_case_name", "a ** b", "*open", "`open", "[x](", "[x] (y)", "a < b > c", "5 ~ 6", "**", "_"])
     assert.equal(draw(text).textContent, text);
   assert.equal(draw("\\*not\\*").textContent, "*not*");
@@ -33,19 +33,19 @@ test("only http and https addresses become links", () => {
   }
 });
 
-test("markup and pictures of an answer are text and links", () => {
+test("HTML in an answer becomes text, and pictures become links", () => {
   const box = draw("<script>x()</script> <img src=x onerror=y()>\n\n![cat](https://example.org/cat.png)");
   assert.equal(all(box, "script").length + all(box, "img").length, 0);
   assert.match(box.textContent, /<script>x\(\)<\/script> <img src=x onerror=y\(\)>/);
   assert.equal(all(box, "a")[0].href, "https://example.org/cat.png");
 });
 
-test("bare addresses end before the sentence's marks", () => {
+test("bare addresses end before punctuation", () => {
   const [first, second] = all(draw("See https://example.org/x, and (https://example.org/y)."), "a");
   assert.deepEqual([first.href, second.href], ["https://example.org/x", "https://example.org/y"]);
 });
 
-test("code has its language, its text as it is, and a button that copies it", () => {
+test("code has its language, its unchanged text, and a copy button", () => {
   const text = "if a < b:\n\n    **x**";
   for (const fence of ["```", "~~~~"]) {
     const [box] = draw(`${fence}python\n${text}\n${fence}`).children;
@@ -71,18 +71,18 @@ test("lists nest, count and hold code", () => {
   assert.equal(html("- a\n\ntext"), "<ul><li>a</li></ul><p>text</p>");
 });
 
-test("tables have heads, sides and as many cells in each row", () => {
+test("tables have headers, alignment and the same number of cells in each row", () => {
   const [box] = draw("| a | b |\n|---|--:|\n| `x|y` | 1 | 2 |\n| only |").children;
   assert.equal(outline(box.children[0]), "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody>" +
     "<tr><td><code>x|y</code></td><td>1</td></tr><tr><td>only</td><td></td></tr></tbody></table>");
   assert.deepEqual(all(box, "th").map((cell) => cell.className), ["start", "end"]);
 });
 
-test("headings begin below the page's own, quotes hold blocks, rules are rules", () => {
+test("headings begin below the page's own level, quotes contain blocks, rules are drawn", () => {
   assert.equal(html("# a\n###### b\n## c\n> c\n> - d\n\n---"), "<h3>a</h3><h4>b</h4><h4>c</h4><blockquote><p>c</p><ul><li>d</li></ul></blockquote><hr></hr>");
 });
 
-test("a line that grows keeps the blocks before it", () => {
+test("a growing line keeps the blocks before it", () => {
   const box = draw("one\n\ntwo");
   const [first, second] = box.childNodes;
   draw("one\n\ntwo and more\n\n- three", box);
@@ -91,14 +91,14 @@ test("a line that grows keeps the blocks before it", () => {
   assert.equal(box.textContent, "onetwo and morethree");
 });
 
-test("every beginning of a text is drawn, and ends as the text drawn at once", () => {
+test("drawing a text in parts gives the same result as drawing it at once", () => {
   const text = "# H\n\na **b _c_** [d](https://e.org)\n\n1. x\n   - y\n\n```py\nz\n```\n\n| p | q |\n|---|---|\n| r | s |\n\n> t\n";
   const box = document.createElement("div");
   for (let end = 0; end <= text.length; ++end) draw(text.slice(0, end), box);
   assert.equal(box.childNodes.map(outline).join(""), html(text));
 });
 
-test("no text takes more than linear time or too deep a stack", () => {
+test("every text takes linear time and a limited stack", () => {
   const n = 20_000;
   for (const part of ["*a ", "**a ", "_", "`", "`` ` ", "[", "[a](", "![", "<", "> ", ">", "- ", "  - a\n", "\\", "|", "|a|\n|-|\n", "~~", "https://", "***a** ",
     "\n\n", "# ", "*a* ", "1. ", "```\n"]) {

@@ -21,7 +21,7 @@ const collect = async (chunks) => {
   return all;
 };
 
-test("events are read however the bytes are cut", async () => {
+test("events are read in parts of any size", async () => {
   const text = ': comment\r\ndata: {"a": 1}\r\n\r\nevent: x\ndata: {"b":\ndata: 2}\n\ndata: [DONE]\n\ndata: {"after": 1}\n\n';
   for (let size = 1; size < text.length; ++size) {
     const chunks = [];
@@ -30,7 +30,7 @@ test("events are read however the bytes are cut", async () => {
   }
 });
 
-test("a stream that ends before [DONE], or is no JSON, is an error", async () => {
+test("a stream that ends before [DONE] or is not JSON is an error", async () => {
   await assert.rejects(collect(['data: {"a": 1}\n\n']), /connection ended before the answer/);
   await assert.rejects(collect(["data: {\n\n"]), /no JSON/);
 });
@@ -55,7 +55,7 @@ test("deltas add up to a message", () => {
   assert.throws(() => delta({ tool_calls: [{ index: 1e9 }] }), /without a place/);
 });
 
-test("of several models the one chosen before is taken, if it is still there", () => {
+test("the model chosen before is used again if it still exists", () => {
   const models = [{ id: "small" }, { id: "large", loaded: false }, { id: "poet", parent: "small" }];
   assert.deepEqual(models.map(nameOf), ["small", "large", "poet (adapts small)"]);
   assert.deepEqual(["large", "poet", "gone", ""].map((before) => chosenOf(models, before)), ["large", "poet", "small", "small"]);
@@ -69,7 +69,7 @@ const store = (storage = new MemoryStorage()) => {
 };
 const said = (text) => [{ role: "user", content: text }];
 
-test("conversations are kept, listed by the last change, and deleted", () => {
+test("conversations are saved, listed by last change, and deleted", () => {
   const storage = new MemoryStorage(), all = store(storage);
   const first = all.make(), second = all.make();
   first.messages = said("first question\nmore");
@@ -85,7 +85,7 @@ test("conversations are kept, listed by the last change, and deleted", () => {
   assert.equal(all.list().length, 0);
 });
 
-test("what is stored and broken is left out of the list", () => {
+test("damaged conversations are not listed", () => {
   const storage = new MemoryStorage();
   storage.setItem("kvick.conversation.a", "{");
   storage.setItem("kvick.conversation.b", '{"id":"b","messages":[{"role":"system","content":1}]}');
@@ -93,7 +93,7 @@ test("what is stored and broken is left out of the list", () => {
   assert.deepEqual(store(storage).list(), []);
 });
 
-test("an exported file is imported, and the newer of two stays", () => {
+test("an exported file is imported, and of two versions the newer is kept", () => {
   const from = store(), one = from.make();
   one.messages = [...said("hello"), { role: "assistant", content: "hi", note: "n", tool_calls: [{ id: "c", type: "function", function: { name: "f", arguments: "{}" } }] },
     { role: "tool", content: "r", tool_call_id: "c" }];
@@ -106,12 +106,12 @@ test("an exported file is imported, and the newer of two stays", () => {
     assert.throws(() => to.importText(text), problem);
 });
 
-test("a conversation of a file keeps only what a conversation has", () => {
+test("unknown fields of an imported conversation are dropped", () => {
   assert.deepEqual(conversationFrom({ id: "a", updated: "x", extra: 1, messages: [{ role: "user", content: "b", html: "<b>" }] }),
     { id: "a", title: "b", updated: 0, messages: [{ role: "user", content: "b" }] });
 });
 
-test("a full storage is told in a sentence", () => {
+test("a full storage is reported", () => {
   const full = new MemoryStorage();
   full.setItem = () => { throw new Error("QuotaExceededError"); };
   const all = store(full), one = all.make();
@@ -119,7 +119,7 @@ test("a full storage is told in a sentence", () => {
   assert.throws(() => all.save(one), /no room for this conversation/);
 });
 
-test("settings that are empty send nothing", () => {
+test("empty settings add no fields", () => {
   const empty = Object.fromEntries(Object.keys(DEFAULTS).map((name) => [name, ""]));
   assert.deepEqual(fieldsOf(empty), {});
   assert.deepEqual(requestBody(empty, said("x")), { messages: said("x"), stream: true, stream_options: { include_usage: true }, stop_loops: true });
@@ -135,13 +135,13 @@ test("settings become the fields of a request", () => {
   assert.deepEqual(body.response_format, { type: "json_schema", json_schema: { name: "answer", schema: { type: "object" } } });
 });
 
-test("settings that cannot be are told by their names", () => {
+test("errors name the invalid setting", () => {
   for (const [change, problem] of [[{ temperature: "warm" }, /temperature must be a number/], [{ tools: "{" }, /list of tools cannot be read/],
     [{ tools: "{}" }, /must be a list/], [{ form: "schema" }, /have none/]])
     assert.throws(() => fieldsOf({ ...DEFAULTS, ...change }), problem);
 });
 
-test("settings are kept, and unknown ones forgotten", () => {
+test("settings are saved, without unknown ones", () => {
   const storage = new MemoryStorage();
   save(storage, { ...DEFAULTS, seed: "7", old: "x" });
   assert.deepEqual(load(storage), { ...DEFAULTS, seed: "7" });
@@ -168,17 +168,17 @@ test("the numbers of several models are added", () => {
   assert.deepEqual(Object.fromEntries(metrics), { 'a{state="on"}': 3, b: 7, 'vllm:c{model_name="x"}': 5 });
 });
 
-test("a model that was unloaded makes no negative rate", () => {
+test("unloading a model gives no negative rate", () => {
   assert.equal(looks('a{model="x"} 10\na{model="z"} 5', 'a{model="x"} 10').rate("a", 1000), 0);
 });
 
-test("a server that was started anew begins a new history", () => {
+test("a restarted server begins a new history", () => {
   const history = looks("kvick_http_requests_total 5\na 10");
   assert.equal(history.add(9000, parseMetrics("kvick_http_requests_total 1\na 1")), true);
   assert.equal(history.difference("a", 60_000), 0);
 });
 
-test("quantiles are of what was counted meanwhile, within its bucket", () => {
+test("quantiles count only new values and interpolate within a bucket", () => {
   const bucket = (n) => (le, i) => `t_bucket{le="${le}"} ${n[i]}`;
   const text = (n) => ["0.1", "1", "+Inf"].map(bucket(n)).join("\n");
   const history = looks(text([100, 100, 100]), text([100, 110, 110]));
@@ -192,7 +192,7 @@ const state = (pieces, sequences = [], usage = {}) => ({
   stores: [{ instance: 0, strategy: "paged", type: "f16", tier: "", select: "", usage: { cached_bytes: 0, ...usage }, pieces }] });
 const none = () => 0;
 
-test("the words say who shares, what was found, moved, kept and evicted", () => {
+test("the explanation covers shared, found, moved, cached and evicted rows", () => {
   const one = (job, choice, kind, cached = 0) => ({ job, choice, state: kind, store: 0, tokens: 9, prompt_tokens: 8, cached_tokens: cached, bytes: 1 });
   const said = explain(state([{ bytes: 1024, users: 3, job: 4, used_tokens: 1, tokens: 1 }],
     [one(4, 0, "answer", 4), one(4, 1, "answer", 4), one(5, 0, "swapped"), one(6, 0, "evicted"), one(7, 0, "waiting")],
@@ -206,7 +206,7 @@ test("an empty cache is explained", () => {
   assert.match(explain(state([]), none)[0], /cache is empty/);
 });
 
-test("what happened between two looks is listed, and nothing else", () => {
+test("only events between two samples are listed", () => {
   const look = (counts, evicted) => ({ state: state([], [], { evicted_bytes: evicted }), metric: (name) => counts[name] ?? 0 });
   const before = look({ kvick_cached_tokens_total: 10 }, 0);
   assert.deepEqual(happened(before, before), []);
@@ -215,7 +215,7 @@ test("what happened between two looks is listed, and nothing else", () => {
     ["32 tokens of a prompt found in the cache", "1 request paused, memory moved out", "2.0 KiB evicted to make room"]);
 });
 
-test("what happens again soon is one entry, and the list is short", () => {
+test("events repeated within a short time are one entry, and the list is limited", () => {
   const list = [], event = (name, n) => ({ name, n, words: String }), add = (all, now) => addEvents(list, all, now, { most: 2, together: 10 });
   add([event("a", 1)], 0);
   add([event("b", 2), event("a", 3)], 5);
@@ -224,7 +224,7 @@ test("what happens again soon is one entry, and the list is short", () => {
   assert.deepEqual(list.map(({ name, n }) => [name, n]), [["a", 1], ["a", 4]]);
 });
 
-test("operators are warned of what is new, and of a store that does not answer", () => {
+test("operators are warned of new failures and of a store that does not answer", () => {
   assert.deepEqual(warnings(looks('kvick_jobs_total{end="failed"} 3', 'kvick_jobs_total{end="failed"} 3')), []);
   assert.equal(warnings(looks('kvick_jobs_total{end="failed"} 3', 'kvick_jobs_total{end="failed"} 4\nkvick_kv_store_connected 0')).length, 2);
 });
@@ -243,13 +243,13 @@ test("charts end at round numbers and leave gaps", () => {
   assert.equal(pathOf([0, 1, 2, 3], [0, null, 1, 2], 3, 2), "M0.0 96.0M213.3 48.0L320.0 0.0");
 });
 
-test("numbers are short words", () => {
+test("numbers are abbreviated", () => {
   assert.deepEqual([0, 1023, 1536, 3 * 2 ** 30].map(bytes), ["0 B", "1023 B", "1.5 KiB", "3.0 GiB"]);
   assert.deepEqual([0.0012, 0.25, 2, 250, NaN].map(seconds), ["1.2 ms", "250 ms", "2.0 s", "250 s", "–"]);
 });
 
 // Checks the file sizes of CONTRIBUTING.md and the rules of the page's content security policy.
-test("every file of the page is part of the program, small, and makes no markup of text", () => {
+test("every file of the page is embedded, small, and creates no HTML from text", () => {
   const folder = fileURLToPath(new URL("../../src/server/page/", import.meta.url)), read = (path) => readFileSync(path, "utf8");
   const list = read(`${folder}../CMakeLists.txt`), table = read(`${folder}../api/page_files.cc`);
   for (const name of readdirSync(folder)) {

@@ -71,7 +71,7 @@ class Answers(FakePage):
         expect(page.locator(".code button")).to_have_text("Copied")
         self.assertTrue(page.evaluate("navigator.clipboard.readText()").startswith("def reversed_copy(items):\n    "))
 
-    def test_thoughts_are_folded_when_the_answer_comes(self):
+    def test_thoughts_are_collapsed_when_the_answer_begins(self):
         page = self.start()
         self.ask("think")
         self.assertFalse(page.locator(".thoughts").evaluate("fold => fold.open"))
@@ -86,7 +86,7 @@ class Answers(FakePage):
         self.ask("json")
         expect(self.answers().locator("pre")).to_have_text(json.dumps({"name": "kvick", "tags": ["cache", "engine"]}, indent=2))
 
-    def test_a_call_of_a_tool_is_shown_and_gets_its_result(self):
+    def test_a_tool_call_is_shown_and_can_be_answered(self):
         page = self.start()
         self.ask_tool()
         expect(page.locator(".call")).to_contain_text("weather")
@@ -110,7 +110,7 @@ class Answers(FakePage):
         self.assertEqual(len(self.last_request()["messages"]), 1)
         self.assertEqual(page.locator(".message.error").count(), 0)
 
-    def test_an_answer_that_is_cut_off_says_so_and_is_kept(self):
+    def test_an_answer_that_is_cut_off_is_marked_and_kept(self):
         page = self.start()
         self.send("break")
         expect(page.locator(".message.error")).to_contain_text("connection ended before the answer", timeout=WAIT_MS)
@@ -119,7 +119,7 @@ class Answers(FakePage):
 
 
 class Talk(FakePage):
-    def test_stop_keeps_what_came_and_continue_goes_on(self):
+    def test_stop_keeps_the_partial_answer_and_continue_resumes_it(self):
         page = self.start()
         self.send("slow")
         expect(self.answers()).to_contain_text("word3", timeout=WAIT_MS)
@@ -133,7 +133,7 @@ class Talk(FakePage):
         self.assertTrue(self.last_request()["continue_final_message"])
         self.assertEqual(self.last_request()["messages"][-1]["role"], "assistant")
 
-    def test_retry_asks_again_without_the_old_answer(self):
+    def test_retry_replaces_the_answer(self):
         page = self.start()
         self.ask("one")
         page.click("text=Retry")
@@ -152,7 +152,7 @@ class Talk(FakePage):
         expect(page.locator(".message")).to_have_count(2)
         self.assertEqual([m["content"] for m in self.last_request()["messages"]], ["three"])
 
-    def test_keys_edit_stop_and_begin_anew(self):
+    def test_keyboard_shortcuts(self):
         page = self.start()
         self.ask("one")
         page.press("#input", "ArrowUp")
@@ -166,7 +166,7 @@ class Talk(FakePage):
         page.keyboard.press("Shift+Enter")
         expect(page.locator("#input")).to_have_value("a\n")
 
-    def test_settings_are_sent_and_kept(self):
+    def test_settings_are_sent_and_saved(self):
         page = self.start()
         page.click("#open-settings")
         page.fill("[name=system]", "Be brief.")
@@ -180,7 +180,7 @@ class Talk(FakePage):
         self.assertEqual(request["messages"][0], {"role": "system", "content": "Be brief."})
         self.assertEqual((request["temperature"], request["spec"], request["kv"]), (0.2, "auto", {"strategy": "virtual"}))
 
-    def test_settings_that_cannot_be_are_told_before_anything_is_sent(self):
+    def test_invalid_settings_are_reported_before_a_request_is_sent(self):
         page = self.start()
         page.click("#open-settings")
         page.fill("[name=tools]", "{")
@@ -198,7 +198,7 @@ class ModelChoice(FakePage):
         self.ask("hello")
         self.assertNotIn("model", self.last_request())
 
-    def test_one_of_several_models_is_chosen_and_kept(self):
+    def test_the_chosen_model_is_remembered(self):
         self.server.models = [{"id": "small"}, {"id": "large", "loaded": False}, {"id": "poet", "parent": "small"}]
         page = self.start()
         picker = page.get_by_label("Model", exact=True)
@@ -216,7 +216,7 @@ class ModelChoice(FakePage):
 
 
 class Kept(FakePage):
-    def test_conversations_stay_and_can_be_opened_renamed_and_deleted(self):
+    def test_conversations_are_saved_and_can_be_opened_renamed_and_deleted(self):
         page = self.start()
         self.ask("first talk")
         page.click("#clear")
@@ -239,7 +239,7 @@ class Kept(FakePage):
         page.click("text=Undo")
         expect(names).to_have_count(2)
 
-    def test_another_conversation_gets_nothing_of_a_running_answer(self):
+    def test_a_running_answer_stays_in_its_conversation(self):
         page = self.start()
         self.send("slow")
         expect(self.answers()).to_contain_text("word3", timeout=WAIT_MS)
@@ -250,7 +250,7 @@ class Kept(FakePage):
         expect(self.answers()).to_contain_text("word3")
         expect(self.answers().locator(".note")).to_have_text("Stopped.")
 
-    def test_what_came_of_an_answer_outlives_its_tab(self):
+    def test_a_partial_answer_survives_closing_its_tab(self):
         page = self.start()
         self.send("slow")
         expect(self.answers()).to_contain_text("word3", timeout=WAIT_MS)
@@ -281,7 +281,7 @@ class Kept(FakePage):
         page.click("text=Answer this")
         expect(self.answers()).to_contain_text("You said 'hello'", timeout=WAIT_MS)
 
-    def test_an_exported_file_brings_conversations_back(self):
+    def test_an_exported_file_can_be_imported(self):
         page = self.start()
         self.ask("keep this")
         with page.expect_download() as download:
@@ -294,7 +294,7 @@ class Kept(FakePage):
         page.set_input_files("#import-file", {"name": "a.json", "mimeType": "application/json", "buffer": b"{}"})
         expect(page.locator("#list-status")).to_contain_text("no conversations of this page")
 
-    def test_the_key_is_asked_for_once_and_kept_for_the_tab(self):
+    def test_the_page_asks_for_the_key_once_per_tab(self):
         self.server.key = "secret"
         page = self.start(expected=("status of 401",))
         expect(page.locator("#key-dialog")).to_be_visible(timeout=WAIT_MS)
@@ -309,7 +309,7 @@ class Kept(FakePage):
         expect(page.locator("#groups tbody tr")).to_have_count(2, timeout=WAIT_MS)
         self.assertNotIn("secret", page.evaluate("JSON.stringify(localStorage)"))
 
-    def test_who_closes_the_question_for_the_key_is_told_and_asked_again_by_sending(self):
+    def test_after_cancelling_the_key_dialog_sending_opens_it_again(self):
         self.server.key = "secret"
         page = self.start(expected=("status of 401",))
         expect(page.locator("#key-dialog")).to_be_visible(timeout=WAIT_MS)
@@ -323,7 +323,7 @@ class Kept(FakePage):
 
 
 class Pictures(FakePage):
-    def test_the_cache_is_drawn_and_told_in_words(self):
+    def test_the_cache_is_drawn_and_described(self):
         page = self.start()
         expect(page.locator("#words")).to_contain_text("shared by up to 3 answers", timeout=WAIT_MS)
         expect(page.locator("#words")).to_contain_text("evicted")
@@ -334,13 +334,13 @@ class Pictures(FakePage):
         expect(page.locator("#detail")).to_contain_text("Free")
         expect(page.locator("#events")).to_contain_text("found in the cache", timeout=WAIT_MS)
 
-    def test_a_server_that_is_gone_is_told_in_a_sentence(self):
+    def test_an_unreachable_server_is_reported(self):
         page = self.start(expected=("ERR_",))
         expect(page.locator("#jobs")).to_contain_text("run", timeout=WAIT_MS)
         self.server.close()
         expect(page.locator("#status")).to_contain_text("cannot be reached", timeout=WAIT_MS)
 
-    def test_colours_are_chosen_and_kept_on_both_pages(self):
+    def test_both_pages_remember_the_chosen_colours(self):
         page = self.start()
         page.click("#open-settings")
         page.select_option("#theme", "dark")

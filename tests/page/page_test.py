@@ -91,7 +91,7 @@ class Page(BrowserTest):
         self.wait_for(f"() => {text}.length > {length} && !document.querySelector('#stop').hidden")
         self.page.click("#stop")
 
-    def test_an_answer_that_ends_is_followed_by_its_numbers(self):
+    def test_a_finished_answer_shows_its_statistics(self):
         self.ask("hello", SHORT)
         expect(self.page.locator(".message.assistant .note")).to_contain_text(f"{SHORT} written", timeout=WAIT_MS)
         expect(self.page.locator("#send")).to_be_visible()
@@ -107,7 +107,7 @@ class Page(BrowserTest):
         self.wait_for("() => document.querySelector('#jobs').textContent === '0 run, 0 wait'")
         expect(self.page.locator("#input")).to_be_focused()
 
-    def test_a_new_chat_gets_nothing_of_the_old_one(self):
+    def test_a_new_chat_shows_nothing_of_the_old_answer(self):
         self.ask("hello", LONG)
         self.wait_for("() => document.querySelector('.message.assistant')?.textContent.length > 10")
         self.page.click("#clear")
@@ -115,7 +115,7 @@ class Page(BrowserTest):
         expect(self.page.locator(".message.assistant .note")).to_contain_text("written", timeout=WAIT_MS)
         expect(self.page.locator(".message")).to_have_count(2)
 
-    def test_the_map_shows_whose_pieces_are_in_the_tables_colours(self):
+    def test_pieces_in_the_map_have_the_colours_of_the_table(self):
         self.ask(PROMPT, LONG)
         self.wait_for("() => document.querySelector('#sequences tbody i')")
         marks, pieces = self.page.evaluate(COLOURS_OF_TABLE), self.page.evaluate(COLOURS_OF_MAP)
@@ -125,7 +125,7 @@ class Page(BrowserTest):
         expect(self.page.locator("#detail")).to_contain_text("tokens")
         self.page.click("#stop")
 
-    def test_a_shared_piece_says_by_how_many(self):
+    def test_a_shared_piece_shows_its_number_of_users(self):
         body = {"prompt": PROMPT, "n": 3, "max_tokens": 4000, "ignore_eos": True, "stream": True}
         request = urllib.request.Request(self.url + "v1/completions", json.dumps(body).encode(),
                                          {"Content-Type": "application/json"})
@@ -136,17 +136,17 @@ class Page(BrowserTest):
         self.assertEqual(len(marks), 3)
         self.assertEqual(shared, set(marks))
 
-    def test_the_files_are_shown_where_there_are_some(self):
+    def test_the_limit_of_files_is_shown(self):
         expect(self.page.locator("#files-limit")).to_have_text("at most 4.0 GiB", timeout=WAIT_MS)
 
-    def test_a_mistake_in_the_settings_is_told_in_words_and_can_be_mended(self):
+    def test_a_wrong_setting_is_reported_and_can_be_corrected(self):
         self.ask("hello", SHORT, strategy="pagd")
         expect(self.page.locator(".message.error")).to_contain_text('nknown cache strategy "pagd"', timeout=WAIT_MS)
         expect(self.page.locator("#input")).to_have_value("hello")
         self.ask("hello", SHORT, strategy="virtual")
         expect(self.page.locator(".message.assistant .note")).to_contain_text("written", timeout=WAIT_MS)
 
-    def test_a_phone_needs_no_scrolling_sideways(self):
+    def test_a_phone_does_not_scroll_sideways(self):
         self.page = self.open(self.url, width=390, height=844)
         self.ask(PROMPT, LONG)
         self.page.click("#open-cache")
@@ -158,7 +158,7 @@ class Page(BrowserTest):
         self.page.click("#settings button[type=submit]")
         self.page.click("#stop")
 
-    def test_the_operators_page_has_the_servers_numbers(self):
+    def test_the_operators_page_shows_the_servers_metrics(self):
         self.ask("hello", SHORT)
         expect(self.page.locator(".message.assistant .note")).to_contain_text("written", timeout=WAIT_MS)
         page = self.open(self.url, path="operator")

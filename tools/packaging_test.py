@@ -34,7 +34,7 @@ SYMBOLS = """
 
 
 class GlibcNeeds(unittest.TestCase):
-    def test_the_newest_version_is_that_of_undefined_symbols_of_glibc(self):
+    def test_the_newest_version_is_that_of_undefined_glibc_symbols(self):
         self.assertEqual(tool("glibc_needs").needs_of(SYMBOLS), ("2.34", ["__libc_start_main", "dlopen"]))
         self.assertEqual(tool("glibc_needs").needs_of(""), ("", []))
 
@@ -59,7 +59,7 @@ class Sbom(unittest.TestCase):
                                   capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]})
             return json.loads(done.stdout)
 
-    def test_it_names_the_packages_of_the_build_and_of_the_program(self):
+    def test_it_lists_the_packages_of_the_build_and_of_the_program(self):
         bill = self.of("# a comment\nbuild ca-certificates\ntest g++\n")
         self.assertEqual((bill["bomFormat"], bill["metadata"]["component"]["version"]), ("CycloneDX", "1.2.3"))
         scopes = {part["name"]: part["scope"] for part in bill["components"]}
@@ -89,7 +89,7 @@ class DocsSite(unittest.TestCase):
         pages = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
         self.assertEqual(sorted(self.pages_in(self.site().navigation(ROOT / "docs"))), pages)
 
-    def test_links_to_what_is_no_page_become_words(self):
+    def test_links_outside_the_site_become_words(self):
         def of(text):
             return self.site().without_outside_links(text, ROOT / "docs" / "tour.md", ROOT / "docs")
         self.assertEqual(of("see [the list](../README.md) and [scale](scale.md#top)"), "see the list and [scale](scale.md#top)")
@@ -110,7 +110,7 @@ class Files(unittest.TestCase):
         for name in "packaging/compose.yaml", "packaging/kubernetes/deployment.yaml":
             self.assertEqual(set(re.findall(r"image: kvick:(\S+)", self.text(name))), {version}, name)
 
-    def test_containers_are_asked_for_health_by_the_program_or_its_route(self):
+    def test_health_checks_use_the_program_or_its_route(self):
         self.assertIn('CMD ["/usr/bin/kvick", "health"]', self.text("Dockerfile"))
         self.assertIn('"/usr/bin/kvick", "health"]', self.text("packaging/compose.yaml"))
         deployment = self.text("packaging/kubernetes/deployment.yaml")
@@ -134,7 +134,7 @@ class Files(unittest.TestCase):
             names |= {f"kvick_{name}_{part}" for part in ("bucket", "sum", "count")}
         return names, set(re.findall(r'\{"(\w+)", ', code)) | set(re.findall(r'=\\"(\w+)\\"', code))
 
-    def assert_metrics_are_there(self, expressions, place):
+    def assert_metrics_exist(self, expressions, place):
         names, values = self.metrics()
         self.assertTrue(expressions, place)
         for expression in expressions:
@@ -143,29 +143,29 @@ class Files(unittest.TestCase):
             written = set(re.findall(r'\b(?:state|end|how|what|event|why|direction)="(\w+)"', expression))
             self.assertEqual(written - values, set(), f"{place}: {expression}")
 
-    def test_the_dashboard_asks_for_metrics_that_there_are(self):
+    def test_the_dashboard_uses_existing_metrics(self):
         board = json.loads(self.text("packaging/grafana/kvick.json"))
         panels = [panel for panel in board["panels"] if panel["type"] != "row"]
         self.assertEqual(len({panel["id"] for panel in board["panels"]}), len(board["panels"]))
         for panel in panels:
-            self.assert_metrics_are_there([target["expr"] for target in panel["targets"]], panel["title"])
+            self.assert_metrics_exist([target["expr"] for target in panel["targets"]], panel["title"])
         lists = [variable["query"] for variable in board["templating"]["list"] if variable["type"] == "query"]
-        self.assert_metrics_are_there(lists, "templating")
+        self.assert_metrics_exist(lists, "templating")
 
-    def test_alerts_ask_for_metrics_that_there_are(self):
+    def test_alerts_use_existing_metrics(self):
         text = self.text("packaging/prometheus/alerts.yaml")
         expressions = re.findall(r"(?m)^ +expr: (.*)$", text)
         self.assertEqual(len(expressions), len(re.findall(r"(?m)^ +- alert: ", text)))
-        self.assert_metrics_are_there(expressions, "alerts.yaml")
-        self.assert_metrics_are_there(re.findall(r"(?m)^ +description: (.*)$", text), "alerts.yaml")
+        self.assert_metrics_exist(expressions, "alerts.yaml")
+        self.assert_metrics_exist(re.findall(r"(?m)^ +description: (.*)$", text), "alerts.yaml")
 
-    def test_scripts_of_packages_are_right_for_sh(self):
+    def test_package_scripts_are_valid_sh(self):
         for name in "postinst", "prerm", "postrm":
             path = ROOT / "packaging" / "debian" / name
             subprocess.run(["sh", "-n", path], check=True)
             self.assertTrue(os.access(path, os.X_OK), path)
 
-    def test_the_image_is_built_of_what_it_installs_and_runs_without_root_or_shell(self):
+    def test_the_image_has_all_its_sources_and_runs_without_root_or_shell(self):
         build, image = re.split(r"\nFROM gcr.io/distroless/base-debian12:nonroot\n", self.text("Dockerfile"))
         self.assertIn("--target kvick kvick_share ", build)
         self.assertNotRegex(image, r"(?m)^(RUN|USER)")
@@ -179,12 +179,12 @@ class Wheel(unittest.TestCase):
         return subprocess.run([ROOT / "scripts" / "wheel"], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60,
                               env={**os.environ, **environment})
 
-    def test_a_python_that_is_not_there_is_said_before_anything_is_built(self):
+    def test_a_missing_python_is_reported_before_anything_is_built(self):
         done = self.run_script(PYTHONS="no-such-python python3")
         self.assertEqual((done.returncode, done.stdout), (1, ""), done)
         self.assertEqual(done.stderr.splitlines()[-1], "wheel: there is no no-such-python")
 
-    def test_a_python_without_headers_is_told_what_to_install(self):
+    def test_a_python_without_headers_gets_a_hint_what_to_install(self):
         with tempfile.TemporaryDirectory() as folder:
             python = pathlib.Path(folder) / "python"
             python.write_text(f"#!/bin/sh\necho {folder}/include\n")

@@ -53,7 +53,7 @@ class Hardening(unittest.TestCase):
                 self.assertEqual((status, words.count("\n")), (1, 1), words)
                 self.assertIn(WORDS[lacking], words)
 
-    @unittest.skipUnless(X86, "only x86 has markers for branch targets")
+    @unittest.skipUnless(X86, "branch targets are checked on x86 only")
     def test_an_object_without_branch_markers_is_found_in_its_archive(self):
         with tempfile.TemporaryDirectory() as folder:
             program = self.compiled(folder, HARDENED.values())

@@ -13,11 +13,11 @@ import schedule  # noqa: E402
 
 
 class Draw(unittest.TestCase):
-    def test_a_seed_gives_one_schedule_and_another_seed_another(self):
+    def test_the_seed_determines_the_schedule(self):
         self.assertEqual(schedule.draw(7, 60, 2), schedule.draw(7, 60, 2))
         self.assertNotEqual(schedule.draw(7, 60, 2), schedule.draw(8, 60, 2))
 
-    def test_faults_come_in_order_and_end_before_the_quiet_time(self):
+    def test_faults_are_ordered_and_end_before_the_quiet_time(self):
         for seed in range(50):
             faults = schedule.draw(seed, 30, 1)
             self.assertEqual(faults, sorted(faults, key=lambda fault: fault.at))
@@ -26,7 +26,7 @@ class Draw(unittest.TestCase):
                 self.assertGreaterEqual(fault.seconds, 0)
                 self.assertLessEqual(fault.at + fault.seconds, 30 * schedule.QUIET + 0.01)
 
-    def test_every_kind_is_drawn_on_what_it_is_for_and_none_that_cannot_be(self):
+    def test_all_possible_kinds_are_drawn_with_valid_targets(self):
         faults = [fault for seed in range(50) for fault in schedule.draw(seed, 60, 1)]
         self.assertEqual({fault.kind for fault in faults}, set(schedule.KINDS))
         for fault in faults:
@@ -35,16 +35,16 @@ class Draw(unittest.TestCase):
         self.assertEqual({schedule.KINDS[kind][0] for kind in some}, {"server", "files", "machine"})
         self.assertLessEqual({fault.kind for fault in schedule.draw(1, 600, 1, some)}, set(some))
 
-    def test_what_a_fault_draws_does_not_depend_on_the_others(self):
+    def test_each_fault_has_its_own_seed(self):
         self.assertEqual(len({fault.seed for fault in schedule.draw(3, 60, 1)}), 48)
 
 
 class File(unittest.TestCase):
-    def test_a_schedule_comes_back_from_its_text(self):
+    def test_a_schedule_can_be_written_and_read(self):
         faults = schedule.draw(5, 60, 2)
         self.assertEqual(schedule.from_text(schedule.to_text(faults)), faults)
 
-    def test_a_text_that_is_none_is_one_sentence(self):
+    def test_an_invalid_text_is_a_value_error(self):
         good = json.loads(schedule.to_text(schedule.draw(5, 60, 2)))[0]
         for text in ("", "{", "7", "[7]", "[{}]", json.dumps([{**good, "kind": "none"}]), json.dumps([{**good, "target": "none"}]),
                      json.dumps([{**good, "at": -1}]), json.dumps([{**good, "share": 2}]), json.dumps([{**good, "more": 2}]),
@@ -64,19 +64,19 @@ class Shrink(unittest.TestCase):
             return all(self.faults[i] in part for i in needed)
         return schedule.shrink(self.faults, fails)
 
-    def test_what_is_needed_is_left_and_nothing_else(self):
+    def test_only_the_needed_faults_are_left(self):
         generator = random.Random(1)
         for count in (1, 2, 3, 5):
             for _ in range(10):
                 needed = sorted(generator.sample(range(len(self.faults)), count))
                 self.assertEqual(self.shrink(*needed), [self.faults[i] for i in needed])
 
-    def test_one_fault_of_many_is_found_in_few_runs_none_of_them_twice(self):
+    def test_one_fault_of_many_is_found_in_few_distinct_runs(self):
         self.assertEqual(self.shrink(17), [self.faults[17]])
         self.assertLess(len(self.runs), 20)
         self.assertEqual(len(self.runs), len(set(self.runs)))
 
-    def test_a_run_that_fails_without_faults_needs_none(self):
+    def test_a_run_that_fails_without_faults_gives_an_empty_schedule(self):
         self.assertEqual(self.shrink(), [])
         self.assertEqual(self.runs, [()])
 
@@ -84,7 +84,7 @@ class Shrink(unittest.TestCase):
         self.faults = self.faults[:6]
         self.assertEqual(self.shrink(*range(6)), self.faults)
 
-    def test_one_that_fails_now_and_then_leaves_a_part_that_has_failed(self):
+    def test_an_intermittent_failure_gives_a_schedule_that_has_failed(self):
         generator, failed = random.Random(1), []
 
         def fails(part):

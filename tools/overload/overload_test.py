@@ -92,18 +92,18 @@ class Overload(unittest.TestCase):
         cells = overload.table([("10x", much)]).splitlines()[-1]
         self.assertIn(f"| {much['answered']} |", cells)
 
-    def test_a_refusal_that_does_not_say_when_is_noticed(self):
+    def test_a_refusal_without_retry_after_is_counted(self):
         run = self.run_of(retry_after="")
         much = self.quietly(lambda: run.offered(600))
         self.assertEqual(much["refused_without_retry_after"], much["refused"])
         self.assertFalse(judging.goals(much, [{1: much, 10: much}], 10)["each_refusal_says_when"])
 
-    def test_an_answer_that_breaks_off_is_no_good_one(self):
+    def test_a_broken_answer_does_not_count_as_goodput(self):
         run = self.run_of(breaks=True)
         seen = self.quietly(lambda: run.offered(20))
         self.assertEqual((seen["answered"], seen["broken"], seen["goodput_tok_s"]), (0, seen["requests"], 0))
 
-    def test_what_begins_too_late_is_not_good(self):
+    def test_a_late_answer_does_not_count_as_goodput(self):
         request = arrivals.Request(1.0)
         request.got = arrivals.load.Exchange(200, {}, "", 0.1, [2.0, 2.5, 3.0, 3.0], 3, True)
         self.assertEqual([judging.good(request, bound) for bound in (1.9, 2.0)], [False, True])
@@ -113,19 +113,19 @@ class Overload(unittest.TestCase):
         self.assertEqual((figures["in_time"], figures["goodput_tok_s"], figures["answered"]), (0, 0, 1))
         self.assertEqual(judging.figures([request], 2, 0, 5)["goodput_tok_s"], 0.6)
 
-    def test_the_rate_rises_until_goodput_does_not(self):
+    def test_the_rate_rises_while_goodput_rises(self):
         rates = lambda *goodput: [{"goodput_tok_s": one} for one in goodput]  # noqa: E731
         self.assertFalse(judging.is_past_best(rates(10, 20)))
         self.assertFalse(judging.is_past_best(rates(10, 20, 30, 20)))
         self.assertTrue(judging.is_past_best(rates(10, 20, 20, 10)))
 
-    def test_arrivals_have_their_rate_and_no_rhythm(self):
+    def test_arrivals_are_a_poisson_process_of_their_rate(self):
         times = arrivals.poisson(random.Random(1), 100, 50)
         self.assertLess(abs(len(times) - 5000), 250)
         gaps = sorted(b - a for a, b in zip(times, times[1:]))
         self.assertLess(gaps[len(gaps) // 2], 0.8 / 100)  # the median of an exponential distribution is 0.69 of its mean
 
-    def test_mistakes_in_the_options_are_refused(self):
+    def test_wrong_options_are_refused(self):
         for words in (["--seconds", "0"], ["--kvick", "kvick"], ["--times", "0,1"]):
             with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
                 overload.parsed(words)

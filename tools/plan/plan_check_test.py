@@ -46,7 +46,7 @@ class PlanCheck(unittest.TestCase):
             plan_check.main(["m.gguf", "--kvick", str(self.kvick), "-o", str(self.out), "--batches", "1", *arguments])
         return out.getvalue(), json.loads(self.out.read_text())
 
-    def test_every_cell_is_planned_and_measured_with_the_same_options(self):
+    def test_each_cell_is_planned_and_measured_with_the_same_options(self):
         said, data = self.run_it("--kv", "virtual", "paged", "--depths", "512", "4096")
         calls = self.log.read_text().splitlines()
         self.assertEqual(len(calls), 8)
@@ -61,19 +61,19 @@ class PlanCheck(unittest.TestCase):
         self.assertAlmostEqual(data["summary"]["worst_off"], 0.25)
         self.assertIn("all within 25 %", said)
 
-    def test_a_run_goes_on_where_another_stopped(self):
+    def test_an_interrupted_run_is_continued(self):
         self.run_it("--kv", "virtual", "--depths", "512")
         said, data = self.run_it("--kv", "virtual", "paged", "--depths", "512")
         self.assertEqual(len(self.log.read_text().splitlines()), 4)
         self.assertIn("1 of 2 cells to measure", said)
         self.assertEqual([cell["what"]["strategy"] for cell in data["cells"]], ["virtual", "paged"])
 
-    def test_quick_takes_one_repeat_at_one_depth(self):
+    def test_quick_measures_one_repeat_at_one_depth(self):
         self.run_it("--kv", "virtual", "--quick")
         bench = self.log.read_text().splitlines()[1]
         self.assertIn(" -d 512 -r 1 ", bench)
 
-    def test_what_kvick_refuses_ends_it_and_keeps_what_was_measured(self):
+    def test_an_error_of_kvick_ends_the_run_but_keeps_measured_cells(self):
         with self.assertRaises(SystemExit) as end, contextlib.redirect_stderr(io.StringIO()):
             self.run_it("--kv", "virtual", "broken", "--depths", "512")
         self.assertIn("ended with status 2", str(end.exception))

@@ -53,7 +53,7 @@ class SeveralModels(CommandTest):
             self.assertEqual(self.text(alone, name), text)
             alone.kill()
 
-    def test_the_one_used_longest_ago_makes_room(self):
+    def test_the_least_recently_used_model_is_unloaded(self):
         # Most of a model's memory is its --kv-memory, so two models fit in 160MB and three do not.
         server = self.serve(*self.others, options=("--kv-memory", "64MB", "--models-memory", "160MB"))
         first = self.text(server, "model")
@@ -64,7 +64,7 @@ class SeveralModels(CommandTest):
         self.text(server, "second")
         self.assertEqual(self.text(server, "model"), first)
 
-    def test_a_preload_that_does_not_fit_says_so(self):
+    def test_a_preload_that_does_not_fit_is_reported(self):
         server = self.serve(*self.others, options=("--kv-memory", "64MB", "--models-memory", "160MB", "--preload"))
         self.assertEqual(self.loaded(server), ["second", "third"])
         self.assertRegex((self.top / "serve.log").read_text(), r"--preload: not all models fit in \d+ MB .*: model will be")

@@ -35,7 +35,7 @@ class Overload(ServedTest):
         while self.refusal(server, **with_key)[0] != 200:  # ends once the server notices the closed connection
             pass
 
-    def test_an_address_has_so_many_requests_at_once(self):
+    def test_concurrent_requests_are_limited_per_address(self):
         server = self.serve("--max-requests-per-address", 1)
         connection, response = self.held(server)
         status, text = self.refusal(server)
@@ -45,7 +45,7 @@ class Overload(ServedTest):
         response.close(), connection.close()
         self.until_taken(server)
 
-    def test_a_key_has_so_many_requests_at_once_and_takes_none_from_another(self):
+    def test_concurrent_requests_are_limited_per_key(self):
         keys = self.top / "keys"
         keys.write_text("one\ntwo\n")
         server = self.serve("--api-key-file", keys, "--max-requests-per-key", 1)
@@ -55,7 +55,7 @@ class Overload(ServedTest):
         response.close(), connection.close()
         self.until_taken(server, key="one")
 
-    def test_a_full_queue_refuses_at_once_and_says_when_to_come_again(self):
+    def test_a_full_queue_refuses_at_once_with_retry_after(self):
         server = self.serve("--max-queue", 0)
         status, text = self.refusal(server)
         self.assertEqual(status, 503, text)

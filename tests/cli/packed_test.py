@@ -71,7 +71,7 @@ class PackedTest(CommandTest):
         self.answer()
         self.assertEqual(len(self.files()), 2)
 
-    def test_where_it_cannot_be_kept_the_engine_says_so_and_goes_on(self):
+    def test_weights_that_cannot_be_stored_are_packed_in_memory_and_reported(self):
         plain, _ = self.answer(folder="off")
         self.folder.write_text("a file")
         tokens, said = self.answer()
@@ -89,7 +89,7 @@ class PackedTest(CommandTest):
         self.kvick("--raw", "-n", 1, "hello")
         self.assertEqual(list(self.cache.rglob("*.packed")), [])
 
-    def test_processes_that_pack_at_once_do_no_harm(self):
+    def test_processes_may_pack_at_the_same_time(self):
         plain, _ = self.answer(folder="off")
         command = [KVICK, "run", "-m", self.model, "--json", "--raw", "--ignore-eos", "-n", "8", "--temp", "0", "--packed",
                    self.folder, "hello"]

@@ -256,7 +256,7 @@ class Continuing(PullTest):
 
 
 class Refusing(PullTest):
-    def test_a_wrong_checksum_keeps_nothing(self):
+    def test_a_file_with_a_wrong_checksum_is_discarded(self):
         line = self.refused("--sha256", "0" * 64, self.serve(send_file(DATA)), status=1, says="SHA-256")
         self.assertIn(SHA, line)
         self.assertEqual(self.files(), [])

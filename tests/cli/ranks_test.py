@@ -252,12 +252,12 @@ class Ranks(CommandTest):
         log = (self.top / "serve.log").read_text()
         self.assertRegex(log, "rank [0-9] .*has ended|has not answered|noticed that process rank [0-9]", log)
 
-    def test_the_death_of_any_rank_ends_all(self):
+    def test_the_death_of_any_rank_ends_all_ranks(self):
         for split in ((), ("--pipeline",)):
             for rank in (0, 1, 2):
                 self.assert_ends(self.serve(3, *split), signal.SIGKILL, rank)
 
-    def test_a_rank_that_stalls_ends_all_and_requests_are_told(self):
+    def test_a_stalled_rank_ends_all_ranks_and_requests_get_an_error(self):
         server = self.serve(2, "--rank-seconds", "1")
         stalled = server.ranks()[1]
         self.addCleanup(lambda: os.path.exists(f"/proc/{stalled}") and os.kill(stalled, signal.SIGKILL))

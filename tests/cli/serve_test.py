@@ -391,7 +391,7 @@ class Files(ServeTest):
         make_model(self.model, *MODEL, "--seed", "9")
         self.assertEqual(self.cached(self.serve("--kv-dir", self.files), self.prompts[0]), 0)
 
-    def test_a_kill_in_the_middle_of_load_costs_nothing_but_time(self):
+    def test_a_kill_under_load_changes_no_later_answer(self):
         for instances in (1, min(2, len(os.sched_getaffinity(0))), 1):
             server = self.serve("--kv-dir", self.files, "--kv-memory", "1MB", "--instances", instances)
             answered = threading.Semaphore(0)

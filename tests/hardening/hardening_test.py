@@ -33,7 +33,7 @@ def hardening(*paths):
 
 
 class Hardening(unittest.TestCase):
-    def test_the_program_has_all_of_it(self):
+    def test_the_program_is_hardened(self):
         self.assertEqual(hardening(os.environ["KVICK"], *os.environ["ARCHIVES"].split(":")), (0, "hardened\n"))
 
     def compiled(self, folder, flags, name="program", *more):
@@ -44,7 +44,7 @@ class Hardening(unittest.TestCase):
         subprocess.run(command, check=True, capture_output=True)
         return source.parent / name
 
-    def test_what_one_program_lacks_is_named_and_nothing_else(self):
+    def test_exactly_the_missing_property_is_reported(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(hardening(self.compiled(folder, HARDENED.values())), (0, "hardened\n"))
             for lacking in HARDENED:

@@ -53,7 +53,7 @@ class FakePage(BrowserTest):
 
 
 class Answers(FakePage):
-    def test_markdown_is_drawn_and_markup_stays_text(self):
+    def test_markdown_is_drawn_and_html_stays_text(self):
         page = self.start()
         self.ask("markdown, please")
         answer = self.answers().last

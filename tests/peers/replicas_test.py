@@ -139,7 +139,7 @@ class Replicas(unittest.TestCase):
         self.assertEqual(failures, [])
         self.assertEqual(len(set(re.findall(r"is process (\d+)", self.said())) - before), 2)
 
-    def test_a_killed_server_takes_only_its_running_answers_with_it(self):
+    def test_a_killed_server_loses_only_its_running_answers(self):
         self.wait_for(self.both_answer)
         victim = int(re.findall(rf"port {self.port + 2} is process (\d+)", self.said())[-1])
         begun, ended, lock, killed = {}, {}, threading.Lock(), []

@@ -61,7 +61,7 @@ class Unit(unittest.TestCase):
     def security(self, unit):
         return analysed("security", "--offline=true", f"--threshold={MOST_EXPOSURE}", unit)
 
-    def test_leaves_an_attacker_no_more_than_it_did(self):
+    def test_exposure_is_at_most_the_limit(self):
         done = self.security(UNIT)
         self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr)
 
@@ -103,11 +103,11 @@ class Caged(unittest.TestCase):
     def caged(self, *command):
         return ["unshare", "-m", "sh", "-ec", MOUNTS, "sh", *DROP, PYTHON, CAGE, UNIT, *map(str, command)]
 
-    def test_holds_what_is_in_it(self):
+    def test_forbidden_operations_fail(self):
         done = subprocess.run(self.caged(PYTHON, "-c", TRIES, self.state), capture_output=True, text=True, env=self.env)
         self.assertEqual(done.stdout.strip(), str(["EROFS", "done", "ENOENT", "EPERM", "EPERM", "done", "EPERM", "done"]), done.stderr)
 
-    def test_the_server_answers_under_the_rules_of_its_unit(self):
+    def test_the_server_works_under_the_rules_of_its_unit(self):
         model = self.top / "model.gguf"
         subprocess.run([os.environ["MAKE_MODEL"], "-o", model, *MODEL], check=True, stdin=subprocess.DEVNULL, timeout=120)
         log = self.top / "log"

@@ -78,7 +78,7 @@ class Overload(unittest.TestCase):
         with contextlib.redirect_stderr(io.StringIO()):
             return call()
 
-    def test_what_is_too_much_is_refused_and_counted(self):
+    def test_excess_requests_are_refused_and_counted(self):
         run = self.run_of()
         alone, calm, much = self.quietly(lambda: (run.alone(), run.offered(20), run.offered(600)))
         self.assertEqual((alone["answered"], alone["refused"]), (3, 0))

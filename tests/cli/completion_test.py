@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Completion scripts, in those of their shells that are installed; manual pages, through groff; health checks."""
+"""Completion scripts, in those of the shells that are installed; manual pages, checked with groff; version and health checks."""
 
 import json
 import pathlib

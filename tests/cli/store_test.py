@@ -227,7 +227,7 @@ class Faults(StoreTest):
                     self.wait_for(f"the store is used after {name}", lambda h=hits: self.hits() > h + 5)
                     after = answered[0]
                     self.wait_for(f"answers come after {name}", lambda a=after: answered[0] > a + 10)
-                    print(f"{name}: {during} answers in {ended - began:.1f} s of it, rows from the store again "
+                    print(f"{name}: {during} answers during the fault of {ended - began:.1f} s; rows came from the store again "
                           f"{time.monotonic() - ended:.1f} s later")
                     for one in loads:
                         self.assertFalse(one.done(), one.done() and one.exception())

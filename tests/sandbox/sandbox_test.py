@@ -23,7 +23,7 @@ CAGE = pathlib.Path(__file__).resolve().parent / "cage.py"
 PYTHON = "/usr/bin/python3"  # Debian's modules are built for this one
 MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "256", "--type", "Q8_0")
 MOST_EXPOSURE = 20  # tenths of systemd's exposure level, whose "OK" ends at 4.0; a removed rule adds 0.1 or more
-# All file systems but /dev, /proc and $FOLDERS are read-only; then all capabilities are dropped for good.
+# / becomes read-only; other mounts, such as /dev, /proc and the bind mounts of $FOLDERS, do not. DROP then removes all capabilities.
 MOUNTS = 'for folder in $FOLDERS; do mount --bind "$folder" "$folder"; done; mount -o remount,bind,ro /; exec "$@"'
 DROP = ["setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
 TRIES = """

@@ -449,7 +449,7 @@ class Mistakes(KvickTest):
         self.refused("text 1 is empty", lambda: model.rerank("a", [""]))
         self.assertRaisesRegex(TypeError, "max_token", model.batch, ["a"], max_token=3)
         self.refused("template is for messages", lambda: model.generate("a", template={"tools": []}))
-        self.refused("not is not supported", lambda: model.generate("a", schema={"not": {}}))
+        self.refused("not is not supported", lambda: model.generate("a", schema={"not": {"type": "string"}}))
         self.refused("cannot be JSON", lambda: model.generate("a", schema={"a": object()}))
         self.refused("600 is not in the vocabulary", lambda: model.detokenize([600]))
         self.refused("not a token", lambda: model.detokenize([2**40]))

@@ -139,11 +139,11 @@ class Plan(CommandTest):
     def test_escape_sequences_in_a_models_name_are_removed(self):
         odd = self.top / "odd.gguf"
         odd.write_bytes(pathlib.Path(self.model).read_bytes().replace(b"random llama", b"\x1b[2Jom llama", 1))
-        self.assertTrue(self.kvick("--quiet", "--ctx", 64, model=str(odd)).stdout.startswith("?[2Jom llama: 1 sequence"))
-        self.assertEqual(self.plan_of("--ctx", 64, model=str(odd))["model"], "\x1b[2Jom llama")
-        self.refused("--ctx", 64, "--expert-memory", 1, model=str(odd), says=r"^kvick: \?\[2Jom llama has no experts")
+        self.assertTrue(self.kvick("--quiet", "--ctx", 64, model=str(odd)).stdout.startswith("?[2Jom llama seed"))
+        self.assertTrue(self.plan_of("--ctx", 64, model=str(odd))["model"].startswith("\x1b[2Jom llama"))
+        self.refused("--ctx", 64, "--expert-memory", 1, model=str(odd), says=r"^kvick: \?\[2Jom llama.* has no experts")
         self.COMMAND = "bench"
-        self.assertTrue(self.kvick("--quiet", "--ctx", 64, "-p", 8, "-n", 2, "-r", 1, model=str(odd)).stdout.startswith("?[2Jom llama, "))
+        self.assertTrue(self.kvick("--quiet", "--ctx", 64, "-p", 8, "-n", 2, "-r", 1, model=str(odd)).stdout.startswith("?[2Jom llama seed"))
 
     def test_a_policy_needs_a_layer_with_keys(self):
         latent = f"{self.top}/latent.gguf"

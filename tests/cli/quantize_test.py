@@ -80,7 +80,7 @@ class QuantizeTest(CommandTest):
         self.assertNotEqual(self.out.read_bytes(), before)
         self.refused_line("quantize", self.wide, "-o", self.out, "--importance", self.wide, says="not an importance file")
         self.refused_line("quantize", self.wide, "-o", self.out, "--importance", self.text, says="not an importance file")
-        self.refused_line("quantize", self.wide, "-o", self.out, "--importance", self.top, says="cannot read")
+        self.refused_line("quantize", self.wide, "-o", self.out, "--importance", self.top, says="is not a regular file")
         make_model(str(self.top / "opt"), "--arch", "opt", "--format", "hf", "--layers", "1")
         self.kvick_says("train", "imatrix", "-m", self.model, "-f", self.text, "-o", importance, "--quiet")
 

@@ -62,7 +62,7 @@ class SchemaTest(CommandTest):
         deep = "[" * 500_000 + "]" * 500_000  # deeper than the stack is
         self.refused(*prompt, self.schema(f'{{"a": {deep}, "b": 1, "c": 1}}'), says="schema.json is nested more than 256 deep")
         self.refused(*prompt, self.schema('{"maximum": 1e999}'), says="schema.json has a number that is too large")
-        self.refused(*prompt, self.schema({"not": {}}), says="schema.json: the schema at #: not is not supported")
+        self.refused(*prompt, self.schema({"not": {"type": "string"}}), says="schema.json: the schema at #: not is not supported")
         self.refused(*prompt, self.top / "none.json", says="cannot read .*none.json")
         self.refused(*prompt, self.top, says="cannot read .*: it is a folder")
         self.refused("-f", self.top, says="cannot read .*: it is a folder")

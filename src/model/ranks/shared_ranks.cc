@@ -66,14 +66,14 @@ void SharedRanks::await(unsigned rank) const {
   waiting_.until([&] { return other.arrived.load(std::memory_order_acquire) >= meetings_; });
 }
 
-// Returns when all ranks have arrived.
+// Returns when all ranks have arrived, also if one of them gave up: the next part has the room of
+// the last one, which a rank that has yet to arrive may still read.
 void SharedRanks::meet() {
   arrive();
-  for (unsigned r = 0; r < size(); ++r) {
-    await(r);
+  for (unsigned r = 0; r < size(); ++r) await(r);
+  for (unsigned r = 0; r < size(); ++r)
     if (cell(r).gave_up[meetings_ % 2].load(std::memory_order_relaxed) == meetings_)
       throw RankFailed(fmt::format("rank {} could not compute its part of the step", r));
-  }
 }
 
 void SharedRanks::give_up() {

@@ -187,6 +187,8 @@ void BatchAttention::attend_chunk(const Task& task, const kernels::Queries& quer
 kv::Query BatchAttention::query_of(size_t view) const {
   const auto slot = static_cast<uint32_t>(view / numbers_->kv_heads);
   const auto head = static_cast<uint32_t>(view % numbers_->kv_heads);
+  // Policies take as many queries, and sinks, as the layer has that owns the rows.
+  const bool alike = config_.layers[rows_layer_].group() == numbers_->group();
   return {.slot = slot,
           .layer = rows_layer_,
           .head = head,
@@ -194,7 +196,7 @@ kv::Query BatchAttention::query_of(size_t view) const {
           .q_stride = numbers_->q_floats(),
           .scale = numbers_->scale,
           .softcap = numbers_->softcap,
-          .sinks = sinks_of(head),
+          .sinks = alike ? sinks_of(head) : nullptr,
           .path = trees_[slot]};
 }
 

@@ -128,11 +128,11 @@ def file_of(path, result, chart):
     return path.with_name(path.stem + chart["name"].removeprefix(result["experiment"]) + ".svg")
 
 
-def draw(path, result, place=None):
-    """Draws the charts of a result read from `path`, beside it or in the folder `place`. Returns their paths."""
+def draw(path, result):
+    """Draws the charts of a result read from `path` beside it. Returns their paths."""
     drawn = []
     for chart in result.get("charts", ()):
-        drawn.append(file_of(path if place is None else place / path.name, result, chart))
+        drawn.append(file_of(path, result, chart))
         drawn[-1].write_text(svg(chart), encoding="utf-8")
     return drawn
 

@@ -88,7 +88,8 @@ int run_command(int argc, char** argv) {
   });
 }
 
-// What is printed last may still be in a buffer when a command has succeeded, and the disk be full.
+// Output may still be in a buffer when a command returns, and writing it may fail, for example
+// because the disk is full.
 int flushed(int status) {
   const bool wrote = std::fflush(stdout) == 0;
   if (wrote && std::ferror(stdout) == 0) return status;

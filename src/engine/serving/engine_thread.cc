@@ -166,7 +166,7 @@ void EngineThread::work() noexcept {
       if (stopping_) break;
       jobs.swap(submitted_);
       cancelled.swap(cancelled_);
-      // They wait, as far as anybody knows, until the scheduler has had them.
+      // They count as waiting until the scheduler has admitted them.
       waiting_ += static_cast<uint32_t>(jobs.size());
       metrics_.waiting += static_cast<uint32_t>(jobs.size());
       asked_ = false;

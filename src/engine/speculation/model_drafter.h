@@ -40,7 +40,7 @@ struct DraftModel {
   std::set<SmallModelDrafter*> drafters;  // that keep rows in it
   // A call of the store threw: nobody uses it any more, and renew() makes another.
   bool broken = false;
-  // Drops a broken store with its rows; there is none then.
+  // Frees a broken store with its rows; `store` is null afterwards.
   void drop_broken() noexcept;
   // False: a broken store could not be replaced.
   bool renew(const Engine& engine) noexcept;

@@ -221,7 +221,7 @@ TEST(Speculation, DraftsNothingByAModelThatIsAskedForTheSameTextAgain) {
   std::vector<Token> text = repeating(21, 5);
   const std::vector<Token> first = by.drafted(*speculator, text);
   ASSERT_FALSE(first.empty());
-  // It would take the logits behind its first draft tokens for those behind the text.
+  // The logits it has by now follow its own draft tokens, not the text.
   EXPECT_TRUE(by.drafted(*speculator, text).empty());
   text.push_back(first[0]);
   EXPECT_EQ(by.drafted(*speculator, text).at(0),

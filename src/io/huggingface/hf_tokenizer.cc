@@ -144,7 +144,8 @@ base::Status<> Mapper::read_added_tokens() {
     if (text.empty()) return base::fail("{} is empty", token.label("content"));
     PieceKind kind = special ? PieceKind::kControl : PieceKind::kUserDefined;
     if (byte_fallback_ && text == unknown_) kind = PieceKind::kUnknown;
-    // Of other models of the family, as Gemma 3 1B's <image_soft_token>: nothing embeds it.
+    // A token of the family's other models, such as Gemma 3 1B's <image_soft_token>: this model's
+    // embedding has no row for it.
     if (id >= vocabulary_) continue;
     // Gemma's runs of spaces: merges make them, and in an answer they are spaces again.
     if (byte_fallback_ && !special && pieces_.kinds[id] == PieceKind::kNormal &&

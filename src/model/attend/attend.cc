@@ -187,7 +187,8 @@ void BatchAttention::attend_chunk(const Task& task, const kernels::Queries& quer
 kv::Query BatchAttention::query_of(size_t view) const {
   const auto slot = static_cast<uint32_t>(view / numbers_->kv_heads);
   const auto head = static_cast<uint32_t>(view % numbers_->kv_heads);
-  // Policies take as many queries, and sinks, as the layer has that owns the rows.
+  // A policy reads one sink for each query head of the layer that owns the rows; this layer may
+  // have fewer.
   const bool alike = config_.layers[rows_layer_].group() == numbers_->group();
   return {.slot = slot,
           .layer = rows_layer_,

@@ -17,8 +17,8 @@ struct Line {
 };
 Line fit_line(std::span<const double> x, std::span<const double> y);
 
-// Static types are made with the ranges of a calibration. No speed depends on them, so what is
-// measured has these: 1 for each head of setup.shape.
+// Stores of static types need calibrated ranges. Speed does not depend on the ranges, so a store
+// that is only measured gets the range 1 for each head of setup.shape.
 void set_any_ranges(kv::Setup& setup);
 
 // Grows a sequence of the setup's shape in eighths of its context, or of 128 MB if that is less.

@@ -85,7 +85,7 @@ class AllowedTypes {
   uint32_t left_ = 1000;  // schemas to look at: references may go round
 };
 
-// Of a call's argument.
+// The types that the schema of a call's argument allows.
 std::vector<std::string> types_of(const Tools& tools, std::string_view name, std::string_view key) {
   for (const Json* const some : {&tools.list, &tools.deferred}) {
     if (!some->is_array()) continue;

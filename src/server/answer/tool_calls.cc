@@ -62,7 +62,7 @@ Json arguments_of(const Json& call) {
   return parsed.ok() ? *parsed : *found;
 }
 
-// Whether a text that begins with '{' may become a call, by its first key.
+// Whether a text that begins with '{' may become a call; its first key decides.
 bool may_be_object(std::string_view text, const std::vector<std::string>& names,
                    std::string_view name_key) {
   text.remove_prefix(1);
@@ -79,7 +79,7 @@ bool may_be_object(std::string_view text, const std::vector<std::string>& names,
   return name_key.empty() ? std::any_of(names.begin(), names.end(), fits) : fits(name_key);
 }
 
-// The same of one that begins with '{' or '['.
+// Whether a text that begins with '{' or '[' may become one call or several.
 bool may_be_calls(std::string_view text, const std::vector<std::string>& names,
                   std::string_view name_key) {
   if (text[0] == '{') return may_be_object(text, names, name_key);

@@ -6,11 +6,11 @@
 
 namespace kvick::text {
 
-// The texts that both take. Error: it has too many states.
+// An automaton of the texts that both a and b match. Error: it would have too many states.
 base::Result<CharNfa> common_texts(const CharNfa& a, const CharNfa& b);
-// The texts that it does not take. Error: it has too many states.
+// An automaton of the texts that nfa does not match. Error: it would have too many states.
 base::Result<CharNfa> other_texts(const CharNfa& nfa);
-// Whether there is a text that it takes.
+// Whether any text matches.
 bool takes_any(const CharNfa& nfa);
 
 }  // namespace kvick::text

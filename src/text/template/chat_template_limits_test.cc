@@ -120,7 +120,7 @@ TEST(ChatTemplateLimits, FreesValuesThatHoldThemselves) {
       "nested");
 }
 
-// What a request may have in a tool call's arguments.
+// A tool call's arguments come from the request, so they may be nested to any depth.
 TEST(ChatTemplateLimits, ParsesNoJsonThatIsNestedDeeperThanTheStackIs) {
   const auto parsed = [](size_t depth) {
     const std::string lists = std::string(depth, '[') + std::string(depth, ']');

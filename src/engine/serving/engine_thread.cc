@@ -131,7 +131,9 @@ void EngineThread::drain() {
 
 void EngineThread::wait() {
   std::unique_lock lock(mutex_);
-  idle_.wait(lock, [&] { return !busy_ && submitted_.empty() && cancelled_.empty(); });
+  idle_.wait(lock, [&] {
+    return !busy_ && !asked_ && !flush_ && submitted_.empty() && cancelled_.empty();
+  });
 }
 
 // A snapshot that fails, for want of memory most likely, is taken again later.

@@ -36,6 +36,18 @@ class Lab(CommandTest):
         self.assertEqual(words[words.index("--file") + 1], str(trace))
         self.assertEqual(words[words.index("-o") + 1], str(self.top / "the results"))
 
+    def test_quick_gives_small_sizes_where_no_option_does(self):
+        report = self.json_of("--quiet", "allocators", "--quick", "--ctx", 64, "-o", self.top / "quick")
+        self.assertIn("--ctx 64 --batch 4 --rounds 1", report["command"])
+        self.assertEqual({(one["what"]["batch"], len(one["runs"])) for one in report["cells"]}, {(4, 1)})
+        trace = self.top / "trace.csv"
+        trace.write_text("TIME,PROMPT,ANSWER\n" + "".join(f"{i},{100 + 7 * i},{20 + i}\n" for i in range(9)))
+        some = self.json_of("--quiet", "waste", "--file", trace, "--prompts", 3, "-o", self.top / "some")
+        self.assertEqual({one["what"]["requests"] for one in some["cells"]}, {3})
+        jobs = self.json_of("--quiet", "preemption", "--quick", "--answer", 8, "-o", self.top / "jobs")
+        self.assertIn("--prompts 8 --prompt 32 --answer 8", jobs["command"])
+        self.assertEqual({(one["what"]["jobs"], one["what"]["prompt"], one["what"]["answer"]) for one in jobs["cells"]}, {(8, 32, 8)})
+
     def test_allocators_accepts_a_context_and_a_batch(self):
         arguments = ("allocators", "--ctx", 64, "-b", 2, "--rounds", 1, "-o", self.top / "whole")
         report = self.json_of("--quiet", *arguments)

@@ -25,7 +25,7 @@ struct LabFlags {
   std::vector<std::string> shapes, stores, types, specs, bandwidths;
   kvick::lab::Selecting select;
   uint32_t rounds = 0, batch = 0, prompts = 0, prompt = 0, text_tokens = 0, answer = 0;
-  bool again = false;
+  bool again = false, quick = false;
 };
 
 // Opens models when an experiment asks for them, by default the flags' own.
@@ -55,6 +55,27 @@ class Models {
   const Common& common_;
   std::map<std::pair<std::string, engine::Attention>, std::unique_ptr<engine::Engine>> opened_;
 };
+
+// Gives the options of an experiment that the user left out its quick sizes.
+void make_quick(const kvick::lab::ExperimentRow& row, LabFlags& flags) {
+  const kvick::lab::QuickSizes& quick = row.quick;
+  const auto set = [](uint32_t& value, uint32_t size) {
+    if (value == 0) value = size;
+  };
+  const auto set_one = [](std::vector<std::string>& values, const char* value) {
+    if (values.empty() && value != nullptr) values = {value};
+  };
+  set(flags.engine.context, quick.ctx);
+  set(flags.batch, quick.batch);
+  set(flags.prompts, quick.prompts);
+  set(flags.prompt, quick.prompt);
+  set(flags.text_tokens, quick.tokens);
+  set(flags.answer, quick.answer);
+  set(flags.rounds, 1);
+  set_one(flags.shapes, quick.shape);
+  set_one(flags.select.budgets, quick.budget);
+  set_one(flags.bandwidths, quick.bandwidth);
+}
 
 // As a shell takes it: in single quotes where it holds more than letters, digits and these.
 std::string quoted(const std::string& word) {
@@ -97,7 +118,7 @@ std::string command_of(const LabFlags& flags) {
   return text + " -o " + quoted(flags.folder);
 }
 
-base::Result<int> lab(const LabFlags& flags, const Common& common) {
+base::Result<int> lab(LabFlags flags, const Common& common) {
   const kvick::lab::ExperimentRow* row = kvick::lab::find_experiment(flags.experiment);
   if (row == nullptr) {
     std::string names;
@@ -105,6 +126,7 @@ base::Result<int> lab(const LabFlags& flags, const Common& common) {
       names += (names.empty() ? "" : ", ") + std::string(one.name);
     return base::fail("there is no experiment {}; there are {}", flags.experiment, names);
   }
+  if (flags.quick) make_quick(*row, flags);
   KVICK_TRY(const base::Isa isa, kernels::choose_isa());
   base::ThreadPool pool(flags.engine.threads != 0 ? flags.engine.threads : base::available_cpus());
   Models models(flags.engine, common);
@@ -185,9 +207,12 @@ void add_selecting_flags(const Command& command, LabFlags& flags) {
                      "bandwidths of the slower tier, such as 4GB/s (tier)");
   command.add_option("--prompt", flags.prompt,
                      "first tokens of each window, which are read as a prompt with all rows and "
-                     "are not scored (budget; default: 0)");
-  command.add_option("--tokens", flags.text_tokens,
-                     "tokens of the file that are read (budget, bounded; default: 4 windows)");
+                     "are not scored (budget; default: 0); in sharing and preemption, tokens of a "
+                     "prompt (default: 512, 96)");
+  command.add_option(
+      "--tokens", flags.text_tokens,
+      "tokens of the file that are read (budget, bounded, quant; default: 4 windows; "
+      "quant: 8)");
 }
 
 // Of bounded.
@@ -252,14 +277,21 @@ void add_lab(const Command& app, const Common& common) {
   command
       .add_option("--prompts", flags->prompts,
                   "prompts of each category (default: 10); in needle, facts at each depth "
-                  "(default: 3); in moved, places (default: 12)")
+                  "(default: 3); in moved, places (default: 12); in waste, prefix, serving and "
+                  "preemption, requests (default: all, all, 64, 32)")
       .in_range(1, 1 << 20);
-  command.add_option("--answer", flags->answer, "most tokens of an answer (spec; default: 64)")
+  command
+      .add_option("--answer", flags->answer,
+                  "most tokens of an answer (spec; default: 64); in sharing and preemption, tokens "
+                  "of an answer (default: 128, 288)")
       .in_range(2, 1 << 20);
   add_selecting_flags(command, *flags);
   add_bounded_flags(command, *flags);
   command.add_option("--rounds", flags->rounds, "rounds (default: the experiment's own number)")
       .in_range(1, 1000);
+  command.add_flag("--quick", flags->quick,
+                   "sizes that take seconds where no option gives one, and one round: to see the "
+                   "direction");
   command.add_flag("--again", flags->again, "measure again what the folder already holds");
   command.runs([&common, flags] { return lab(*flags, common); });
 }

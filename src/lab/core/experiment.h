@@ -54,8 +54,11 @@ struct Bench {
   Selecting select = {};
   Bounding bounded = {};
   std::vector<std::string> bandwidths = {};  // as kv-tier's take them: "4GB/s"
-  uint32_t prompts = 0;                      // of a category; 0: the experiment's own number
-  uint32_t prompt = 0;       // tokens of a window that are read from all rows and do not count
+  // Prompts of a category, or requests of a trace; 0: the experiment's own number.
+  uint32_t prompts = 0;
+  // budget: tokens of a window that are read from all rows and do not count. sharing and
+  // preemption: tokens of a prompt; 0: their own number.
+  uint32_t prompt = 0;
   uint32_t text_tokens = 0;  // of the file that are read; 0: the experiment's own number
   uint32_t answer = 0;       // tokens of an answer, at most; 0: the experiment's own number
   std::function<void(std::string_view)> note;  // to the user
@@ -96,10 +99,20 @@ class Experiment {
   virtual Findings findings(std::span<const Measured> all) = 0;
 };
 
+// Sizes with which an experiment takes seconds and still shows the direction: the options of these
+// names where the user gives none. 0 or null: the experiment's own size is small enough.
+struct QuickSizes {
+  uint32_t ctx = 0, batch = 0, prompts = 0, prompt = 0, tokens = 0, answer = 0;
+  const char* shape = nullptr;
+  const char* budget = nullptr;
+  const char* bandwidth = nullptr;
+};
+
 struct ExperimentRow {
   std::string_view name, summary;
   uint32_t rounds;  // by default
   std::unique_ptr<Experiment> (*make)(const Bench& bench);
+  QuickSizes quick = {};
 };
 
 std::span<const ExperimentRow> experiments();

@@ -53,6 +53,13 @@ std::vector<TraceRequest> scaled(std::vector<TraceRequest> requests, double fact
   return requests;
 }
 
+std::vector<TraceRequest> spread_over(std::span<const TraceRequest> requests, size_t count) {
+  if (count == 0 || count >= requests.size()) return {requests.begin(), requests.end()};
+  std::vector<TraceRequest> some;
+  for (size_t i = 0; i < count; ++i) some.push_back(requests[i * requests.size() / count]);
+  return some;
+}
+
 base::Result<std::vector<BlockRequest>> read_blocks(const std::string& path) {
   if (path.empty())
     return base::fail(

@@ -2,6 +2,7 @@
 // Requests to real services, from the traces that these have published.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct TraceRequest {
 base::Result<std::vector<TraceRequest>> read_lengths(const std::string& path, uint64_t most_tokens);
 // The same requests, every length times `factor`, rounded up.
 std::vector<TraceRequest> scaled(std::vector<TraceRequest> requests, double factor);
+// At most `count` requests, taken at even distances over the whole trace: the first requests of a
+// trace may be shorter than the others. count = 0: all of them.
+std::vector<TraceRequest> spread_over(std::span<const TraceRequest> requests, size_t count);
 
 // A prompt as the names of its blocks: two prompts whose first n names are equal begin with the
 // same n blocks.

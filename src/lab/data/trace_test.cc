@@ -1,5 +1,6 @@
 #include "lab/data/trace.h"
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -30,6 +31,16 @@ TEST_F(Trace, LengthsAreReadAndScaledUp) {
   const std::vector<TraceRequest> small = scaled(*all, 0.25);
   EXPECT_EQ(small[0].prompt, 94U);
   EXPECT_EQ(small[1].answer, 1U);
+}
+
+TEST(SpreadOver, TakesRequestsAtEvenDistances) {
+  std::vector<TraceRequest> all;
+  for (uint32_t i = 1; i <= 10; ++i) all.push_back({.prompt = i, .answer = 1});
+  const std::vector<TraceRequest> some = spread_over(all, 4);
+  ASSERT_EQ(some.size(), 4U);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(some[i].prompt, (std::array{1U, 3U, 6U, 8U}[i]));
+  for (const size_t count : {size_t{0}, size_t{10}, size_t{11}})
+    EXPECT_EQ(spread_over(all, count).size(), 10U);
 }
 
 TEST_F(Trace, ALineThatIsNoRequestIsNamed) {

@@ -28,6 +28,7 @@ class BmcSweep final : public Experiment {
     for (const std::string& shape : shapes) {
       cells.push_back(cell(shape, 0, "rates"));
       for (const uint32_t tokens : kTokens) {
+        if (bench_.tokens != 0 && tokens > bench_.tokens) continue;
         for (const char* spec : {"iterative", "virtual"})
           cells.push_back(cell(shape, tokens, spec));
         for (uint32_t growths = 1; growths <= std::min(tokens / 2, kMostGrowths); growths *= 2)

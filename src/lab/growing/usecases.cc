@@ -53,7 +53,7 @@ class UseCases final : public Experiment {
       }
     }
     if (cells.empty())
-      return base::fail("usecases needs a model with a context of at least {} tokens",
+      return base::fail("usecases needs a context of at least {} tokens",
                         kUseCases[0].prompt + kUseCases[0].answer);
     return cells;
   }
@@ -95,10 +95,11 @@ class UseCases final : public Experiment {
 
  private:
   bool fits_context(const UseCase& use, const engine::Engine& engine) const {
-    const uint32_t tokens = use.prompt + use.answer, context = engine.model().config().context;
+    const uint32_t tokens = use.prompt + use.answer;
+    const uint32_t context = bench_.tokens != 0 ? bench_.tokens : engine.model().config().context;
     if (tokens > context)
-      bench_.note(fmt::format("usecases: {} needs {} tokens, the model has {}: left out", use.name,
-                              tokens, context));
+      bench_.note(fmt::format("usecases: {} needs {} tokens, the context has {}: left out",
+                              use.name, tokens, context));
     return tokens <= context;
   }
 

@@ -11,11 +11,18 @@ namespace {
 
 constexpr const char* kTypes[] = {"f32",       "f16",   "bf16",         "q8",   "q4",
                                   "k=q8,v=q4", "mixed", "mixed:old=q4", "kivi4"};
-constexpr uint32_t kWindow = 2048, kTokens = 16384, kDepth = 8192, kDecode = 32;
+constexpr uint32_t kDepth = 8192;  // by default
+// Windows of a quarter of the depth; the text is eight windows long by default.
+constexpr uint32_t kShorter = 4, kWindows = 8;
+constexpr uint32_t kDecode = 32;
 
 class Quant final : public Experiment {
  public:
-  explicit Quant(const Bench& bench) : bench_(bench) {}
+  explicit Quant(const Bench& bench)
+      : bench_(bench),
+        depth_(bench.tokens != 0 ? bench.tokens : kDepth),
+        window_(depth_ / kShorter),
+        tokens_(bench.text_tokens != 0 ? bench.text_tokens : kWindows * window_) {}
 
   base::Result<std::vector<Cell>> cells() override {
     if (bench_.file.empty()) return base::fail("quant needs a text: --file TEXT");
@@ -25,7 +32,7 @@ class Quant final : public Experiment {
       cells.push_back(
           {.key = type,
            .what = {
-               {"kv_type", type}, {"window", kWindow}, {"tokens", kTokens}, {"depth", kDepth}}});
+               {"kv_type", type}, {"window", window_}, {"tokens", tokens_}, {"depth", depth_}}});
     return cells;
   }
 
@@ -37,11 +44,11 @@ class Quant final : public Experiment {
     const std::vector<engine::Token> tokens = engine->tokenizer().encode(text_, true, false);
     KVICK_TRY(const engine::Perplexity ppl,
               engine::perplexity(*engine, tokens,
-                                 {.window = std::min(kWindow, context),
-                                  .most = kTokens,
+                                 {.window = std::min(window_, context),
+                                  .most = tokens_,
                                   .kv = kv,
                                   .against = engine::parse_kv_options("", "f16").value()}));
-    const uint32_t depth = std::min(kDepth, context - kDecode);
+    const uint32_t depth = std::min(depth_, context - kDecode);
     const engine::Case decode = {engine::Phase::kDecode, kDecode, depth, 1};
     KVICK_TRY(const std::vector<engine::Measurement> speed,
               engine::measure_speed(*engine, {&decode, 1}, {.kv = kv, .repeats = 3}));
@@ -56,14 +63,14 @@ class Quant final : public Experiment {
       if (one.cell.key == "f16") f16 = one.median("decode_tok_s");
     Findings findings;
     Table table = {.title = fmt::format("Windows of {} tokens, {} tokens; decode at depth {}",
-                                        kWindow, kTokens, kDepth),
+                                        window_, tokens_, depth_),
                    .columns = {"type", "perplexity", "against f16 %", "KL mean", "top-1 %",
                                "cache MB", "decode tok/s", "against f16"},
                    .rows = {}};
     Chart chart = {.name = "quant",
                    .title = "Decode speed by element type of keys and values",
                    .x_label = "--kv-type",
-                   .y_label = fmt::format("tokens/s at depth {}", kDepth),
+                   .y_label = fmt::format("tokens/s at depth {}", depth_),
                    .series = {{.name = "decode", .points = {}}},
                    .bars = {}};
     findings.summary = Json::object();
@@ -88,6 +95,7 @@ class Quant final : public Experiment {
 
  private:
   Bench bench_;
+  uint32_t depth_, window_, tokens_;  // tokens before the decode, of a window, and of the text
   std::string text_;
 };
 

@@ -46,7 +46,11 @@ class Folder {
 
 class Preemption final : public Experiment {
  public:
-  explicit Preemption(const Bench& bench) : bench_(bench) {}
+  explicit Preemption(const Bench& bench)
+      : bench_(bench),
+        prompt_(bench.prompt != 0 ? bench.prompt : kPrompt),
+        answer_(bench.answer != 0 ? bench.answer : kAnswer),
+        jobs_(bench.prompts != 0 ? bench.prompts : kJobs, {.prompt = prompt_, .answer = answer_}) {}
 
   base::Result<std::vector<Cell>> cells() override {
     KVICK_TRY_VOID(require_model(bench_, "preemption"));
@@ -58,9 +62,9 @@ class Preemption final : public Experiment {
                                   {"strategy", kind.spec},
                                   {"files", kind.files},
                                   {"share", share},
-                                  {"jobs", kJobs},
-                                  {"prompt", kPrompt},
-                                  {"answer", kAnswer}}});
+                                  {"jobs", jobs_.size()},
+                                  {"prompt", prompt_},
+                                  {"answer", answer_}}});
     return cells;
   }
 
@@ -69,10 +73,10 @@ class Preemption final : public Experiment {
     const auto strategy = cell.what["strategy"].get<std::string>();
     engine::SchedulerOptions options;
     KVICK_TRY(options.kv, engine::parse_kv_options(strategy, ""));
-    options.kv.max_tokens = kPrompt + kAnswer;
+    options.kv.max_tokens = prompt_ + answer_;
     uint64_t& needed = needed_bytes_[cell.what["kind"].get<std::string>()];
     if (needed == 0) {
-      KVICK_TRY(const Replayed all, replay(*engine, options, jobs()));
+      KVICK_TRY(const Replayed all, replay(*engine, options, jobs_));
       needed = all.peak_bytes;
     }
     const Folder folder;
@@ -82,7 +86,7 @@ class Preemption final : public Experiment {
     }
     if (const double share = cell.what["share"].get<double>(); share < 1)
       options.kv_bytes = static_cast<uint64_t>(share * static_cast<double>(needed));
-    KVICK_TRY(const Replayed run, replay(*engine, options, jobs()));
+    KVICK_TRY(const Replayed run, replay(*engine, options, jobs_));
     const engine::Metrics& metrics = run.metrics;
     return Json{
         {"seconds", run.seconds},     {"peak_bytes", run.peak_bytes},
@@ -94,7 +98,7 @@ class Preemption final : public Experiment {
     Findings findings;
     Table table = {.title = fmt::format("{} jobs of {} + {} tokens; memory as a share of what they "
                                         "take together",
-                                        kJobs, kPrompt, kAnswer),
+                                        jobs_.size(), prompt_, answer_),
                    .columns = {"strategy", "memory", "seconds", "time lost %", "preemptions",
                                "by files", "tokens computed again", "sequences at once"},
                    .rows = {}};
@@ -131,11 +135,9 @@ class Preemption final : public Experiment {
   }
 
  private:
-  static std::vector<ReplayJob> jobs() {
-    return std::vector<ReplayJob>(kJobs, {.prompt = kPrompt, .answer = kAnswer});
-  }
-
   Bench bench_;
+  uint32_t prompt_, answer_;  // tokens
+  std::vector<ReplayJob> jobs_;
   std::map<std::string, uint64_t> needed_bytes_;  // by kind, of all jobs together
 };
 

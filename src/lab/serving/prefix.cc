@@ -36,6 +36,8 @@ class Prefix final : public Experiment {
 
   base::Result<std::vector<Cell>> cells() override {
     KVICK_TRY(requests_, read_blocks(bench_.file));
+    // The first ones: hits depend on the order of requests.
+    if (bench_.prompts != 0 && bench_.prompts < requests_.size()) requests_.resize(bench_.prompts);
     std::map<uint64_t, bool> names;
     for (const BlockRequest& one : requests_) {
       if (one.blocks.size() * kBlockTokens > kShape.max_tokens)

@@ -38,11 +38,9 @@ class Serving final : public Experiment {
     for (const TraceRequest& one : all) most = std::max<uint64_t>(most, one.prompt + one.answer);
     // Two tokens less, for both lengths are rounded up.
     all = scaled(std::move(all), (context_ - 2.0) / static_cast<double>(most));
-    const size_t requests = std::min(all.size(), kRequests);
-    for (size_t i = 0; i < requests; ++i) {
-      const TraceRequest& one = all[i * all.size() / requests];
+    for (const TraceRequest& one :
+         spread_over(all, bench_.prompts != 0 ? bench_.prompts : kRequests))
       jobs_.push_back({.prompt = one.prompt, .answer = one.answer});
-    }
     std::vector<Cell> cells;
     for (const uint32_t contexts : kContexts)
       for (const Kind& kind : kKinds) {

@@ -21,7 +21,10 @@ constexpr const char* kAlone = "bmc:r=16";
 
 class Sharing final : public Experiment {
  public:
-  explicit Sharing(const Bench& bench) : bench_(bench) {}
+  explicit Sharing(const Bench& bench)
+      : bench_(bench),
+        prompt_(bench.prompt != 0 ? bench.prompt : kPrompt),
+        answer_(bench.answer != 0 ? bench.answer : kAnswer) {}
 
   base::Result<std::vector<Cell>> cells() override {
     KVICK_TRY_VOID(require_model(bench_, "sharing"));
@@ -37,9 +40,9 @@ class Sharing final : public Experiment {
     KVICK_TRY(engine::Engine * engine, bench_.model(engine::Attention::kFused));
     engine::SchedulerOptions options;
     KVICK_TRY(options.kv, engine::parse_kv_options(cell.what["strategy"].get<std::string>(), ""));
-    options.kv.max_tokens = kPrompt + kAnswer;
-    const ReplayJob job = {.prompt = kPrompt,
-                           .answer = kAnswer,
+    options.kv.max_tokens = prompt_ + answer_;
+    const ReplayJob job = {.prompt = prompt_,
+                           .answer = answer_,
                            .choices = cell.what["choices"].get<uint32_t>(),
                            .beams = cell.what["beams"].get<uint32_t>()};
     KVICK_TRY(const Replayed run, replay(*engine, options, {&job, 1}));
@@ -50,7 +53,7 @@ class Sharing final : public Experiment {
     Findings findings;
     Table table = {.title = fmt::format("Most memory of one job, {} + {} tokens, rows of f16; {} "
                                         "copies what it forks",
-                                        kPrompt, kAnswer, kAlone),
+                                        prompt_, answer_, kAlone),
                    .columns = {"answers", "strategy", "peak MB", "saved %", "seconds"},
                    .rows = {}};
     Chart chart = {.name = "sharing",
@@ -95,6 +98,7 @@ class Sharing final : public Experiment {
   }
 
   Bench bench_;
+  uint32_t prompt_, answer_;  // tokens
 };
 
 }  // namespace

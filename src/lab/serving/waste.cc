@@ -28,6 +28,7 @@ class Waste final : public Experiment {
 
   base::Result<std::vector<Cell>> cells() override {
     KVICK_TRY(requests_, read_lengths(bench_.file, kShape.max_tokens));
+    requests_ = spread_over(requests_, bench_.prompts);
     std::vector<Cell> cells;
     for (const char* spec : kSpecs)
       cells.push_back({.key = spec,

@@ -15,7 +15,7 @@ namespace {
 
 using Keeps = LayerSpec::Keeps;
 
-// Of the group's layers, in order.
+// Returns the ranges of the group's layers, in order; all: [layer][kv head] of the whole model.
 std::vector<float> ranges_of(const std::vector<float>& all, const Setup& setup,
                              const LayerGroup& group) {
   std::vector<float> ranges;
@@ -40,7 +40,7 @@ Setup setup_of(const Setup& setup, const LayerGroup& group) {
   shape.v_dim = spec.v_dim == spec.k_dim ? 0 : spec.v_dim;
   shape.latent = spec.keeps == Keeps::kLatent;
   if (shape.latent) shape.v_type = shape.k_type;
-  // A window that is as long as the context hides nothing.
+  // A window as long as the context hides no row.
   const bool hides = spec.window < shape.max_tokens;
   shape.window = hides ? spec.window : 0;
   shape.chunked = hides && spec.chunked;
@@ -56,7 +56,7 @@ Setup setup_of(const Setup& setup, const LayerGroup& group) {
   return one;
 }
 
-// Of layers that keep nothing.
+// For a model whose layers keep nothing.
 Setup setup_of_nothing(const Setup& setup) {
   Setup one = setup;
   one.layers.clear();
@@ -67,7 +67,7 @@ Setup setup_of_nothing(const Setup& setup) {
   return one;
 }
 
-// The state of a sequence is no row: of its shape the number of layers counts.
+// A state is not a row: of the shape only the number of layers and state_bytes matter.
 Setup setup_of_states(Setup one, const LayerSpec& spec) {
   one.shape.kv_heads = 1;
   one.shape.head_dim = one.shape.v_dim = 0;
@@ -77,7 +77,7 @@ Setup setup_of_states(Setup one, const LayerSpec& spec) {
   return one;
 }
 
-// Layers that read the group's rows: its own, and those that share them.
+// Counts the layers that read the group's rows: its own layers and those that share their rows.
 uint64_t readers_of(const LayerGroup& group, const Setup& setup) {
   uint64_t readers = group.layers.size();
   for (const LayerSpec& layer : setup.layers)
@@ -87,16 +87,17 @@ uint64_t readers_of(const LayerGroup& group, const Setup& setup) {
   return readers;
 }
 
-// A step has the state before it and the one after it; draft tokens go where there is no room for
-// theirs.
+// A step holds two states per sequence: before and after it. States of draft tokens are not
+// counted, because the drafts are dropped if memory is short.
 Cost cost_of_states(const LayerGroup& group, const Load& load) {
   const uint64_t bytes = saturating_mul(group.layers.size(), group.spec.state_bytes);
   return {.fast_bytes = saturating_mul(load.sequences, saturating_mul(2, bytes)),
           .read_bytes_per_token = bytes};
 }
 
-// Whether prompts that begin alike share the rows of all layers that have rows: without them a
-// checkpoint of states is of no use. Where no layer has rows, the strategy's option says it.
+// Returns whether prompts with a common prefix share the rows of all layers that have rows. A
+// checkpoint of states is useless without those rows. If no layer has rows, only the strategy's
+// option can switch sharing off.
 bool shares_rows(const Spec& spec, const Setup& setup) {
   const Strategy& strategy = *find_strategy(spec.name);
   bool rows = false;
@@ -127,7 +128,7 @@ base::Result<std::unique_ptr<Store>> make_one(const Spec& spec, const Setup& set
   return make_store(spec, one);
 }
 
-// A policy needs a group that follows it.
+// Refuses a policy if no group supports one.
 base::Status<> check_policy(const Setup& setup) {
   const std::vector<Shape> shapes = grouped_shapes(setup);
   if (setup.select.spec.name.empty() || std::any_of(shapes.begin(), shapes.end(), follows_policy))
@@ -149,7 +150,7 @@ base::Result<std::unique_ptr<Store>> make_grouped_store(const Spec& spec, const 
       groups[0].spec.keeps != Keeps::kState)
     return make_one(spec, setup, groups[0]);
   Setup all = setup;
-  // One limit over all groups.
+  // All groups share one limit.
   if (all.limits.max_bytes != UINT64_MAX && all.limits.budget == nullptr)
     all.limits.budget = std::make_shared<Budget>(all.limits.max_bytes);
   std::vector<std::unique_ptr<Store>> stores;

@@ -15,7 +15,7 @@ struct Unload {
 };
 
 base::Status<> add_all(const StrategyPlugin& plugin) {
-  KVICK_TRY_VOID(check_policies(plugin.policies));  // before there are strategies
+  KVICK_TRY_VOID(check_policies(plugin.policies));  // before adding strategies, which stay
   KVICK_TRY_VOID(add_strategies(plugin.strategies));
   return add_policies(plugin.policies);
 }
@@ -39,7 +39,7 @@ base::Status<> load_plugin(const std::string& file) {
         file);
   if (auto added = add_all(plugin); !added.ok())
     return base::fail("{}: {}", file, added.error().message);
-  (void)library.release();  // the table points into it
+  (void)library.release();  // the tables point into the library
   return base::Done{};
 }
 

@@ -7,10 +7,10 @@
 
 namespace kvick::kv {
 
-// Adds a shared library's strategies and policies to the tables; it stays loaded as long as the
-// program runs. Errors: no such file or no such library; none with kvick_strategies(); one that was
-// compiled with other headers than this program; a strategy or a policy that cannot be added.
-// Before a program has several threads or stores, as for add_strategies.
+// Adds a shared library's strategies and policies to the tables. The library stays loaded until the
+// program ends. Errors: the file is missing or not a shared library; it has no kvick_strategies();
+// it was compiled with headers other than this program's; a strategy or a policy cannot be added.
+// Call it before the program has several threads or stores, as for add_strategies.
 base::Status<> load_plugin(const std::string& file);
 
 }  // namespace kvick::kv

@@ -1,5 +1,5 @@
-// Strategies that are built outside of kvick. A program of its own: what it adds to the table stays
-// there.
+// Tests strategies and policies that are built outside of kvick. A separate program, because rows
+// cannot be removed from the tables again.
 
 #include "kv/registry/plugin.h"
 
@@ -91,7 +91,7 @@ TEST(Policies, RowsOfTheTableAreAddedAllOrNone) {
   EXPECT_EQ(find_policy("quest"), quest);  // rows stay where they are
 }
 
-// The whole conformance suite meets it in the test kv_plugin.
+// The test kv_plugin runs the whole conformance suite on this strategy.
 TEST(Plugin, AStrategyBuiltOutsideServesRows) {
   const auto loaded = load_plugin(KVICK_DOUBLING_PLUGIN);
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
@@ -114,7 +114,7 @@ TEST(Plugin, AStrategyBuiltOutsideServesRows) {
   EXPECT_TRUE(contains(twice, "there is a strategy named doubling already")) << twice;
 }
 
-// The whole conformance suite meets it, too.
+// The test kv_plugin runs the whole conformance suite on this policy, too.
 TEST(Plugin, APolicyBuiltOutsideChoosesRows) {
   const auto loaded = load_plugin(KVICK_PRODUCTS_PLUGIN);
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
@@ -136,7 +136,7 @@ TEST(Plugin, APolicyBuiltOutsideChoosesRows) {
   const Query query = query_of(0, 0, 0);
   step->view(query, scratch, view);
 
-  std::vector<std::pair<double, uint32_t>> products;  // negative, row
+  std::vector<std::pair<double, uint32_t>> products;  // negated product, row
   for (uint32_t row = kSinks; row < kRows - kRecent; ++row) {
     double product = 0;
     for (uint32_t i = 0; i < shape.head_dim; ++i)

@@ -23,8 +23,8 @@ namespace {
 
 constexpr size_t kMostPolicies = 64;
 
-// Other threads read the table while a policy is added: so rows never move, and the count is raised
-// last.
+// Other threads may read the table while a policy is added. So rows never move, and the count is
+// raised last.
 struct Table {
   std::vector<Policy> rows;
   std::atomic<size_t> count;

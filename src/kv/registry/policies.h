@@ -11,21 +11,23 @@
 
 namespace kvick::kv {
 
-// The policies at the time of the call. Adding more later does not move them.
+// Returns the policies in the table now. Adding more later does not move them.
 std::span<const Policy> policies();
-// Adds policies to the table: all of them, or none and an error that says why. Any thread may call
-// it. Their names, summaries and options must live as long as the program.
+// Adds all of the policies to the table, or none and returns an error. Any thread may call it.
+// Their names, summaries and options must live as long as the program.
 base::Status<> add_policies(std::span<const Policy> rows);
-// Whether add_policies would take them. Changes nothing.
+// Returns whether add_policies would accept the rows. Changes nothing.
 base::Status<> check_policies(std::span<const Policy> rows);
 const Policy* find_policy(std::string_view name);
-// Whether it names a policy with Traits::forgets: its rows lie in memory of its own.
+// Returns whether `select` names a policy with Traits::forgets, which keeps rows in its own memory.
 bool forgets(const Spec& select);
-// Whether it needs a file that was trained for the model (kv::Predictor), whose layers are alike.
+// Returns whether the policy needs a file trained for the model (kv::Predictor). Such a model must
+// have layers that are all alike.
 bool needs_file(const Policy& policy);
 
-// Of setup.select.spec, which names a policy. Errors: no such policy or option; a strategy that
-// keeps no rows in place; rows that change their type with age; the policy's own.
+// Make the store, or return the cost, of the policy that setup.select.spec names. Errors: unknown
+// policy or option; a strategy that does not keep its rows; windows or latent rows; rows whose type
+// changes with age; the policy's own errors.
 base::Result<std::unique_ptr<Store>> make_policy_store(const Layout& layout, const Setup& setup);
 base::Result<Cost> policy_cost(const Layout& layout, const Setup& setup, const Load& load);
 

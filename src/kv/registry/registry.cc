@@ -27,7 +27,7 @@ namespace {
 
 constexpr size_t kMostStrategies = 64;
 
-// Never moves: others keep pointers into it.
+// Rows never move: callers keep pointers to them.
 std::vector<Strategy>& table() {
   static std::vector<Strategy> rows = [] {
     std::vector<Strategy> all;
@@ -39,7 +39,7 @@ std::vector<Strategy>& table() {
   return rows;
 }
 
-// A store must be made in one way.
+// A strategy must have exactly one function that makes stores.
 base::Status<> check_row(const Strategy& row) {
   KVICK_TRY_VOID(check_name("strategy", row.name));
   if (find_strategy(row.name) != nullptr)
@@ -49,7 +49,7 @@ base::Status<> check_row(const Strategy& row) {
   return base::Done{};
 }
 
-// What max_tokens of one sequence may take: more than any processor can address.
+// Limit on the bytes of one sequence of max_tokens: 256 TiB, more than processors can address.
 constexpr uint64_t kMostBytes = uint64_t{1} << 48;
 // Bounds that keep every size below 2^64, page rounding included.
 constexpr uint64_t kMostRegions = uint64_t{1} << 24;
@@ -75,7 +75,7 @@ base::Result<const Strategy*> checked_strategy(const Spec& spec) {
   return strategy;
 }
 
-// Slots are the model's: it has some, or it has none.
+// A strategy that keeps slots is for models with slots; all others are for models without.
 base::Status<> check_slots(const Strategy& strategy, bool model_has_one) {
   if (strategy.traits.slots == model_has_one) return base::Done{};
   std::vector<std::string_view> fit;
@@ -91,7 +91,7 @@ base::Status<> check_slots(const Strategy& strategy, bool model_has_one) {
       strategy.name, fmt::join(fit, ", "));
 }
 
-// A slower tier is for the strategy that keeps rows there, which is for nothing else.
+// A slower tier and the strategy that keeps rows there need each other.
 base::Status<> check_tier(const Strategy& strategy, const Setup& setup) {
   if (strategy.traits.tiered == setup.tier.spec.has_value()) {
     if (setup.tier.spec) KVICK_TRY_VOID(read_tier(*setup.tier.spec));
@@ -236,7 +236,8 @@ Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec,
   if (shape.aging)
     traits.exact = traits.shares_prefix = traits.cheap_fork = traits.buckets = traits.moves_rows =
         false;
-  // Those of a window are given back, and a state moves from checkpoint to checkpoint.
+  // Rows that leave a window are given back. States move between checkpoints, which are kept unless
+  // the strategy's options switch prefix sharing off.
   if (shape.state_bytes != 0)
     traits.moves_rows = traits.shares_prefix || !strategy.traits.shares_prefix;
   else if (shape.window > 0)
@@ -275,7 +276,7 @@ Traits traits_of_groups(const Strategy& strategy, std::span<const Shape> groups,
       all->max_fresh =
           all->max_fresh == 0 ? one.max_fresh : std::min(all->max_fresh, one.max_fresh);
   }
-  // Where rows are not shared, states leave no checkpoints.
+  // Without shared rows no checkpoints of states are kept.
   if (rows && states) all->moves_rows = all->moves_rows && all->shares_prefix;
   return all.value_or(Traits{});
 }

@@ -13,35 +13,35 @@
 namespace kvick::kv {
 
 const Strategy* find_strategy(std::string_view name);
-// Adds rows at the end of the table: all, or none and an error that says why. Once a program has
-// several threads or stores it is too late: the table is read without a lock.
+// Adds all rows at the end of the table, or none and returns an error. Call it before the program
+// has several threads or stores: the table is read without a lock.
 base::Status<> add_strategies(std::span<const Strategy> rows);
-// Where nobody names one: the first for a model with or without a memory of slots and, without one,
-// for rows in a slower tier or in memory.
+// Returns the strategy to use if none is named: the first one for slots if `memory`, else the first
+// one that keeps rows in a slower tier (`tier`) or in memory.
 const Strategy& default_strategy(bool memory, bool tier);
 
-// What holds of a strategy's stores for that shape and, if they are given, with the spec's options
-// and under a policy.
+// Returns the traits of a strategy's stores of this shape, with the spec's options and under the
+// policy `select`, if these are given.
 Traits traits_of(const Strategy& strategy, const Shape& shape, const Spec& spec = {},
                  const Spec& select = {});
-// The same of a store of several groups: what holds of each of them. Groups that the policy cannot
-// choose rows of read all of theirs.
+// Returns the traits of a store of several groups, combined over the groups. Groups that do not
+// follow the policy read all of their rows.
 Traits traits_of_groups(const Strategy& strategy, std::span<const Shape> groups,
                         const Spec& spec = {}, const Spec& select = {});
-// Store::most_tokens of make_store's store.
+// Returns Store::most_tokens of the store that make_store would make.
 uint32_t most_tokens_of(const Strategy& strategy, const Spec& spec, const Setup& setup);
-// Whether a policy may choose which of such a group's rows are read: those of a window are few
-// enough to read them all, and latent rows and states are not keys.
+// Returns whether a policy may choose which rows of such a group are read. Rows of a window are few
+// enough to read all; latent rows and states are not keys.
 bool follows_policy(const Shape& shape);
 
-// A store for a spec, under the setup's policy; errors name the strategies or options that exist,
-// or say that static types lack their ranges.
+// Makes a store for a spec, under the setup's policy. Errors name the strategies or options that
+// exist, or say that static types lack their ranges.
 base::Result<std::unique_ptr<Store>> make_store(const Spec& spec, const Setup& setup);
-// Its Store::info, without making it. The spec's strategy exists.
+// Returns Store::info of the store that make_store would make. The spec's strategy must exist.
 StoreInfo info_of(const Spec& spec, const Setup& setup);
-// What it would cost, without making it. Error: as above, and more tokens than most_tokens.
+// Returns what that store would cost. Errors: as make_store, and more tokens than most_tokens.
 base::Result<Cost> cost_of(const Spec& spec, const Setup& setup, const Load& load);
-// The same of each group, in the order of StoreInfo::groups.
+// Returns the cost of each group, in the order of StoreInfo::groups.
 base::Result<std::vector<Cost>> group_costs(const Spec& spec, const Setup& setup, const Load& load);
 
 }  // namespace kvick::kv

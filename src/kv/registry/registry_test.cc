@@ -86,7 +86,7 @@ TEST(Registry, NamesWhatExistsWhenAStrategyDoesNot) {
 TEST(Registry, AutoTakesTheRowsThatTheRatesAskFor) {
   auto setup = kSetup;
   setup.shape.max_tokens = 1000;
-  setup.compute.growth_rates = [] {  // T = sqrt(1000 * 0.1) = 10, rounded to 8
+  setup.compute.growth_rates = [] {  // growth steps T = sqrt(1000 * 0.1) = 10, rounded to 8
     return GrowthRates{.copy_bytes_s = 1e9, .growth_s = 0, .attention_bytes_s = 1e10};
   };
   const uint64_t token = setup.shape.token_bytes();

@@ -1,5 +1,5 @@
 #pragma once
-// Writing the fresh rows of a batch in the store's element types, wherever its strategy keeps them.
+// Writes the fresh rows of a batch in the store's element types, wherever its strategy keeps them.
 
 #include <algorithm>
 
@@ -9,7 +9,8 @@
 
 namespace kvick::kv {
 
-// What Step::write takes, or PieceWriter::write_piece: rows [first, end) of the batch's fresh ones.
+// The arguments of Step::write or PieceWriter::write_piece: rows [first, end) of the batch's fresh
+// rows; k and v point to row `first`.
 struct LayerInput {
   uint32_t layer;
   const float *k, *v;
@@ -31,8 +32,9 @@ inline void write_row(const Setup& setup, bool is_v, float inverse, const float*
   }
 }
 
-// at(slot, head, is_v, i) is where fresh row i of a slot goes; it is called from the threads of the
-// setup's pool. With a type that quantises rows in groups a slot has whole groups.
+// Writes the fresh rows that `input` holds. at(slot, head, is_v, i) returns where fresh row i of a
+// slot goes; the threads of the setup's pool call it. A type that quantises rows in groups needs
+// whole groups in every slot.
 template <class At>
 void write_fresh_rows(const Setup& setup, std::span<const StepSlot> step_slots,
                       const LayerInput& input, const At& at) {
@@ -41,17 +43,18 @@ void write_fresh_rows(const Setup& setup, std::span<const StepSlot> step_slots,
     for (const StepSlot& step_slot : step_slots)
       KVICK_CHECK(step_slot.fresh % kernels::rows_together(type) == 0, "{} rows of type {}",
                   step_slot.fresh, kernels::dtype_info(type).name);
-  // Floats of a token's keys or values.
+  // Number of floats of one token's keys or values, over all heads.
   const auto token_floats = [&](bool is_v) { return size_t{shape.kv_heads} * shape.dim(is_v); };
   const auto kept = [&](bool is_v) { return shape.kept_dim(is_v) > 0; };
-  // The slot's rows [begin, end) that this call writes.
+  // This call writes the slot's rows [begin_of, end_of).
   const auto begin_of = [&](const StepSlot& of) -> uint64_t {
     return std::clamp(input.first, of.first, of.first + of.fresh) - of.first;
   };
   const auto end_of = [&](const StepSlot& of) -> uint64_t {
     return std::clamp(input.end, of.first, of.first + of.fresh) - of.first;
   };
-  // A sequence's next row is seldom in a cache, and stores wait for its lines one after the other.
+  // Prefetches the first row: a sequence's next row is seldom in the processor's cache, and without
+  // this the writes wait for its cache lines one after the other.
   const auto ask = [&](size_t region) {
     const StepSlot& step_slot = step_slots[region / shape.kv_heads];
     if (begin_of(step_slot) == end_of(step_slot)) return;
@@ -78,7 +81,7 @@ void write_fresh_rows(const Setup& setup, std::span<const StepSlot> step_slots,
         if (!kept(is_v)) continue;
         const size_t token = token_floats(is_v);
         const kernels::DType type = is_v ? shape.v_type : shape.k_type;
-        // Rows of the input before row `from`: those of earlier slots.
+        // Rows of the input that precede row `from`: rows of earlier slots.
         const size_t before =
             step_slot.first + from - std::min(input.first, step_slot.first + from);
         const float* const in =
@@ -99,7 +102,8 @@ void write_fresh_rows(const Setup& setup, std::span<const StepSlot> step_slots,
   };
   const size_t regions = step_slots.size() * shape.kv_heads;
   if (setup.compute.pool == nullptr) return write_all(0, regions, 0);
-  // Rows that one thread writes before the others help: so few take no longer than a region.
+  // Rows in one piece of work, keys and values counted separately: writing these takes no longer
+  // than starting a parallel region.
   constexpr uint64_t kRows = 16;
   const uint64_t rows_each =
       (step_slots.back().first + step_slots.back().fresh) / step_slots.size();

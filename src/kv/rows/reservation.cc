@@ -63,8 +63,8 @@ base::Result<Reservation> Reservation::make(size_t bytes, Pages pages) {
   made.mapped_bytes_ = bytes + slack;
   const auto address = reinterpret_cast<uintptr_t>(mapping);
   made.data_ = static_cast<std::byte*>(mapping) + (slack == 0 ? 0 : -address % kHugePage);
-  // Said either way, so that a page is what was asked for wherever the system's default is
-  // "always". A kernel without huge pages refuses the second advice, and needs none.
+  // Advises in both cases, so that the system's default "always" does not override the request. A
+  // kernel without huge pages refuses MADV_NOHUGEPAGE, which does no harm.
   const int advice = pages == Pages::kHuge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE;
   if (madvise(mapping, made.mapped_bytes_, advice) != 0 && pages == Pages::kHuge)
     return base::fail("the system refuses huge pages: {}", std::strerror(errno));
@@ -80,16 +80,16 @@ base::Result<Reservation> Reservation::map(const FileRange& range, Writes writes
   made.data_ = static_cast<std::byte*>(mapping);
   made.mapping_ = mapping;
   made.mapped_bytes_ = range.bytes;
-  // As above: a system may be set to fill files in memory with huge pages. One without them
-  // refuses, and needs none.
+  // As in make: a system may be set to use huge pages for files in memory. A system without huge
+  // pages refuses the advice, which does no harm.
   madvise(mapping, range.bytes, MADV_NOHUGEPAGE);
   return made;
 }
 
 Reservation::~Reservation() {
   if (mapping_ == nullptr || munmap(mapping_, mapped_bytes_) == 0) return;
-  // The kernel merges neighbours into one mapping and may have to split it, which it refuses at
-  // vm.max_map_count. The range is lost then; its memory is not.
+  // The kernel merges neighbouring mappings and may have to split one, which it refuses at
+  // vm.max_map_count. Then the addresses are lost, but the memory is given back.
   madvise(mapping_, mapped_bytes_, MADV_DONTNEED);
 }
 

@@ -11,32 +11,32 @@ namespace kvick::kv {
 
 enum class Pages { kSystem, kHuge };
 
-// Bytes of one page: the system's, or 2 MiB.
+// Returns the bytes of one page: the system's page size, or 2 MiB.
 size_t bytes_of(Pages pages);
-// Whether the system makes huge pages when asked to; else why not.
+// Returns whether the system makes huge pages on request; the error says why not.
 base::Status<> huge_pages_work();
-// vm.max_map_count: how many mappings the system lets this process have.
+// Returns vm.max_map_count: the number of mappings that the system allows this process.
 uint64_t most_mappings();
-// vm.overcommit_memory=2: whether the system counts memory as used when it is reserved.
+// Returns whether the system counts memory as used when it is reserved (vm.overcommit_memory=2).
 bool promises_memory();
 
-// Part of a file, in whole pages of the system.
+// Part of a file; offset and bytes are multiples of the system's page size.
 struct FileRange {
-  int file = -1;  // a descriptor, which the reservation does not keep
+  int file = -1;  // a descriptor; the reservation does not keep it
   uint64_t offset = 0;
   size_t bytes = 0;
 };
-// Whether what is written into a mapping of a file goes there, or into pages that are copied from
-// it when they are first written.
+// Writes into a mapping of a file go to the file (kShared), or to private copies of its pages, made
+// on the first write (kPrivate).
 enum class Writes { kShared, kPrivate };
 
-// A writable range and one mapping. Move-only; the destructor gives it all back.
+// A writable range of addresses in one mapping. Move-only; the destructor gives it back.
 class Reservation {
  public:
-  // Private and zeroed. Error: the system has no such range, or no further mapping
-  // (vm.max_map_count), or counts all of it as used (vm.overcommit_memory=2).
+  // Reserves a private, zeroed range. Errors: the system has no such range, or allows no further
+  // mapping (vm.max_map_count), or counts all of it as used (vm.overcommit_memory=2).
   static base::Result<Reservation> make(size_t bytes, Pages pages);
-  // Of a file in memory, in pages of the system. Errors as above.
+  // Maps part of a file in memory, in pages of the system. Errors as for make.
   static base::Result<Reservation> map(const FileRange& range, Writes writes);
   Reservation() = default;
   Reservation(Reservation&& other) noexcept { swap(other); }
@@ -47,8 +47,8 @@ class Reservation {
   ~Reservation();
 
   std::byte* data() const { return data_; }  // aligned to a page
-  // Gives the pages of a range back, which begins and ends with one. It reads as zeros, or as the
-  // file that it is a private mapping of.
+  // Gives back the pages of [offset, offset + bytes), whose ends lie on page boundaries. They read
+  // as zeros from then on, or as the file's content in a private mapping of a file.
   void release(size_t offset, size_t bytes) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Memory for rows, exactly the number of bytes that a strategy's formula gives.
+// Memory for rows, of exactly the number of bytes that a strategy's formula gives.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace kvick::kv {
 
-// Not base::Buffer, which rounds up to 2 MiB.
+// base::Buffer would round up to 2 MiB.
 struct ReleaseRowBlock {
   void operator()(std::byte* block) const {
     ::operator delete[](block, std::align_val_t{base::kCacheLine});
@@ -18,7 +18,7 @@ struct ReleaseRowBlock {
 };
 using RowBlock = std::unique_ptr<std::byte[], ReleaseRowBlock>;
 
-// Aligned to a cache line, not zeroed. Throws std::bad_alloc.
+// Returns memory aligned to a cache line, not zeroed. Throws std::bad_alloc.
 inline RowBlock make_row_block(size_t bytes) {
   if (bytes > PTRDIFF_MAX) throw std::bad_alloc();  // rounding up to the alignment could wrap
   return RowBlock(

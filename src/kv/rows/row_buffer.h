@@ -1,6 +1,6 @@
 #pragma once
-// Some rows of all layers and heads in one piece of the heap: [layer][head][rows] keys, then values
-// the same way, in the shape's types.
+// A fixed number of rows of all layers and heads, in one heap allocation: keys [layer][head][row],
+// then values in the same order, in the shape's types.
 
 #include <cstring>
 

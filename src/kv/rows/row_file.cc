@@ -12,7 +12,8 @@
 namespace kvick::kv {
 namespace {
 
-// Of one mapping: enough that mappings do not run out, little enough for a limit on address space.
+// Limits of one mapping: enough ranges that mappings do not run out, few enough bytes to stay
+// within a limit on address space.
 constexpr size_t kMostRanges = 16;
 constexpr size_t kMostBytes = size_t{64} << 30;
 
@@ -47,7 +48,7 @@ base::Status<> RowFile::map_ranges(size_t count) {
   if (first + count > most) return base::fail("no file has {} bytes more", range_bytes_);
   const uint64_t end = offset(first + count);
   rlimit limit{};
-  // Past it the system would end the process, not refuse.
+  // Past this limit the system would end the process (SIGXFSZ) instead of returning an error.
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && end > limit.rlim_cur)
     return base::fail("a file of {} bytes is past the limit of {}: raise it (ulimit -f)", end,
                       limit.rlim_cur);
@@ -58,7 +59,7 @@ base::Status<> RowFile::map_ranges(size_t count) {
       Reservation mapped,
       Reservation::map({.file = file_, .offset = offset(first), .bytes = count * range_bytes_},
                        Writes::kShared));
-  // So that nothing has to be allocated to give a range back.
+  // Reserved now, so that giving a range back never allocates.
   ranges_.reserve(first + count);
   free_.reserve(first + count);
   mapped_.reserve(mapped_.size() + 1);
@@ -86,8 +87,7 @@ std::byte* RowFile::Range::data() const { return file_->ranges_[index_]; }
 
 void RowFile::Range::release(size_t offset, size_t bytes) const {
   if (bytes == 0) return;
-  // Refused only where the kernel has no memory to do it: the pages stay, and held_bytes counts
-  // them.
+  // Fails only if the kernel lacks memory for it; then the pages stay, and held_bytes counts them.
   fallocate(file_->file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
             static_cast<off_t>(file_->offset(index_) + offset), static_cast<off_t>(bytes));
 }

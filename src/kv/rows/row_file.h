@@ -1,7 +1,7 @@
 #pragma once
-// Ranges of address space for the rows of sequences, in one file in memory (memfd), so that a range
-// can be mapped a second time by who shares its rows. Several ranges lie in one mapping: opening
-// many sequences takes few of the mappings that a process may have.
+// Ranges of address space for the rows of sequences, in one file in memory (memfd). Because it is a
+// file, a fork can map a range a second time to share its rows. Several ranges lie in one mapping,
+// so many open sequences take few of the mappings that a process may have.
 
 #include <memory>
 #include <vector>
@@ -12,8 +12,8 @@ namespace kvick::kv {
 
 class RowFile : public std::enable_shared_from_this<RowFile> {
  public:
-  // One range; it keeps the file. Move-only; the destructor gives its pages back, and its addresses
-  // to the next one.
+  // One range, which keeps the file alive. Move-only; the destructor gives its pages back and frees
+  // its addresses for the next range.
   class Range {
    public:
     Range() = default;
@@ -25,12 +25,12 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
     ~Range();
 
     std::byte* data() const;
-    // Pages of [offset, offset + bytes), which begins and ends with one, go back and read as zeros
-    // from now on, in every mapping but where it has pages of its own.
+    // Gives back the pages of [offset, offset + bytes), whose ends lie on page boundaries. They
+    // read as zeros from then on in every mapping, except for pages that a mapping has copied.
     void release(size_t offset, size_t bytes) const;
-    // A private second mapping of the rows, whose pages are copied on first write. Later writes to
-    // this range show in it, except in pages already copied. The first write into a page that the
-    // file lacks also creates a zero page in the file: release it.
+    // Returns a second, private mapping of the range, whose pages are copied on first write. It
+    // shows later writes to this range, except in pages already copied. Its first write into a page
+    // that the file lacks also creates a zero page in the file: release it.
     base::Result<Reservation> copy_on_write() const;
 
    private:
@@ -41,16 +41,17 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
     size_t index_ = 0;
   };
 
-  // range_bytes: size of each range, whole pages. Takes nothing from the system: take() does.
+  // range_bytes: size of each range, a multiple of the page size. Takes nothing from the system;
+  // take() does.
   static std::shared_ptr<RowFile> make(size_t range_bytes);
   RowFile(const RowFile&) = delete;
   RowFile& operator=(const RowFile&) = delete;
   ~RowFile();
 
-  // Zeros, which become memory when they are written, and also when they are read. Errors: the
+  // Returns a range of zeros, whose pages take memory when first written or read. Errors: the
   // system makes no such file, or as Reservation::make.
   base::Result<Range> take();
-  // Memory of all ranges, as the system counts it.
+  // Returns the bytes of memory of all ranges, as the system counts them.
   uint64_t held_bytes() const;
   uint64_t mappings() const { return mapped_.size(); }
 

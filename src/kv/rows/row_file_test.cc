@@ -66,7 +66,7 @@ TEST(RowFile, ReleasingPagesLeavesThoseThatWereCopied) {
   const RowFile::Range a = file->take().value();
   const Reservation copy = a.copy_on_write().value();
   copy.data()[0] = std::byte{5};
-  EXPECT_EQ(file->held_bytes(), page());  // the kernel makes one to copy
+  EXPECT_EQ(file->held_bytes(), page());  // the kernel creates a page in the file, then copies it
   a.release(0, page());
   EXPECT_EQ(file->held_bytes(), 0u);
   EXPECT_EQ(copy.data()[0], std::byte{5});

@@ -9,7 +9,7 @@ namespace kvick::kv {
 
 StoreFacets RowStore::facets() {
   StoreFacets facets = CheckedStore::facets();
-  // With a window those of a prompt are there only if they are held.
+  // With a window, a prompt's rows are all there only if they are held.
   if (rows_move() && (shape().window == 0 || holds_windows())) facets.rows = this;
   return facets;
 }

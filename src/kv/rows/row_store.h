@@ -1,8 +1,8 @@
 #pragma once
 // A store that keeps all committed rows of a sequence, each written once, with one segment per
-// layer and head and the same runs in all of them. So its rows can be moved as they are, and it can
-// serve as the inner store of another one (kv/aging/aged.h), which asks it where committed rows are
-// outside of any step.
+// layer and head and the same runs in all segments. So its rows can be moved as they are. It can
+// also be the inner store of another store (kv/aging/aged.h), which asks it outside of steps where
+// committed rows are.
 
 #include "kv/strategy/checked_store.h"
 
@@ -20,24 +20,26 @@ class RowStore : public CheckedStore, public RowMover {
   void hold_rows(SeqId seq, uint32_t from) override { (void)seq, (void)from; }
 
   const Sequence& sequence(SeqId seq) const { return find(seq); }
-  // Appends where rows [begin, end) are, in order. Valid until rows are added to the sequence.
+  // Appends the runs of rows [begin, end) to `runs`, in order. They stay valid until rows are added
+  // to the sequence.
   virtual void add_runs(const Sequence& sequence, uint32_t begin, uint32_t end,
                         std::vector<kernels::Run>& runs) const = 0;
-  // What the runs count from, in one layer and head; without runs. The sequence has room for rows.
+  // Returns the segment of one layer and head, whose row 0 the runs count from; its runs are not
+  // set. The sequence must have room for rows.
   virtual kernels::Segment segment(const Sequence& sequence, uint32_t layer,
                                    uint32_t head) const = 0;
 
  protected:
-  // Whether hold_rows() keeps rows that have left the window.
+  // Returns whether hold_rows() keeps rows that have left the window.
   virtual bool holds_windows() const { return false; }
 
  private:
   friend class RowStep;
-  bool rows_move() const;  // whether each is stored on its own
+  bool rows_move() const;  // whether each row is stored on its own
   void check_movable(uint64_t rows, uint64_t bytes) const;
 };
 
-// Answers view() from the above.
+// Implements view() with RowStore's add_runs() and segment().
 class RowStep : public CheckedStep, public RowSink, public PieceWriter {
  public:
   StepFacets facets() override {
@@ -51,11 +53,11 @@ class RowStep : public CheckedStep, public RowSink, public PieceWriter {
  protected:
   RowStep(RowStore& store, std::vector<StepSlot> step_slots);
 
-  // The fresh rows of a layer are about to be written.
+  // Called before the fresh rows of a layer are written.
   virtual void use(uint32_t layer) = 0;
-  virtual void wrote(uint32_t layer) { (void)layer; }  // the same rows, now they are
+  virtual void wrote(uint32_t layer) { (void)layer; }  // called after
   virtual void write_fresh(const LayerInput& input) = 0;
-  // Where fresh row i of a slot goes; the others of its run are right behind it.
+  // Returns where fresh row i of a slot goes; the other rows of its run follow directly.
   virtual std::byte* fresh_row(uint32_t slot, uint32_t layer, uint32_t head, bool is_v,
                                uint32_t i) const = 0;
 

@@ -1,12 +1,12 @@
 #pragma once
-// The piece of a view that every layout makes: rows of one layer and head, in the shape's types.
+// Makes the segment of a view: rows of one layer and head, in the shape's types.
 
 #include "kv/strategy/ranges.h"
 
 namespace kvick::kv {
 
-// Row 0 of the keys lies at k, of the values at v, each row right behind the one before. The runs
-// are the caller's to set.
+// Returns a segment whose keys begin at k and values at v, rows following each other directly. The
+// caller sets the runs.
 inline kernels::Segment segment_of(const Shape& shape, const std::byte* k, const std::byte* v) {
   kernels::Segment segment;
   segment.k = k;
@@ -21,7 +21,7 @@ inline kernels::Segment segment_of(const Shape& shape, const std::byte* k, const
   return segment;
 }
 
-// The same of one layer and head, whose static types have scales.
+// The same for one layer and head; also sets the scales of static types.
 inline kernels::Segment segment_of(const Setup& setup, uint32_t layer, uint32_t head,
                                    const std::byte* k, const std::byte* v) {
   kernels::Segment segment = segment_of(setup.shape, k, v);

@@ -1,8 +1,7 @@
 #pragma once
-// Low-rank keys, kept beside the rows in place of the model's own: where they lie, and how they
-// choose rows. A row's weight for a KV head is the probability that the products of low-rank
-// queries and keys give it, summed over the queries that share the view: those of the group, and of
-// a step's tokens.
+// Low-rank keys, kept beside the rows: their layout, and how they choose rows. A row's weight for a
+// KV head is its softmax probability by the products of low-rank queries and keys, summed over the
+// queries that share the view: all queries of the group and of the step's tokens.
 
 #include "kv/select/selector.h"
 
@@ -10,7 +9,7 @@ namespace kvick::kv {
 
 class LowRankKeys {
  public:
-  // `rank` values of a key, of a type that kernels::Table::dot_columns takes.
+  // rank: values of a low-rank key; type: one that kernels::Table::dot_columns takes.
   LowRankKeys(const kernels::Table& kernels, uint32_t rank, kernels::DType type)
       : kernels_(kernels), rank_(rank), type_(type) {}
 
@@ -18,12 +17,13 @@ class LowRankKeys {
   kernels::DType type() const { return type_; }
   size_t row_bytes() const { return kernels::dtype_bytes(type_, rank_); }
   SummaryShape summary() const { return {.rows = kBlockRows, .bytes = kBlockRows * row_bytes()}; }
-  // Bytes of low-rank keys that one choice reads.
+  // Returns the bytes of low-rank keys that one choice reads.
   uint64_t choice_bytes(const TopRows& top_rows) const {
     return (top_rows.last - top_rows.first) * row_bytes();
   }
 
-  // Keeps the low-rank key of a row: `rank` floats, or row_bytes() that store_row() made of them.
+  // Stores the low-rank key of a row: `rank` floats, or row_bytes() bytes made from them by
+  // store_row().
   void put(const RowsOfHead& rows, uint32_t row, std::span<const float> key) const;
   void put(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> key) const;
 

@@ -1,5 +1,5 @@
 #pragma once
-// What policies compute with.
+// Arithmetic on keys, values and logits that policies share.
 
 #include <span>
 
@@ -13,7 +13,7 @@ inline const kernels::Table& kernels_of(const Setup& setup) {
                                           : kernels::table(base::Isa::kScalar);
 }
 
-// A key of a segment as floats, as it is stored.
+// Reads a key of a segment as floats; a Hadamard transform is not undone.
 inline void read_key(const kernels::Segment& segment, const std::byte* key, std::span<float> out) {
   kernels::to_f32(segment.k_type, key, out.size(), out.data());
   if (segment.k_scale != 1)
@@ -30,16 +30,15 @@ inline void transform(const kernels::Table& kernels, uint32_t block, std::span<f
 void dot_keys(const kernels::Table& kernels, const kernels::Segment& segment,
               std::span<const float> q, std::span<float> out);
 
-// What makes logits of a query's dot products, as kernels::Queries has it.
+// How logits are made from a query's dot products, as in kernels::Queries.
 struct LogitRule {
   float scale = 1, softcap = 0;
   const float* sink = nullptr;  // of this query's head, or null
 };
-// Makes a query's dot products exp(logit - largest logit); returns the sum that the softmax divides
-// them by.
+// Replaces a query's dot products by exp(logit - largest logit). Returns the softmax's denominator.
 float softmax_weights(const kernels::Table& kernels, std::span<float> dots, const LogitRule& rule);
 
-// sum += a value of a segment.
+// Adds a value of a segment to `sum`. scratch: [v dim].
 void add_value(const kernels::Segment& segment, const std::byte* value, std::span<float> scratch,
                std::span<float> sum);
 

@@ -23,7 +23,7 @@ class SelectStep final : public CheckedStep, public InputReader, public RowSink 
   void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override;
 
  private:
-  // What the slot's queries read in one layer; all() where they read every row.
+  // Returns what the slot's queries read in one layer; all() if they read every row.
   TopRows choosing_of(uint32_t slot, uint32_t layer) const;
   void write_rows(uint32_t layer, const float* k, const float* v) override;
   void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
@@ -36,14 +36,14 @@ class SelectStep final : public CheckedStep, public InputReader, public RowSink 
               kernels::View& out) const;
   uint64_t view_bytes(const kernels::View& view) const;
   void plain_queries(std::span<const float*> queries, base::Arena& scratch) const;
-  // Whether the view is the one of its slot that is checked in this step (meter.h).
+  // Returns whether this view is the one that its slot checks in this step (meter.h).
   bool checks(const Query& query) const;
   // all: the view of all rows.
   float lost_of(const Query& query, const TopRows& top_rows, const SelectedRows& choice,
                 const kernels::View& all, base::Arena& scratch) const;
   void note_check(uint32_t slot);
 
-  // For rows in a slower tier: starts to read the rows that will be chosen.
+  // Starts to read the rows that will be chosen, if rows are in a slower tier.
   void prefetch(uint32_t layer);
   void summarise(uint32_t slot, std::span<const uint32_t> kept);
   void keep_side_rows(uint32_t slot, std::span<const uint32_t> kept);
@@ -53,13 +53,14 @@ class SelectStep final : public CheckedStep, public InputReader, public RowSink 
 
   SelectStore& store_;
   std::unique_ptr<Step> inner_;
-  RowFetcher* fetcher_ = nullptr;  // inner_, if its rows are in a slower tier
+  RowFetcher* fetcher_ = nullptr;  // the inner step's, if its rows are in a slower tier; else null
   // Side rows of the fresh rows, [layers][tokens][kv_heads], and project()'s predictions for the
   // layer that is being computed (predicted_layer_).
   std::vector<std::byte> side_;
   std::vector<float> predicted_;
   uint32_t predicted_layer_ = UINT32_MAX;
-  // What each slot's check has found; below 0: nothing. Views of one step come from many threads.
+  // Per slot, the lost mass that its check found; negative: no check. Atomic because views of one
+  // step are made on many threads.
   std::vector<std::atomic<float>> lost_;
 };
 

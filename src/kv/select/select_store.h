@@ -1,7 +1,7 @@
 #pragma once
 // Internal to the policies that leave rows in place: a store of any strategy with a Selector
-// (selector.h) in front of it. Where that store keeps rows in a slower tier, they are asked for
-// once they are chosen (RowFetcher), and summarised by the commit, before they leave memory.
+// (selector.h) in front of it. If the inner store keeps rows in a slower tier, rows are fetched
+// after they are chosen (RowFetcher), and summarised by commit, before they leave memory.
 
 #include <atomic>
 
@@ -13,7 +13,7 @@
 
 namespace kvick::kv {
 
-// Steps of more fresh rows in a slot read all committed ones, as prompts do in all papers.
+// Slots with more fresh rows read all committed rows, as prompts do in all the papers.
 inline constexpr uint32_t kMostSelecting = 32;
 inline bool chooses(const StepSlot& step_slot) {
   return !step_slot.reads_all && step_slot.fresh <= kMostSelecting;
@@ -21,7 +21,7 @@ inline bool chooses(const StepSlot& step_slot) {
 
 struct SelectSequence : Sequence {
   SeqId inner{};
-  uint32_t summarised = 0;  // rows, from the first
+  uint32_t summarised = 0;  // number of rows, from row 0
   // One block per SummaryShape::rows rows, [layer][head][bytes]; shared with forks until either
   // side adds to it.
   std::vector<SummaryBlock> summaries;
@@ -30,7 +30,7 @@ struct SelectSequence : Sequence {
 
 class SelectStore final : public CheckedStore, public RowMover, public Buckets {
  public:
-  // rows: inner, or null if its rows are in a slower tier.
+  // rows: the same store as `inner`, or null if its rows are in a slower tier.
   SelectStore(const Setup& setup, std::unique_ptr<CheckedStore> inner, const RowStore* rows,
               std::unique_ptr<const Selector> selector);
 
@@ -64,23 +64,24 @@ class SelectStore final : public CheckedStore, public RowMover, public Buckets {
   size_t block_bytes() const;
   uint32_t blocks_for(uint32_t rows) const;
   bool keeps_by_commit() const { return rows_ == nullptr || selector_->has_side_rows(); }
-  // Rows of a sequence that will be written about: by begin or by commit.
+  // Rows of a sequence whose summaries or side rows begin or commit will write.
   struct Pending {
     uint32_t begin, end;
   };
   Pending pending(const StepSlot& step_slot) const;
-  // Blocks that the pending rows need and that are missing or shared with a fork.
+  // Returns how many blocks the pending rows need that are missing or shared with a fork.
   uint32_t needed_blocks(const StepSlot& step_slot) const;
   SummaryBlock make_block();  // throws std::bad_alloc
-  // Gives the sequence its blocks, from the front of `made`.
+  // Moves the blocks that the sequence needs from the front of `made` to it.
   void install(const StepSlot& step_slot, std::span<SummaryBlock>& made);
   void summarise(std::span<const StepSlot> step_slots);
-  // A sequence's summaries; with the rows' segment (without runs) unless rows are in a tier.
+  // Returns a sequence's summaries, and the rows' segment (without runs) unless rows are in a tier.
   RowsOfHead rows_of(const SelectSequence& sequence, uint32_t layer, uint32_t head) const;
-  // A Shortage if summaries cannot grow by `own` bytes; else limits the inner store to the rest.
+  // Returns a Shortage if summaries cannot grow by `own` bytes; else limits the inner store to the
+  // remaining bytes.
   std::optional<Shortage> claim(uint64_t own, const std::string& what);
 
-  // Bytes of the inner store that begin() cannot evict.
+  // Returns the bytes of the inner store that begin() cannot evict.
   uint64_t inner_bytes() const {
     const Usage usage = inner_->usage();
     return usage.allocated_bytes - usage.cached_bytes;
@@ -94,15 +95,16 @@ class SelectStore final : public CheckedStore, public RowMover, public Buckets {
   const RowStore* rows_;
   std::unique_ptr<const Selector> selector_;
   SummaryShape summary_;
-  // Of summaries; they count themselves, and the last may be given back behind the store's end.
+  // Bytes of summaries. Each block subtracts its own bytes when freed, and the last one may outlive
+  // the store; hence shared.
   std::shared_ptr<std::atomic<uint64_t>> own_bytes_ = std::make_shared<std::atomic<uint64_t>>(0);
   uint64_t copied_bytes_ = 0;
   std::atomic<uint64_t> read_bytes_ = 0;  // by views
   uint64_t checks_ = 0;
-  double lost_mass_ = 0;  // that they found
+  double lost_mass_ = 0;  // sum over the checks
 };
 
-// make_select_store of rows in a tier that the caller has made.
+// make_select_store with rows in a tier that the caller has made.
 base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup,
                                                        const TierOptions& options,
                                                        std::unique_ptr<Tier> tier,

@@ -1,16 +1,17 @@
 #pragma once
-// What a policy that leaves rows in place has to say: which committed rows a query reads, and what
-// it keeps beside them to find that out. The rest is SelectStore's (select_store.h): one store of
-// any strategy holds the rows, shares, forks and commits them, and shows those that were chosen.
+// The interface of a policy that leaves rows in place: it says which committed rows a query reads,
+// and what data it keeps beside the rows to decide that. SelectStore (select_store.h) does the
+// rest: it holds the rows in a store of any strategy, shares, forks and commits them, and shows the
+// chosen ones.
 //
-// A Selector belongs to one store and does not change: all its methods are called from many
-// threads. What it keeps beside rows lies in blocks, each of some rows of one sequence in all
-// layers and heads, which forks share until one adds to them. It is of one of two kinds:
-//   summaries, which summarise() writes from the committed rows alone, in their order: right after
-//     forks, shared prefixes, dropped steps and paths through trees;
-//   side rows, one for each row, which project() makes from what a layer's projections read
-//     (InputReader). They cannot be recomputed from rows, so stores with such a selector neither
-//     share prefixes nor move rows (side_row_traits).
+// A Selector belongs to one store and does not change; all its methods are called from many
+// threads. Its data lies in blocks; each is for some rows of one sequence in all layers and heads.
+// Forks share a block until one of them adds to it. The data is of one of two kinds:
+// * summaries, which summarise() writes from the committed rows only, in order, so they stay right
+//   after forks, shared prefixes, dropped steps and accepted paths of draft trees;
+// * side rows, one per row, which project() makes from the input of a layer's projections
+//   (InputReader). They cannot be recomputed from rows, so stores with such a selector neither
+//   share prefixes nor move rows (side_row_traits).
 
 #include <algorithm>
 #include <memory>
@@ -24,8 +25,8 @@
 
 namespace kvick::kv {
 
-// A block summarises `rows` committed rows in `bytes` bytes per layer and head; with side rows
-// these are bytes / rows each. rows = 0: nothing is kept.
+// A block holds data for `rows` committed rows in `bytes` bytes per layer and head; a side row has
+// bytes / rows bytes. rows = 0: no data is kept.
 struct SummaryShape {
   uint32_t rows = 0;
   size_t bytes = 0;
@@ -36,11 +37,11 @@ using SummaryBlock = std::shared_ptr<std::byte[]>;
 // Rows of one sequence, in one layer and head.
 struct RowsOfHead {
   uint32_t layer = 0, head = 0;
-  kernels::Segment segment;  // its runs are the rows asked about, in order
+  kernels::Segment segment;  // its runs are the rows to read, in order
   std::span<const SummaryBlock> blocks;
   size_t offset = 0;  // of this layer and head, in each block
 
-  // The summary of rows [block * SummaryShape::rows, (block + 1) * SummaryShape::rows).
+  // Returns the summary of rows [block * SummaryShape::rows, (block + 1) * SummaryShape::rows).
   std::byte* summary(uint32_t block) const { return blocks[block].get() + offset; }
 };
 
@@ -48,34 +49,34 @@ struct SelectRequest {
   RowsOfHead rows;
   uint32_t count = 0;  // committed rows
   TopRows top_rows;    // 0 < take < last - first, or take = 0
-  // Every query of the step in this slot and KV head: [head_dim] each, `group` of each token, as
-  // they were before the transform that the rows have (Shape::hadamard). They read the same rows.
-  // Null, each of them, where rows are foreseen from `predicted` alone.
+  // All queries of the step in this slot and KV head, `group` per token, each [head_dim], without
+  // the transform of the rows (Shape::hadamard). All of them read the same rows. Each is null if
+  // rows are prefetched from `predicted` only.
   std::span<const float* const> queries;
   uint32_t group = 1;
   float scale = 1, softcap = 0;                     // of the logits, as in Query
   const float* sinks = nullptr;                     // [group], or null
-  const std::span<const uint32_t>* path = nullptr;  // of each token, as in Query
-  kernels::Segment fresh;                           // the step's rows, of its tokens in order
+  const std::span<const uint32_t>* path = nullptr;  // per token, as in Query
+  kernels::Segment fresh;                           // the step's rows, in the order of its tokens
   // With side rows: project()'s `predicted` for the slot's tokens and this layer; else null.
   const float* predicted = nullptr;  // [tokens][predicted_floats()]
 };
 
-// What choose() answers. Spans lie in the scratch that it was given.
+// The result of choose(). Its spans lie in the scratch passed to choose().
 struct SelectedRows {
-  std::span<const uint32_t> rows;  // question.top_rows.take of [first, last), ascending
-  // kernels::View's: a value for what is left out, and its share of each query's probability.
+  std::span<const uint32_t> rows;  // top_rows.take rows of [first, last), ascending
+  // As in kernels::View: a value that stands for the omitted rows, and their probability per query.
   const float* rest = nullptr;
   std::span<const float> rest_mass;
-  // Rows that stand for committed ones left out, and are read beside the chosen ones.
+  // Rows that stand for omitted committed rows; they are read beside the chosen rows.
   std::span<const kernels::Segment> stand_ins;
 };
 
-// What the projections of a layer read of some tokens, in batch order (InputReader).
+// The input of a layer's projections for the batch's tokens, in batch order (InputReader).
 struct LayerInputs {
   uint32_t layer = 0;
   const float* x = nullptr;             // [tokens][SelectSetup::model_dim]
-  std::span<const uint32_t> positions;  // [tokens], in their texts
+  std::span<const uint32_t> positions;  // [tokens], in their sequences
 };
 
 class Selector {
@@ -87,44 +88,46 @@ class Selector {
 
   const Selection& selection() const { return selection_; }
   virtual SummaryShape summary() const { return {}; }
-  // Rows [first, end) have been committed: their summaries are up to date once it returns. Rows
-  // before `first` have been summarised.
+  // Updates the summaries for the committed rows [first, end). Rows before `first` are summarised
+  // already.
   virtual void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const {
     (void)rows, (void)first, (void)end;
   }
-  // The first row that summarise(rows, first, end) looks at: rows.segment has those from it on.
+  // Returns the first row that summarise(rows, first, end) reads; rows.segment has rows from there
+  // on.
   virtual uint32_t summary_begin(uint32_t first, uint32_t end) const {
     (void)end;
     return first;
   }
-  // Whether it keeps side rows rather than summaries.
+  // Returns whether the selector keeps side rows instead of summaries.
   virtual bool has_side_rows() const { return false; }
-  virtual size_t predicted_floats() const { return 0; }  // of a token, all heads
+  virtual size_t predicted_floats() const { return 0; }  // per token, all heads
   // Fills side: [tokens][kv_heads] side rows, and predicted: [tokens][predicted_floats()]. Called
   // from the model's thread before the layer's projections; may use the setup's thread pool.
   virtual void project(const LayerInputs& inputs, std::byte* side, float* predicted) const {
     (void)inputs, (void)side, (void)predicted;
   }
-  // Row `row` has been committed: its side row goes to where choose() wants it, by default behind
-  // the one before it.
+  // Stores the side row of the committed row `row` where choose() reads it; by default side rows
+  // follow each other.
   virtual void keep(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> side) const {
     const uint32_t count = summary().rows;
     std::copy(side.begin(), side.end(), rows.summary(row / count) + row % count * side.size());
   }
-  // Whether committed rows have to stay where they can be looked at: by choose(), in
-  // SelectRequest::rows.segment, or by a later summarise() (summary_begin).
+  // Returns whether committed rows must stay in memory, because choose() reads them
+  // (SelectRequest::rows.segment) or a later summarise() does (summary_begin).
   virtual bool reads_rows() const { return false; }
   virtual void choose(const SelectRequest& question, base::Arena& scratch,
                       SelectedRows& choice) const = 0;
-  // Bytes that choosing reads per layer and head in a sequence of `rows` committed rows.
+  // Returns the bytes that choosing reads per layer and head in a sequence of `rows` committed
+  // rows.
   virtual uint64_t choice_bytes(const TopRows& top_rows, uint32_t rows) const = 0;
 
  private:
   Selection selection_;
 };
 
-// Indices of the `take` highest of at least `take` scores, ascending; ties go to the lower index.
-// NaN ranks below every number.
+// Returns the indices of the `take` highest of at least `take` scores, ascending; ties go to the
+// lower index. NaN ranks below every number.
 std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const float> scores,
                                   uint32_t take, base::Arena& scratch);
 

@@ -1,11 +1,11 @@
-// Clusters: rows with similar keys form a group (row_clusters.h). A query is multiplied with the
-// mean key of each group, and the groups that it wants most are read, until the budget is used; of
-// the last group that is read, its first rows. A group that is not read still counts: its mean key
-// and mean value take part in the softmax as often as the group has rows left, which is a bias of
-// log(rows left) on the logit of the mean key. After RetroInfer (arXiv 2505.02922).
+// Clusters: rows with similar keys form a group (row_clusters.h). Each group gets a weight from the
+// product of a query and the group's mean key. Groups are read by descending weight until the
+// budget is used; of the last group only its first rows are read. Rows that are not read still
+// count: the group's mean key and mean value take part in the softmax once per unread row, as a
+// bias of log(unread rows) on the logit of the mean key. After RetroInfer (arXiv 2505.02922).
 //
-// How much a group is wanted: the probability that one of its rows would have if all rows had their
-// group's mean key, summed over the queries that share the KV head.
+// A group's weight is the probability that one of its rows would have if all rows had their group's
+// mean key, summed over the queries that share the KV head.
 
 #include <bit>
 #include <cmath>
@@ -35,7 +35,7 @@ constexpr Option kOptions[] = {
     least_option(),
     loss_option()};
 constexpr uint32_t kMostCluster = 256, kMostBlock = 8192;
-// The bias of a mean that does not count: no weight, and a number all the same.
+// The bias of a mean without unread rows: it has no weight, but stays finite.
 constexpr float kNoWeight = -1e30F;
 
 struct ClusterOptions {
@@ -81,7 +81,7 @@ class Clusters final : public Selector {
     const std::span<uint32_t> counts = scratch.make<uint32_t>(range.clusters);
     count_rows(question, range, counts);
     const std::span<float> weights = weigh(question, range, counts, scratch);
-    // Rows read of each group.
+    // Number of rows read of each group.
     const std::span<uint32_t> read = scratch.make<uint32_t>(range.clusters);
     take(weights, counts, question.top_rows.take, read, scratch);
     choice.rows = rows_of(question, range, read, scratch);
@@ -97,8 +97,8 @@ class Clusters final : public Selector {
   }
 
  private:
-  // The blocks that have some of the rows to choose from, and the groups of these blocks. Block
-  // `first + i` has groups i * most_clusters() and following.
+  // The blocks that hold rows to choose from, and the number of their groups. The groups of block
+  // `first + i` are numbered from i * most_clusters() on.
   struct Range {
     uint32_t first = 0, end = 0, clusters = 0;
   };
@@ -115,7 +115,7 @@ class Clusters final : public Selector {
   ClusterBlock block_of(const RowsOfHead& rows, uint32_t begin) const {
     return {shape_, rows.summary(begin / shape_.block)};
   }
-  // Calls use(block, its first row, its groups' first number, how many) for the blocks of a range.
+  // Calls use(block, first row, number of its first group, groups) for the blocks of a range.
   template <class Use>
   void for_each_block(const SelectRequest& question, const Range& range, const Use& use) const {
     for (uint32_t i = range.first, at = 0; i < range.end; ++i, at += shape_.most_clusters()) {
@@ -125,7 +125,7 @@ class Clusters final : public Selector {
   }
 
   // Prefetches the lists of rows per group, a few cache lines of each block, which are read now and
-  // again after weighing: waiting for one line after the other took a third of choosing.
+  // again after weighing. Waiting for one line after the other took a third of the choice's time.
   void ask_for_orders(const SelectRequest& question, const Range& range) const {
     constexpr size_t kLine = 64;
     for_each_block(question, range, [&](ClusterBlock block, uint32_t, uint32_t, uint32_t) {
@@ -134,7 +134,7 @@ class Clusters final : public Selector {
     });
   }
 
-  // The rows of each group that may be chosen.
+  // Counts the rows of each group that may be chosen.
   void count_rows(const SelectRequest& question, const Range& range,
                   std::span<uint32_t> counts) const {
     const uint32_t first = question.top_rows.first, last = question.top_rows.last;
@@ -154,9 +154,9 @@ class Clusters final : public Selector {
         });
   }
 
-  // Per group, the probability of one of its rows, summed over the queries, if every row had its
-  // group's mean key. Uses the attention kernel, which takes all queries at once; the value sums
-  // that it also computes are unused, so they get the smallest width it supports.
+  // Returns the weight of each group (see above). Uses the attention kernel, which takes all
+  // queries at once. The kernel also computes value sums, which are unused, so they have the
+  // smallest width that it supports.
   std::span<float> weigh(const SelectRequest& question, const Range& range,
                          std::span<const uint32_t> counts, base::Arena& scratch) const {
     constexpr uint32_t kValues = 8, kChunk = kernels::kChunkRows;
@@ -196,13 +196,13 @@ class Clusters final : public Selector {
                       &probs[(chunk * count + q) * kChunk],
                       std::min<size_t>(kChunk, weights.size() - chunk * kChunk));
     }
-    // So far the sum over a group's rows; now the share of one row.
+    // So far weights are sums over a group's rows; divide to get one row's probability.
     for (size_t i = 0; i < weights.size(); ++i)
       weights[i] = counts[i] > 0 ? weights[i] / static_cast<float>(counts[i]) : -1.0F;
     return weights;
   }
 
-  // The queries side by side, Hadamard-transformed like the stored keys.
+  // Returns the queries in one array, Hadamard-transformed like the stored keys.
   const float* keys_of(std::span<const float* const> queries, base::Arena& scratch) const {
     const size_t dims = shape_.head_dim;
     const std::span<float> all = scratch.make<float>(queries.size() * dims);
@@ -217,8 +217,9 @@ class Clusters final : public Selector {
   // the rest of `rows` from the next group. Equal weights: lower group numbers first.
   static void take(std::span<float> weights, std::span<const uint32_t> counts, uint32_t rows,
                    std::span<uint32_t> read, base::Arena& scratch) {
-    // Weights by their first bits, an eighth of an octave together: only those of the class in
-    // which the rows run out are compared. Comparing all of them took as long as the attention.
+    // Sorts weights into classes by their first bits, eight classes per factor of two. Only weights
+    // of the class in which `rows` runs out are compared: comparing all took as long as the
+    // attention.
     constexpr uint32_t kClasses = 1U << 12, kShift = 20;
     const auto class_of = [](float weight) {
       return weight > 0 ? std::bit_cast<uint32_t>(weight) >> kShift : 0;  // NaN: the lowest class
@@ -240,7 +241,7 @@ class Clusters final : public Selector {
     const auto heavier = [&](uint32_t a, uint32_t b) {
       return number(a) > number(b) || (number(a) == number(b) && a < b);
     };
-    // Halves the class until one group is left, which may be read in part.
+    // Halves this class until one group is left, which may be read in part.
     auto low = order.begin(), high = low + static_cast<ptrdiff_t>(in_last);
     while (high - low > 1) {
       const auto middle = low + (high - low) / 2;
@@ -257,7 +258,7 @@ class Clusters final : public Selector {
     if (low != high) read[*low] = std::min(left, counts[*low]);
   }
 
-  // Those rows, ascending.
+  // Returns the rows to read, ascending.
   std::span<const uint32_t> rows_of(const SelectRequest& question, const Range& range,
                                     std::span<const uint32_t> read, base::Arena& scratch) const {
     constexpr uint32_t kBits = 64;
@@ -289,7 +290,7 @@ class Clusters final : public Selector {
     return rows.first(n);
   }
 
-  // The means of all groups, as rows weighted by the number of rows in their groups.
+  // Returns the means of all groups as rows, each weighted by counts[i] (its row_bias).
   std::span<const kernels::Segment> means(const SelectRequest& question, const Range& range,
                                           std::span<const uint32_t> counts,
                                           base::Arena& scratch) const {
@@ -320,7 +321,7 @@ class Clusters final : public Selector {
   Shape rows_;
   ClusterShape shape_;
   bool rest_;
-  std::vector<float> logarithms_ = {kNoWeight};  // of numbers of rows
+  std::vector<float> logarithms_ = {kNoWeight};  // [i]: log(i), and kNoWeight for 0
 };
 
 base::Result<ClusterOptions> read_options(const Setup& setup) {

@@ -1,8 +1,8 @@
-// Loki: rows are chosen by the first d components of queries and keys in the basis of the keys'
-// principal components, which is found on a text beforehand ("Loki: Low-Rank Keys for Efficient
-// Sparse Attention", Singhania et al. 2024, algorithm 1; low_rank_keys.h). The basis is orthogonal,
-// so that exact attention needs no keys in it: rows stay as they are, and their first components
-// lie beside them.
+// Loki: chooses rows by the first d components of queries and keys in the basis of the keys'
+// principal components, which are computed from a text beforehand ("Loki: Low-Rank Keys for
+// Efficient Sparse Attention", Singhania et al. 2024, algorithm 1; low_rank_keys.h). Exact
+// attention needs no keys in this basis, because it is orthogonal: rows stay as they are, and their
+// first components are kept beside them.
 
 #include "kv/select/low_rank_keys.h"
 #include "kv/select/predictor.h"
@@ -27,7 +27,7 @@ constexpr Option kOptions[] = {
 
 class Loki final : public Selector {
  public:
-  // components: null to count bytes only.
+  // setup.select.predictor: may be null if only bytes are counted.
   Loki(const Setup& setup, const Selection& selection, uint32_t rank)
       : Selector(selection),
         kernels_(kernels_of(setup)),
@@ -65,7 +65,7 @@ class Loki final : public Selector {
   }
 
  private:
-  // The components of one head, the largest first: [rank of the file][head_dim].
+  // Returns the components of one head, largest first: [rank of the file][head_dim].
   const float* basis(const std::vector<float>& of_layer, size_t head) const {
     return of_layer.data() + head * components_->shape.rank * head_dim_;
   }
@@ -76,7 +76,7 @@ class Loki final : public Selector {
   const kernels::Table& kernels_;
   std::shared_ptr<const Predictor> components_;
   uint32_t head_dim_;
-  uint32_t block_;  // of the keys' Hadamard transform, 0: none
+  uint32_t block_;  // block size of the keys' Hadamard transform; 0: none
   LowRankKeys keys_;
 };
 

@@ -8,7 +8,7 @@
 namespace kvick::kv {
 namespace {
 
-constexpr size_t kTogether = 4;  // queries that read keys at once
+constexpr size_t kTogether = 4;  // queries per pass over the keys
 
 }  // namespace
 
@@ -18,7 +18,7 @@ void LowRankKeys::put(const RowsOfHead& rows, uint32_t row, std::span<const floa
   put(rows, row, std::span<const std::byte>(stored));
 }
 
-// A block is [rank][kBlockRows]: one value of many rows after the other is what choosing reads.
+// A block is [rank][kBlockRows], because dot_columns reads one value of many rows at a time.
 void LowRankKeys::put(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> key) const {
   const size_t bytes = kernels::dtype_bytes(type_, 1);
   std::byte* at = rows.summary(row / kBlockRows) + row % kBlockRows * bytes;
@@ -50,7 +50,7 @@ void LowRankKeys::choose(const SelectRequest& question, std::span<const float> q
   choice.rows = chosen;
 }
 
-// Of rows [first, last), those of one query behind those of another.
+// Sets scores to [queries][last - first].
 void LowRankKeys::score(const SelectRequest& question, std::span<const float> queries,
                         std::span<float> scores) const {
   const size_t bytes = kernels::dtype_bytes(type_, 1);

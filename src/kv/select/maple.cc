@@ -1,7 +1,7 @@
-// MAPLE: rows are chosen by the products of low-rank queries and keys, which a predictor that was
-// distilled from the model makes (predictor.h; "MAPLE: Memory-Aware Predict and Load for Efficient
-// LLM Inference", sections 3.1 and 3.2, algorithm 1; low_rank_keys.h), and read exactly.
-// docs/adr/0018-predicting-which-rows-are-read.md.
+// MAPLE: chooses rows by the products of low-rank queries and keys, then reads the chosen rows
+// exactly. A predictor that was distilled from the model makes these queries and keys (predictor.h,
+// low_rank_keys.h; "MAPLE: Memory-Aware Predict and Load for Efficient LLM Inference", sections 3.1
+// and 3.2, algorithm 1). docs/adr/0018-predicting-which-rows-are-read.md.
 
 #include "kv/select/low_rank_keys.h"
 #include "kv/select/predictor.h"
@@ -38,7 +38,7 @@ struct Asked {
 
 class Maple final : public Selector {
  public:
-  // predictor: null to count bytes only.
+  // setup.select.predictor: may be null if only bytes are counted.
   Maple(const Setup& setup, const Asked& asked)
       : Selector(asked.selection),
         kernels_(kernels_of(setup)),
@@ -126,7 +126,7 @@ class Maple final : public Selector {
   base::ThreadPool* pool_;
   std::shared_ptr<const Predictor> predictor_;
   uint32_t head_dim_;
-  uint32_t block_;  // of the keys' Hadamard transform, 0: none
+  uint32_t block_;  // block size of the keys' Hadamard transform; 0: none
   PredictorForm form_;
   LowRankKeys keys_;
 };
@@ -138,8 +138,8 @@ base::Result<PredictorForm> read_form(const Spec& spec) {
   return static_cast<PredictorForm>(form);
 }
 
-// Without a predictor, as when nothing but bytes is asked for, the rank is the one given, or
-// what kvick train distil takes.
+// Without a predictor, as when only bytes are counted, the rank is the option's, or the default of
+// kvick train distil.
 base::Result<Asked> read_options(const Setup& setup) {
   Asked asked;
   const Spec& spec = setup.select.spec;
@@ -189,7 +189,7 @@ base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& lo
   return select_cost(setup, layout, Maple(setup, asked), load);
 }
 
-// A form that does not exist has the traits of the default one; make() refuses it.
+// An unknown form gets the traits of the default form; make() refuses it.
 void limit_traits(const Spec& select, Traits& traits) {
   const auto form = read_form(select);
   if (form.ok() && *form != PredictorForm::kHeads) side_row_traits(traits);

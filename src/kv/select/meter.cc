@@ -8,10 +8,11 @@
 namespace kvick::kv {
 
 std::optional<uint32_t> checked_view(uint32_t committed, uint32_t fresh, uint32_t views) {
-  // The number of the check that falls into rows [committed, committed + fresh).
+  // The number of the next check; it belongs to this step if its row is below committed + fresh.
   const uint64_t check = (uint64_t{committed} + kTokensACheck - 1) / kTokensACheck;
   if (views == 0 || check * kTokensACheck >= uint64_t{committed} + fresh) return std::nullopt;
-  // A step of about 0.618 of all, and prime to them: neighbours lie far apart, and all come once.
+  // A stride of about 0.618 * views, coprime to it: consecutive checks lie far apart, and every
+  // view comes once per round.
   uint64_t step = std::max<uint64_t>(1, uint64_t{views} * 618 / 1000);
   while (std::gcd(step, uint64_t{views}) != 1) ++step;
   return static_cast<uint32_t>(check * step % views);
@@ -26,7 +27,7 @@ float lost_mass(const kernels::Table& kernels, const Check& check, const TopRows
     const std::span<const float> q(check.queries[i], check.head_dim);
     dot_keys(kernels, check.past, q, scores.first(check.count));
     dot_keys(kernels, check.fresh, q, scores.subspan(check.count));
-    // The first token sees no fresh row but its own.
+    // The step's first token sees only its own fresh row.
     const double sum =
         softmax_weights(kernels, scores.first(check.count + 1),
                         {.scale = check.scale,

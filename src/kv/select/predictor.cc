@@ -14,7 +14,7 @@ SparseProjection::SparseProjection(uint32_t dim, uint32_t k, uint32_t seed)
     begin_.push_back(static_cast<uint32_t>(rows_.size()));
     minus.clear();
     for (uint32_t row = 0; row < dim; ++row) {
-      // Of 2^64 numbers the remainders by 6 are as likely as each other but for one in 10^18.
+      // The remainders of a 64-bit number by 6 are equally likely, up to about 1 in 10^18.
       const uint64_t face = random() % 6;
       if (face == 0) rows_.push_back(row);
       if (face == 1) minus.push_back(row);

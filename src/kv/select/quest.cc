@@ -1,8 +1,8 @@
-// Quest: pages of rows are chosen by the most that a key in them could score, which the least and
-// the greatest value of each channel bound ("Quest: Query-Aware Sparsity for Efficient Long-Context
-// LLM Inference", Tang et al. 2024, section 3.3 and algorithm 1). The bound of one query is
-// sum_i max(q_i * min_i, q_i * max_i), the product of [max(q, 0), min(q, 0)] with [max, min]; those
-// of the queries that share a view are summed, which is one product too.
+// Quest: chooses pages of rows by an upper bound of the score of their keys, from the minimum and
+// maximum of each channel ("Quest: Query-Aware Sparsity for Efficient Long-Context LLM Inference",
+// Tang et al. 2024, section 3.3 and algorithm 1). The bound of one query is sum_i max(q_i * min_i,
+// q_i * max_i), which is the product of [max(q, 0), min(q, 0)] and [max, min]. The bounds of
+// queries that share a view are summed, which is one product too.
 
 #include <limits>
 #include <numeric>
@@ -22,7 +22,7 @@ constexpr Option kOptions[] = {
     least_option(),
     loss_option()};
 constexpr uint32_t kMostPage = 256;
-constexpr uint32_t kBlockPages = 16;  // of one block of summaries
+constexpr uint32_t kBlockPages = 16;  // per block of summaries
 
 class Quest final : public Selector {
  public:
@@ -30,7 +30,7 @@ class Quest final : public Selector {
       : Selector(selection),
         kernels_(kernels_of(setup)),
         shape_(setup.shape),
-        // As keys are, or f16 for keys of codes.
+        // The type of the keys, or f16 if keys are quantised.
         type_(kernels::dtype_info(shape_.k_type).block > 1 || kernels::is_static(shape_.k_type)
                   ? kernels::DType::kF16
                   : shape_.k_type) {}

@@ -7,7 +7,8 @@
 namespace kvick::kv {
 namespace {
 
-// Keys of codes, which no kernel multiplies as they lie but in attention.
+// For quantised keys: only the attention kernels multiply with them directly, so each key is
+// converted to floats first.
 void dot_codes(const kernels::Table& kernels, const kernels::Segment& segment,
                std::span<const float> q, std::span<float> out) {
   std::vector<float> key(q.size());
@@ -23,8 +24,8 @@ void dot_codes(const kernels::Table& kernels, const kernels::Segment& segment,
 // x = cap * tanh(scale * x / cap)
 void cap(const kernels::Table& kernels, std::span<float> x, float scale, float cap) {
   const float twice = 2 * scale / cap, most = twice * *std::max_element(x.begin(), x.end());
-  // By the kernels' exp: tanh y = (exp(2 y) - 1) / (exp(2 y) + 1), both divided by exp(most).
-  // Farther out, and for NaN, that would divide by 0.
+  // Uses the kernels' exp: tanh y = (exp(2 y) - 1) / (exp(2 y) + 1), numerator and denominator
+  // divided by exp(most). For larger |most|, and for NaN, that would divide by 0.
   if (!(std::abs(most) < 40)) {
     for (float& e : x) e = cap * std::tanh(e * scale / cap);
     return;

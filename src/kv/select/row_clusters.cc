@@ -23,7 +23,7 @@ void for_each_span(const ClusterShape& shape, uint32_t rows, const Use& use) {
     }
 }
 
-// Whether a block with `rows` rows, not full, has the span of `size` rows at row `first`.
+// Returns whether a block of `rows` rows, not full, has a span of `size` rows at row `first`.
 bool has_span(uint32_t rows, uint32_t first, uint32_t size) {
   return (rows & size) != 0 && (rows & ~(2 * size - 1)) == first;
 }
@@ -53,8 +53,8 @@ Rows read(const ClusterShape& shape, const kernels::Segment& segment, uint32_t f
   return out;
 }
 
-// Index of the mean nearest to a key, given products[i] = key * mean[i] and half_squares[i] =
-// |mean[i]|^2 / 2: the one with the largest difference.
+// Returns the index of the mean nearest to a key, which has the largest products[i] -
+// half_squares[i], where products[i] = key * mean[i] and half_squares[i] = |mean[i]|^2 / 2.
 uint16_t nearest(std::span<const float> products, std::span<const float> half_squares) {
   float best = -std::numeric_limits<float>::infinity();
   size_t at = 0;
@@ -84,7 +84,7 @@ void assign(const kernels::Table& kernels, std::span<const float> keys, uint32_t
   }
 }
 
-// Sets each mean to that of its group's rows; empty groups keep theirs. counts: rows per group.
+// Sets each mean to the mean of its group's rows; empty groups keep theirs. counts: rows per group.
 void follow(const kernels::Table& kernels, std::span<const float> rows, uint32_t dims,
             std::span<const uint16_t> group, std::span<const uint32_t> counts,
             std::span<float> means) {
@@ -102,7 +102,7 @@ std::vector<uint32_t> count(std::span<const uint16_t> group, uint32_t groups) {
   return counts;
 }
 
-// Groups of rows that begin at the block's row `first`, to the block.
+// Writes the groups of rows that begin at the block's row `first` into the block.
 void put(const kernels::Table& kernels, const ClusterShape& shape, uint32_t first, const Rows& rows,
          std::span<const uint16_t> group, uint32_t groups, ClusterBlock block) {
   const uint32_t cluster = first / shape.cluster;

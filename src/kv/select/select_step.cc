@@ -10,7 +10,7 @@
 namespace kvick::kv {
 namespace {
 
-// The runs of some intervals of rows, given in order, out of the runs of all rows.
+// Collects the runs of intervals of rows, added in ascending order, from the runs of all rows.
 class ChosenRuns {
  public:
   ChosenRuns(std::span<const kernels::Run> all, std::span<kernels::Run> out)
@@ -44,7 +44,7 @@ float scale_of(const Query& query, const Shape& shape) {
   return query.scale != 0 ? query.scale : 1 / std::sqrt(static_cast<float>(shape.head_dim));
 }
 
-// Runs of the step's kept rows, under their row numbers after the commit.
+// Returns the runs of the step's kept rows, with their positions after the commit.
 std::vector<kernels::Run> kept_runs(std::span<const kernels::Run> fresh, uint32_t length,
                                     std::span<const uint32_t> kept) {
   std::vector<kernels::Run> runs;
@@ -57,7 +57,7 @@ std::vector<kernels::Run> kept_runs(std::span<const kernels::Run> fresh, uint32_
   return runs;
 }
 
-// All rows that a view shows: the chosen ones and those that are always read.
+// Returns all committed rows that a view shows: the chosen rows and those that are always read.
 std::span<const uint32_t> all_rows(const TopRows& top_rows, std::span<const uint32_t> chosen,
                                    uint32_t count, base::Arena& scratch) {
   const std::span<uint32_t> rows = scratch.make<uint32_t>(top_rows.read_rows(count));
@@ -94,8 +94,8 @@ void SelectStep::inputs(uint32_t layer, const float* x, std::span<const uint32_t
   if (fetcher_ != nullptr) prefetch(layer);
 }
 
-// The choice needs no queries (SelectRequest::predicted), so rows are read while the layer projects
-// its queries.
+// The choice needs no queries, only SelectRequest::predicted. So rows are read from the tier while
+// the layer projects its queries.
 void SelectStep::prefetch(uint32_t layer) {
   const uint32_t heads = store_.shape().kv_heads;
   const auto work = [&](size_t begin, size_t end, unsigned) {
@@ -159,7 +159,7 @@ void SelectStep::view_rows(const Query& query, base::Arena& scratch, kernels::Vi
   out.rest = choice.rest;
   out.rest_mass = choice.rest_mass;
   store_.read_bytes_.fetch_add(bytes + view_bytes(out), std::memory_order_relaxed);
-  // Which the bytes of choosing count.
+  // Added after the count: choice_bytes() already counts the stand-ins.
   for (const kernels::Segment& segment : choice.stand_ins) out.past.push_back(segment);
 }
 
@@ -169,8 +169,8 @@ uint64_t SelectStep::view_bytes(const kernels::View& view) const {
   return rows * (store_.shape().row_bytes(false) + store_.shape().row_bytes(true));
 }
 
-// Policies see queries and keys as they were before the rows' transform, which spreads what some of
-// them look for.
+// Policies see queries and keys without the Hadamard transform of the rows, which would spread the
+// large components that some policies look for.
 void SelectStep::plain_queries(std::span<const float*> queries, base::Arena& scratch) const {
   const Shape& shape = store_.shape();
   const uint32_t block = shape.hadamard_blocks().k;
@@ -228,7 +228,7 @@ bool SelectStep::checks(const Query& query) const {
          (query.layer - dense) * heads + query.head;
 }
 
-// Nothing is lost where all rows are read; that counts as a check only with a raised budget.
+// A view of all rows loses nothing; that counts as a check only if the budget was raised.
 float SelectStep::lost_of(const Query& query, const TopRows& top_rows, const SelectedRows& choice,
                           const kernels::View& all, base::Arena& scratch) const {
   const auto& sequence = static_cast<const SelectSequence&>(*step_slots()[query.slot].sequence);
@@ -248,7 +248,7 @@ float SelectStep::lost_of(const Query& query, const TopRows& top_rows, const Sel
                    top_rows, choice.rows, scratch);
 }
 
-// Narrows a view of all rows to those that are read.
+// Narrows a view of all rows to the rows that are read.
 void SelectStep::narrow(const TopRows& top_rows, const SelectedRows& choice, base::Arena& scratch,
                         kernels::View& out) const {
   kernels::Segment& past = out.past[0];
@@ -280,7 +280,7 @@ void SelectStep::keep_all(const Kept& kept) {
   CheckedStep::keep_all(kept);
 }
 
-// While the rows are in memory: once the inner store has committed them they may leave it.
+// Called before the inner commit, after which the rows may leave memory.
 void SelectStep::summarise(uint32_t slot, std::span<const uint32_t> kept) {
   if (kept.empty() || failed(slot)) return;
   const auto& sequence = static_cast<const SelectSequence&>(*step_slots()[slot].sequence);
@@ -302,7 +302,7 @@ void SelectStep::summarise(uint32_t slot, std::span<const uint32_t> kept) {
                                   sequence.length + static_cast<uint32_t>(kept.size()));
     }
   };
-  constexpr size_t kGrain = 16;  // heads that one thread does before the others help
+  constexpr size_t kGrain = 16;  // heads in one piece of work
   const size_t count = size_t{store_.shape().layers} * heads;
   if (base::ThreadPool* const pool = store_.setup().compute.pool)
     pool->parallel_for(count, kGrain, work);
@@ -334,10 +334,10 @@ void SelectStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   step_slots()[slot].sequence->length += static_cast<uint32_t>(kept.size());
 }
 
-// Called by commit, so what a dropped step found is forgotten.
+// Called only by commit, so checks of a dropped step do not count.
 void SelectStep::note_check(uint32_t slot) {
   const float lost = lost_[slot];
-  if (!(lost >= 0)) return;  // no check, or scores that are not numbers
+  if (!(lost >= 0)) return;  // no check, or NaN
   ++store_.checks_;
   store_.lost_mass_ += lost;
   const Selection& selection = store_.selector_->selection();

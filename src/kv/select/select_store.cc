@@ -27,7 +27,7 @@ Setup setup_of_rows(const Setup& setup, const Selector& selector) {
   return rows;
 }
 
-// A tier that is named has been checked.
+// Refuses policies and options that do not work with a slower tier. The tier's spec is valid.
 base::Status<> check_place(const Setup& setup, const Selector& selector) {
   if (setup.tier.spec && selector.selection().loss > 0)
     return base::fail(
@@ -52,7 +52,8 @@ SelectStore::SelectStore(const Setup& setup, std::unique_ptr<CheckedStore> inner
       selector_(std::move(selector)),
       summary_(selector_->summary()) {}
 
-// What the rows' store has, but that rows cannot be moved without what was written about them.
+// The inner store's facets, except that rows cannot be moved if commit writes summaries or side
+// rows, which would be lost.
 StoreFacets SelectStore::facets() {
   StoreFacets facets = CheckedStore::facets();
   const StoreFacets inner = inner_->facets();
@@ -72,7 +73,7 @@ uint32_t SelectStore::blocks_for(uint32_t rows) const {
 std::unique_ptr<Sequence> SelectStore::make_sequence(std::span<const Token> prompt,
                                                      const Owner& owner) {
   auto sequence = std::make_unique<SelectSequence>();
-  const Opened opened = inner_->open(prompt, owner);  // last: it would have to be closed
+  const Opened opened = inner_->open(prompt, owner);  // last: nothing may throw after it
   sequence->inner = opened.seq;
   sequence->length = opened.cached;
   return sequence;
@@ -81,7 +82,7 @@ std::unique_ptr<Sequence> SelectStore::make_sequence(std::span<const Token> prom
 CheckedStore::SequenceOr SelectStore::copy_sequence(SeqId, const Sequence& from) {
   inner_->limit(setup().limits.max_bytes - held_bytes());
   auto copy = std::make_unique<SelectSequence>(static_cast<const SelectSequence&>(from));
-  if (summary_.rows > 0)  // not what a dropped step has taken
+  if (summary_.rows > 0)  // without blocks that a dropped step added
     copy->summaries.resize(std::min<size_t>(copy->summaries.size(), blocks_for(copy->length)));
   KVICK_TRY(copy->inner, inner_->fork(copy->inner));
   return std::unique_ptr<Sequence>(std::move(copy));
@@ -160,7 +161,8 @@ CheckedStore::StepOr SelectStore::start(std::vector<StepSlot> step_slots) {
   for (const StepSlot& step_slot : step_slots) {
     const SelectSequence& sequence = mine(*step_slot.sequence);
     blocks += needed_blocks(step_slot);
-    // Rows that hang on what was chosen are no prompt's, which would have read all.
+    // Rows of a step that chose rows are not shared: a prompt's step would have read all rows and
+    // computed others.
     const auto tokens = chooses(step_slot) ? std::span<const Token>() : step_slot.tokens;
     slots.push_back({.seq = sequence.inner,
                      .fresh = step_slot.fresh,
@@ -222,7 +224,7 @@ void SelectStore::summarise(std::span<const StepSlot> step_slots) {
       selector_->summarise(rows, sequence.summarised, sequence.length);
     }
   };
-  constexpr size_t kGrain = 16;  // heads that one thread does before the others help
+  constexpr size_t kGrain = 16;  // heads in one piece of work
   if (setup().compute.pool == nullptr)
     work(0, behind.size() * heads, 0);
   else
@@ -241,9 +243,9 @@ Usage SelectStore::count() const {
   return usage;
 }
 
-// The rows' pieces, then of each sequence the summaries that none before it has.
+// The inner store's pieces, then per sequence its summaries, without those of sequences before it.
 std::vector<MapEntry> SelectStore::map() const {
-  std::map<SeqId, SeqId> outer;  // of a sequence of the inner store
+  std::map<SeqId, SeqId> outer;  // from the inner store's sequence to this store's
   std::vector<MapEntry> summaries;
   std::vector<const std::byte*> seen;
   for_each_sequence([&](SeqId id, const Sequence& one) {
@@ -293,7 +295,7 @@ base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup,
 
 namespace {
 
-// Of one token of one sequence, if what the one before it read has left memory.
+// Returns the bytes that one token of one sequence reads from the tier, if no row is in memory.
 uint64_t slow_bytes(const Setup& rows, const Selector& selector, uint32_t committed) {
   const Shape& shape = rows.shape;
   const Selection& selection = selector.selection();

@@ -10,7 +10,7 @@
 namespace kvick::kv {
 namespace {
 
-// Floats as integers in the same order, and back.
+// Map floats to integers in the same order, and back.
 uint32_t ordered(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
@@ -31,9 +31,9 @@ void take_numbers_first(std::span<const float> scores, std::span<uint32_t> taken
   }
 }
 
-// Values to count the scores above, in search of one that exactly `take` of them exceed. The first
-// two are scores of a sample, between which it is likely to be. Then the lower and the upper bound
-// found so far are interpolated, and every fourth time halved, since scores may be spread unevenly.
+// Proposes thresholds, in search of one that exactly `take` scores exceed. The first two are scores
+// of a sample that probably enclose it. Later ones interpolate between the bounds found so far;
+// every fourth one halves the interval instead, because scores may be spread unevenly.
 class Guesses {
  public:
   Guesses(std::span<const float> scores, uint32_t take) {
@@ -54,7 +54,7 @@ class Guesses {
     first_ = {ordered(*low), ordered(*high)};
   }
 
-  // More than `take` are above `low`, less above `high`.
+  // More than `take` scores are above `low`, fewer above `high`.
   uint32_t next(uint32_t low, size_t above_low, uint32_t high, size_t above_high, uint32_t take) {
     const uint32_t turn = turn_++;
     const auto within = [&](uint32_t x) { return x > low && x < high; };
@@ -77,10 +77,10 @@ class Guesses {
 
 }  // namespace
 
-// Guesses a threshold and counts the scores above it, until they are `take`: a pass only compares.
-// For 32,600 sums of four softmaxes, the top quarter takes 10 passes; halving alone takes 20 to
-// 25. With std::nth_element this was 13 % of the samples of SmolLM2 decoding with
-// maple behind 7000 tokens.
+// Tries thresholds until `take` scores are above one; a pass only compares. The top quarter of
+// 32,600 sums of four softmaxes takes 10 passes; halving alone takes 20 to 25. With
+// std::nth_element this function took 13 % of the profile of SmolLM2 decoding with maple after 7000
+// tokens.
 std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const float> scores,
                                   uint32_t take, base::Arena& scratch) {
   if (take == 0) return {};
@@ -101,7 +101,7 @@ std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const
     else
       high = middle, above_high = above;
   }
-  // How many of the scores equal to the lowest one taken are taken.
+  // How many scores equal to the lowest taken score are taken.
   const float least = float_of(high);
   size_t equal = take - kernels.count_above(scores.data(), scores.size(), least), n = 0;
   for (uint32_t i = 0; i < scores.size() && n < take; ++i) {
@@ -110,7 +110,7 @@ std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const
       taken[n++] = i;
     }
   }
-  // NaN scores are above nothing.
+  // NaN is above no threshold.
   if (n < take) take_numbers_first(scores, taken);
   return taken;
 }

@@ -1,9 +1,9 @@
-// SparQ: rows are chosen by the few components of the query that are largest, and what is left out
-// is made up for by the mean value ("SparQ Attention: Bandwidth-Efficient LLM Inference", Ribar et
-// al. 2023, algorithm 1). Of r components, those with the largest sum of |q| over the queries that
-// share a KV head, approximate scores s = softmax(q_r K_r^T / sqrt(d * |q_r|_1 / |q|_1)); their sum
-// over the queries chooses, and each query's own sum over what is read, alpha, weighs the exact
-// attention to it against the mean of all values.
+// SparQ: chooses rows by the largest components of the query, and lets the mean value stand for the
+// omitted rows ("SparQ Attention: Bandwidth-Efficient LLM Inference", Ribar et al. 2023, algorithm
+// 1). The r components with the largest sum of |q| over the queries that share a KV head give
+// approximate scores s = softmax(q_r K_r^T / sqrt(d * |q_r|_1 / |q|_1)). Rows with the highest sum
+// of s over the queries are read. Per query, alpha, the sum of s over the rows read, weighs exact
+// attention to these rows against the mean of all values.
 //
 // Components are read in place, from the rows: in a row of 64 to 256 bytes the chosen components
 // touch all cache lines, so a product with the whole row (the other components times zero) is as
@@ -37,7 +37,7 @@ class SparQ final : public Selector {
         shape_(setup.shape),
         components_(std::min(components, shape_.head_dim)) {}
 
-  // The sum of all values.
+  // One summary per sequence: the sum of all values.
   SummaryShape summary() const override {
     return {.rows = shape_.max_tokens, .bytes = shape_.dim(true) * sizeof(float)};
   }
@@ -60,7 +60,7 @@ class SparQ final : public Selector {
     const std::span<float> total = scratch.make<float>(top_rows.last - top_rows.first);
     std::fill(total.begin(), total.end(), 0.0F);
     const size_t fresh = kernels::rows_of(question.fresh);
-    std::vector<std::span<float>> scores;  // of each query: committed rows, then fresh ones
+    std::vector<std::span<float>> scores;  // per query: committed rows, then fresh rows
     for (size_t i = 0; i < question.queries.size(); ++i) {
       scores.push_back(scratch.make<float>(question.count + fresh));
       approximate(question, i, weight, scratch, scores[i]);
@@ -74,7 +74,8 @@ class SparQ final : public Selector {
     choice.rest = mean(question, scratch).data();
   }
 
-  // All keys and the mean, see above.
+  // Counts the keys of all rows (see above) and the mean, without the chosen rows, whose view
+  // counts them.
   uint64_t choice_bytes(const TopRows& top_rows, uint32_t) const override {
     return (top_rows.last - top_rows.first - top_rows.take) * shape_.row_bytes(false) +
            summary().bytes;
@@ -92,7 +93,7 @@ class SparQ final : public Selector {
     return mean;
   }
 
-  // One for the components that choose, zero for the others.
+  // Returns 1 for the components that choose, 0 for the others.
   std::span<float> component_weights(const SelectRequest& question, base::Arena& scratch) const {
     const std::span<float> sums = scratch.make<float>(shape_.head_dim);
     std::fill(sums.begin(), sums.end(), 0.0F);
@@ -104,8 +105,8 @@ class SparQ final : public Selector {
     return sums;
   }
 
-  // The approximate probabilities of one query: of the committed rows, then of the fresh ones that
-  // its token sees. What is behind them is left undefined.
+  // Computes the approximate probabilities of one query: of the committed rows, then of the fresh
+  // rows that its token sees. Further scores are undefined.
   void approximate(const SelectRequest& question, size_t query, std::span<const float> weight,
                    base::Arena& scratch, std::span<float> scores) const {
     const std::span<float> q = scratch.make<float>(shape_.head_dim);
@@ -115,7 +116,7 @@ class SparQ final : public Selector {
       kept += std::abs(q[i]);
       all += std::abs(question.queries[query][i]);
     }
-    transform(kernels_, shape_.hadamard_blocks().k, q);  // as the keys that it meets
+    transform(kernels_, shape_.hadamard_blocks().k, q);  // like the stored keys
     dot_keys(kernels_, question.rows.segment, q, scores.first(question.count));
     dot_keys(kernels_, question.fresh, q, scores.subspan(question.count));
     const size_t seen = question.count + gather_path(question, query / question.group, scores);
@@ -128,7 +129,8 @@ class SparQ final : public Selector {
     for (size_t i = 0; i < seen; ++i) scores[i] /= sum;
   }
 
-  // Puts the fresh rows that a token sees right behind the committed ones; returns their number.
+  // Moves the scores of the fresh rows that a token sees directly after the committed rows; returns
+  // how many these are.
   static size_t gather_path(const SelectRequest& question, size_t token, std::span<float> scores) {
     if (question.path == nullptr) return token + 1;
     const std::span<const uint32_t> path = question.path[token];
@@ -138,7 +140,7 @@ class SparQ final : public Selector {
     return path.size();
   }
 
-  // Per query, the probability mass of the rows that are not read.
+  // Returns, per query, the probability mass of the rows that are not read.
   static std::span<const float> masses(const TopRows& top_rows, std::span<const uint32_t> rows,
                                        std::span<const std::span<float>> scores,
                                        base::Arena& scratch) {

@@ -1,4 +1,4 @@
-// Groups of rows, and the policy that reads them, by their definitions.
+// Compares groups of rows, and the policy that reads them, with their definitions.
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kDims = 8;
 constexpr ClusterShape kClusters = {.head_dim = kDims, .cluster = 4, .block = 128};
 
-// Rows of one head in memory of their own, F32.
+// Random F32 rows of one head.
 struct MadeRows {
   MadeRows(uint32_t rows, uint32_t seed) {
     std::mt19937 random(seed);
@@ -26,7 +26,7 @@ struct MadeRows {
       values.push_back(normal(random));
     }
   }
-  // Those from `first` on, and no others.
+  // A segment of the rows from `first` on.
   kernels::Segment segment(uint32_t first) {
     const auto rows = static_cast<uint32_t>(keys.size() / kDims);
     run = {.row = first, .rows = rows - first, .pos = first};
@@ -80,7 +80,7 @@ TEST(RowClusters, KeysGoToTheNearestOfTheMeans) {
   MadeRows rows(64, 9);
   std::vector<uint16_t> found(64);
   group_keys(tried_kernels(), rows.keys, kDims, 8, found);
-  // By plain k-means: as many rounds, from the same keys.
+  // Plain k-means with the same number of rounds and the same first means.
   std::vector<double> means;
   for (uint32_t i = 0; i < 8; ++i)
     for (uint32_t d = 0; d < kDims; ++d) means.push_back(rows.keys[(i * 8 + 4) * kDims + d]);
@@ -124,7 +124,7 @@ TEST(RowClusters, HoldEveryRowOnceAndTheMeansOfTheirRows) {
   }
 }
 
-// Each step sees only the rows from where it says that it looks.
+// Each step gets only the rows from first_grouped() on.
 TEST(RowClusters, AreTheSameHoweverRowsCame) {
   MadeRows rows(200, 2);
   std::mt19937 random(4);
@@ -149,7 +149,7 @@ TEST(RowClusters, AreTheSameHoweverRowsCame) {
   }
 }
 
-// One layer and head of rows in a store, and what a query sees of them.
+// A store with one layer and head, and the result of attention over it.
 struct Cached {
   explicit Cached(const std::string& policy) {
     kv::Setup setup = test_setup({.layers = 1,
@@ -174,7 +174,8 @@ struct Cached {
     std::iota(rows.begin(), rows.end(), 0u);
     return rows;
   }
-  // Attention of two queries that share the head, by the definition of views, in double precision.
+  // Returns attention of two queries that share the head, by the definition of views, in double
+  // precision.
   std::vector<double> attend(std::span<const float> queries) {
     const std::vector<float> fresh(kDims, 0.25F);
     auto step = store->begin({{{{seq, 1}}}});
@@ -217,7 +218,7 @@ struct Cached {
 
   std::unique_ptr<Store> store;
   SeqId seq{};
-  // Of the last attend(): rows that were read, and of each mean that counted for how many.
+  // Of the last attend(): the rows read, and how many rows each mean stood for.
   Rows shown;
   std::vector<double> stands_for;
 };
@@ -227,12 +228,12 @@ std::vector<float> two_queries(uint32_t seed) {
   return made.keys;
 }
 
-// Where rows of a group are alike, a mean says as much as they do.
+// If the rows of a group are alike, their mean replaces them without loss.
 TEST(Clusters, MeansStandForRowsThatAreAlike) {
   MadeRows rows(300, 5);
   for (uint32_t row = 0; row < 300; ++row)
     for (uint32_t d = 0; d < kDims; ++d) {
-      const uint32_t kind = (row * 7 + row / 13) % 5;  // another row of the first five
+      const uint32_t kind = (row * 7 + row / 13) % 5;  // a copy of one of the first five rows
       rows.keys[row * kDims + d] = 2 * rows.keys[kind * kDims + d];
       rows.values[row * kDims + d] = rows.values[kind * kDims + d];
     }
@@ -254,12 +255,12 @@ TEST(Clusters, MeansStandForRowsThatAreAlike) {
     error = std::max(error, std::abs(some[i] - all[i]));
     without = std::max(without, std::abs(none[i] - all[i]));
   }
-  // Groups of the last rows are those of their order, in which kinds are mixed: they are read.
+  // The newest rows are grouped by their order, so their groups mix kinds; but these rows are read.
   EXPECT_LT(error, 0.02);
   EXPECT_GT(without, 5 * error);
 }
 
-// The choice by sorting all groups, and a mean for each row that is left out.
+// The definition: sort all groups by weight; the means stand for the rows not read.
 TEST(Clusters, ReadTheGroupsWhoseMeansWeighMost) {
   constexpr uint32_t kRows = 333, kSinks = 3, kRecent = 10, kBlock = 64, kBudget = 60;
   const ClusterShape shape = {.head_dim = kDims, .cluster = 4, .block = kBlock};
@@ -272,7 +273,7 @@ TEST(Clusters, ReadTheGroupsWhoseMeansWeighMost) {
 
   struct Group {
     Rows rows;
-    std::vector<double> scores;  // of each query
+    std::vector<double> scores;  // per query
     double weight = 0;
   };
   std::vector<Group> groups;
@@ -307,7 +308,7 @@ TEST(Clusters, ReadTheGroupsWhoseMeansWeighMost) {
   Rows expected;
   for (Row row = 0; row < kSinks; ++row) expected.push_back(row);
   for (Row row = kRows - kRecent; row < kRows; ++row) expected.push_back(row);
-  std::vector<double> left;  // rows of each group that has some left
+  std::vector<double> left;  // unread rows, per group that has any
   for (const Group& one : groups) {
     const size_t take = std::min(one.rows.size(), kBudget - expected.size());
     expected.insert(expected.end(), one.rows.begin(),
@@ -342,8 +343,7 @@ TEST(Clusters, SayWhatAnOptionHasToBe) {
                   .message.starts_with("clusters looks at keys of all rows"));
 }
 
-// Values that are shorter or longer than keys: what stands for rows left out is made of whole
-// values.
+// Values may be shorter or longer than keys: means of omitted rows must cover whole values.
 TEST(Policies, TakeMeansOfValuesOfAnyLength) {
   for (const uint32_t v_dim : {8U, 24U}) {
     const Shape shape = {.layers = 1,

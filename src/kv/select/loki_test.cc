@@ -1,4 +1,4 @@
-// Loki's choice by its definition.
+// Compares Loki's choice with its definition.
 
 #include <algorithm>
 #include <cstring>
@@ -24,7 +24,7 @@ std::vector<float> key_of(Row row, uint32_t layer, uint32_t head) {
   return key;
 }
 
-// The first d components of a vector, in a basis of rows.
+// Returns the first d components of a vector; the rows of `basis` are the basis vectors.
 std::vector<float> components(const float* basis, const float* x, uint32_t d) {
   std::vector<float> low(d);
   for (uint32_t r = 0; r < d; ++r)
@@ -46,7 +46,7 @@ TEST(Loki, ReadsTheRowsWhoseFirstComponentsScoreHighest) {
       const auto n = static_cast<uint32_t>(all.size());
       for (uint32_t layer = 0; layer < 2; ++layer)
         for (uint32_t head = 0; head < 2; ++head) {
-          // So small that no probability becomes zero.
+          // Small queries, so that no probability underflows to zero.
           Query query = query_of(0, layer, head);
           std::vector<float> small(query.q, query.q + kShape.head_dim);
           for (float& x : small) x /= 32;
@@ -69,7 +69,7 @@ TEST(Loki, ReadsTheRowsWhoseFirstComponentsScoreHighest) {
           step->view(query, scratch, view);
           const Rows shown = positions(view);
           ASSERT_EQ(shown.size(), 20u);
-          // But for rounding, none that is left out scores higher than one that is read.
+          // Except for rounding, no omitted row scores higher than a row that is read.
           double least = 1e30;
           for (const Row row : shown)
             if (row >= 2 && row < n - 3) least = std::min(least, scores[row]);

@@ -1,4 +1,5 @@
-// MAPLE's policy against its definition, in each form of its predictor, and its bytes.
+// Compares MAPLE's policy with its definition, for each form of its predictor, and counts its
+// bytes.
 
 #include <algorithm>
 #include <cmath>
@@ -31,7 +32,7 @@ std::vector<float> random_floats(size_t n, std::mt19937& random) {
 
 constexpr uint32_t kRank = 6;
 
-// What predictions are made from, and whether low-rank queries and keys turn.
+// The predictor's form, and whether low-rank queries and keys are rotated.
 struct Kind {
   PredictorForm form{};
   bool turns = false;
@@ -56,13 +57,13 @@ std::shared_ptr<const Predictor> random_predictor(Kind kind) {
     made->layers.push_back(
         {.q = random_floats(size_t{kHeads} * kRank * shape.inputs(), random),
          .k = random_floats(size_t{kShape.kv_heads} * kRank * shape.inputs(), random)});
-    for (float& w : made->layers.back().k) w *= 8;   // codes of int8 are whole numbers
-    for (float& w : made->layers.back().q) w /= 40;  // scores of a few units
+    for (float& w : made->layers.back().k) w *= 8;   // large, because int8 codes are integers
+    for (float& w : made->layers.back().q) w /= 40;  // so that scores are a few units
   }
   return made;
 }
 
-// What is known of one token.
+// Layer inputs and keys of one token.
 struct TokenRow {
   std::vector<float> x[kShape.layers], k[kShape.layers];
   uint32_t position = 0;
@@ -94,7 +95,7 @@ struct Rig {
     return std::move(step).value();
   }
 
-  // Writes the rows of a step and looks at each layer when it is there, as a model does.
+  // Writes the rows of a step and calls look() after each layer, as a model would.
   using Look = base::FunctionRef<void(uint32_t layer, const Rows& rows)>;
   // positions: of the step's tokens.
   Rows write(
@@ -123,7 +124,7 @@ struct Rig {
     step->commit({{all(fresh)}});
   }
 
-  // Positions of tokens behind a sequence, each the next one's parent.
+  // Returns the positions of fresh tokens that follow the sequence in a chain.
   std::vector<uint32_t> chain(SeqId seq, uint32_t fresh) const {
     std::vector<uint32_t> positions = all(fresh);
     for (uint32_t& position : positions) position += store->length(seq);
@@ -136,7 +137,7 @@ struct Rig {
     return rows;
   }
 
-  // The definition of rotary position, in place.
+  // Rotates by the definition of rotary position, in place.
   void turn(std::vector<float>& low, uint32_t position) const {
     const size_t pairs = predictor->frequency.size();
     for (size_t i = 0; i < pairs; ++i) {
@@ -147,7 +148,7 @@ struct Rig {
     }
   }
 
-  // Low-rank keys as they are stored, of one layer and head.
+  // Returns the low-rank key of one layer and head, rounded as it is stored.
   std::vector<float> key_of(const TokenRow& row, uint32_t layer, uint32_t head) const {
     const uint32_t rank = predictor->shape.rank;
     std::vector<float> memory(64), low(rank);
@@ -163,7 +164,7 @@ struct Rig {
     return low;
   }
 
-  // The definition: the weights of rows [first, last) for a KV head.
+  // Returns the weights of rows [first, last) for a KV head, by the definition.
   std::vector<double> weights(const Rows& known, const Rows& fresh, const std::vector<float>& q,
                               uint32_t layer, uint32_t head, uint32_t first, uint32_t last) const {
     const kernels::Table& kernels = kernels::table(base::Isa::kScalar);
@@ -191,7 +192,8 @@ struct Rig {
     return sum;
   }
 
-  // A step of `fresh` tokens reads sinks, recent rows and the heaviest of the others.
+  // Expects that a step of `fresh` tokens reads the sinks, the recent rows and the heaviest of the
+  // others.
   void expect_heaviest(SeqId seq, const Rows& known, uint32_t fresh, uint32_t budget) {
     expect_heaviest(seq, known, chain(seq, fresh), budget);
   }
@@ -208,7 +210,7 @@ struct Rig {
     });
   }
 
-  // Which committed rows are read.
+  // Returns which committed rows are read: [row], 1 if it is.
   static std::vector<char> read_rows(Step& step, const std::vector<float>& q, uint32_t layer,
                                      uint32_t head) {
     base::Arena scratch;
@@ -284,7 +286,7 @@ TEST(Maple, KnowsTheRowsOfPathsForksAndDroppedSteps) {
     }
     {
       auto step = rig.begin(seq, 5);
-      // 0 with children 1 and 2, then 2's 3 and 4.
+      // A tree: 0 has children 1 and 2, and 2 has children 3 and 4.
       const Rows rows = rig.write(*step, {30, 31, 31, 32, 32});
       step->commit({{{0, 2, 4}}});
       for (const size_t kept : {0, 2, 4}) known.push_back(rows[kept]);
@@ -324,8 +326,9 @@ TEST(Maple, ReadsAsManyBytesAsThePlannerSays) {
     }
 }
 
-// The seed's section 4.3: an eighth of the keys' width in f16 is 6.25 % of keys and values in f16;
-// in int8 half of that. Its 6.05 % for 7B is 543 GB of 512, rounded down: 6.25 % is 544.
+// The paper's section 4.3: an eighth of the keys' width in f16 is 6.25 % of keys and values in f16;
+// in int8 it is half of that. The 6.05 % that the paper gives for 7B comes from 543 GB against 512
+// GB, rounded down; 6.25 % would be 544 GB.
 TEST(Maple, TakesTheShareOfMemoryThatItsDefinitionSays) {
   const Shape shapes[] = {{.layers = 32, .kv_heads = 32, .head_dim = 128, .max_tokens = 8192},
                           {.layers = 40, .kv_heads = 40, .head_dim = 128, .max_tokens = 8192},
@@ -334,7 +337,7 @@ TEST(Maple, TakesTheShareOfMemoryThatItsDefinitionSays) {
     const auto bytes = [&](const std::string& policy) {
       kv::Setup setup = {.shape = shape};
       if (!policy.empty()) setup.select.spec = parse_spec(policy).value();
-      // 4097 tokens: the last one is in its step yet, and has no low-rank key.
+      // 4097 tokens: the last one is still in its step and has no low-rank key.
       return cost_of(parse_spec("iterative").value(), setup, {.tokens = 4097, .sequences = 1})
           .value();
     };
@@ -344,7 +347,7 @@ TEST(Maple, TakesTheShareOfMemoryThatItsDefinitionSays) {
     EXPECT_EQ(static_cast<double>(bytes("maple").fast_bytes) - dense, rows / 16);
     EXPECT_EQ(static_cast<double>(bytes("maple:rank=16").fast_bytes) - dense,
               rows / 32 * 16 / (shape.head_dim / 8));
-    // A quarter of the rows and the low-rank keys that choose them.
+    // A quarter of the rows, and the low-rank keys that choose them.
     EXPECT_LT(static_cast<double>(bytes("maple:budget=0.25").read_bytes_per_token),
               (0.25 + 1.0 / 16 + 0.001) * static_cast<double>(bytes("").read_bytes_per_token));
   }

@@ -38,9 +38,9 @@ TEST(Meter, RaisesTheBudgetAboveTheLossAndLowersItBelowHalfOfIt) {
   EXPECT_EQ(meter.level, 0u);
   add(0.03f, 1);
   EXPECT_EQ(meter.level, 1u);
-  add(0.015f, 3 * Meter::kSettled);  // between the two: stays
+  add(0.015f, 3 * Meter::kSettled);  // between the two limits: no change
   EXPECT_EQ(meter.level, 1u);
-  add(0.03f, Meter::kSettled, false);  // nothing more to read
+  add(0.03f, Meter::kSettled, false);  // all rows are read already
   EXPECT_EQ(meter.level, 1u);
   add(0.005f, 3 * Meter::kSettled);
   EXPECT_EQ(meter.level, 0u);
@@ -74,7 +74,7 @@ TEST(Selection, TakesALossFromNoneToAll) {
 constexpr Shape kShape = {
     .layers = 2, .kv_heads = 2, .head_dim = 32, .max_tokens = 2000, .k_type = kernels::DType::kF32};
 
-// A step of one token, whose views all threads of a model would ask for.
+// Begins a step of one token and makes all of its views, as a model would.
 std::unique_ptr<Step> look(Pair& p, SeqId seq, std::vector<uint32_t>* rows = nullptr) {
   auto step = p.begin({{seq, 1}});
   write_all(*step, p.shape, p.fresh);
@@ -88,7 +88,7 @@ std::unique_ptr<Step> look(Pair& p, SeqId seq, std::vector<uint32_t>* rows = nul
   return step;
 }
 
-// As they are said of the query.
+// Compares the meter with a direct sum, for the scale, cap and sinks of the query.
 void check_lost_mass(float scale, float softcap = 0, const float* sinks = nullptr) {
   Pair p("paged:block=8 quest:page=4,dense_layers=1,sinks=4,recent=5,budget=30", kShape);
   const SeqId a = p.open();
@@ -99,7 +99,7 @@ void check_lost_mass(float scale, float softcap = 0, const float* sinks = nullpt
   write_all(*step, kShape, p.fresh);
   base::Arena scratch;
   kernels::View view;
-  const uint32_t head = *checked_view(count, 1, kShape.kv_heads);  // of the layer that chooses
+  const uint32_t head = *checked_view(count, 1, kShape.kv_heads);  // in the layer that chooses
   Query query = query_of(0, 1, head);
   query.scale = scale;
   query.softcap = softcap;
@@ -138,7 +138,7 @@ TEST(Meter, CountsTheCapAndTheSinkOfTheLogits) {
   check_lost_mass(0.05F, 2);
   check_lost_mass(0.05F, 0, &low);
   check_lost_mass(0.05F, 2, &high);
-  check_lost_mass(4, 2, &low);  // dot products far beyond the cap
+  check_lost_mass(4, 2, &low);  // dot products far above the cap
 }
 
 TEST(Meter, CountsAtTheCommitAndADroppedStepLeavesNoTrace) {
@@ -170,7 +170,7 @@ TEST(Meter, HoldsTheBudgetOfEachSequenceAgainstItsOwnLoss) {
     look(p, a, &last);
     look(p, other, &others);
     EXPECT_EQ(others, first);
-    // A fork goes on as the sequence it was forked from.
+    // A fork keeps the budget of its sequence.
     std::vector<uint32_t> forks;
     look(p, p.store->fork(a).value(), &forks);
     EXPECT_EQ(forks, last);

@@ -48,7 +48,7 @@ TEST(SparseProjection, HasTheEntriesThatTheDefinitionSaysAsOftenAsItSays) {
       plus += entry > 0;
       minus += entry < 0;
     }
-  // A sixth of 28,800 each: 4,800, with a standard deviation of 63.
+  // Expected: a sixth of 28,800 entries each, 4,800, with a standard deviation of 63.
   EXPECT_NEAR(plus, kDim * kColumns / 6, 320);
   EXPECT_NEAR(minus, kDim * kColumns / 6, 320);
 }
@@ -62,7 +62,7 @@ TEST(SparseProjection, IsMadeFromItsSeedAlone) {
       differ += one.at(row, column) != other.at(row, column);
     }
   EXPECT_GT(differ, 0u);
-  // Files keep the seed only: these must stay what they are.
+  // Files store only the seed, so these entries must never change.
   const float size = std::sqrt(3.0F / 8);
   std::string signs;
   for (uint32_t row = 0; row < 24; ++row)
@@ -82,7 +82,7 @@ TEST(SparseProjection, AppliesAsTheMatrixThatItIs) {
   }
 }
 
-// Equation 1, written out.
+// Equation 1 by its definition.
 double naive(std::span<const float> from, const std::vector<float>& w, size_t row) {
   double sum = 0;
   for (size_t i = 0; i < from.size(); ++i) sum += double{from[i]} * w[row * from.size() + i];
@@ -117,13 +117,13 @@ TEST(Predictor, MakesLowRankKeysAndQueriesByEquationOne) {
   }
 }
 
-// Products of turned queries and keys depend on how far apart the tokens are, and on nothing else.
+// Products of rotated queries and keys depend only on the distance between the tokens.
 TEST(Predictor, TurnsPairsOfValuesByTheirFrequencyAndThePosition) {
   const kernels::Table& kernels = test::tried_kernels();
   Predictor predictor = random_predictor(PredictorForm::kTrained);
   predictor.shape.rank = 4;
   predictor.frequency = {0.3F, 0.02F};
-  const auto before = random_floats(8, 40);  // of two heads
+  const auto before = random_floats(8, 40);  // two heads
   const auto at = [&](uint32_t position) {
     std::vector<float> low = before, turn(4);
     predictor.turns(position, turn.data());

@@ -1,4 +1,4 @@
-// The parts that policies are made of, and Quest by its definition.
+// Tests the parts that policies share, and compares Quest with its definition.
 
 #include <algorithm>
 #include <cstring>
@@ -58,7 +58,7 @@ TEST(Selection, WholeUnitsLieBetweenSinksAndRecentRows) {
   const TopRows top_rows = s.of(100);
   EXPECT_EQ(top_rows.first, 16u);
   EXPECT_EQ(top_rows.last, 80u);
-  EXPECT_EQ(top_rows.take, 0u);  // 36 rows are read anyway: no page is left of 50
+  EXPECT_EQ(top_rows.take, 0u);  // 36 rows are always read; the other 14 are less than a page
   s.rows = 52;
   EXPECT_EQ(s.of(100).take, 16u);
 }
@@ -145,7 +145,7 @@ TEST(Policies, AreRefusedInOneSentence) {
   EXPECT_EQ(error("quest").substr(0, 31), "quest reads rows of one type, n");
 }
 
-// What conformance_test.cc says of budgets that are numbers.
+// The same test as in conformance_test.cc, which has budgets in rows.
 TEST(Policies, ReadAsManyBytesOfAShareAsThePlannerSays) {
   const Shape shape = {.layers = 2, .kv_heads = 2, .head_dim = 24, .max_tokens = 200};
   for (const Policy& policy : policies()) {
@@ -170,7 +170,7 @@ TEST(Policies, ReadAsManyBytesOfAShareAsThePlannerSays) {
   }
 }
 
-// Of one head with one query: the pages with the highest bounds, by sorting all of them.
+// One head and one query: the pages with the highest bounds, found by sorting all.
 TEST(Quest, ReadsThePagesWhoseBoundsAreHighest) {
   constexpr uint32_t kPage = 4, kRows = 83, kTake = 5;
   const Shape shape = {.layers = 1,
@@ -190,7 +190,7 @@ TEST(Quest, ReadsThePagesWhoseBoundsAreHighest) {
   const Query query = query_of(0, 0, 0);
   step->view(query, scratch, view);
 
-  std::vector<std::pair<double, uint32_t>> bounds;  // negative, page
+  std::vector<std::pair<double, uint32_t>> bounds;  // negated bound, page
   for (uint32_t page = 1; page < (kRows - 7) / kPage; ++page) {
     double bound = 0;
     for (uint32_t i = 0; i < shape.head_dim; ++i) {
@@ -210,8 +210,8 @@ TEST(Quest, ReadsThePagesWhoseBoundsAreHighest) {
   EXPECT_EQ(positions(view), expected);
 }
 
-// Queries times 4 at the usual scale, 1 / sqrt(16), have the logits of plain ones at a scale of 1:
-// so the same rows are read, and the rest has the same part in what they give.
+// Queries times 4 at the default scale, 1 / sqrt(16), have the same logits as the plain queries at
+// scale 1. So the same rows must be read, and the rest must have the same probability.
 TEST(Policies, EstimateLogitsByTheModelsScale) {
   const Shape shape = {.layers = 1,
                        .kv_heads = 1,
@@ -240,8 +240,8 @@ TEST(Policies, EstimateLogitsByTheModelsScale) {
   }
 }
 
-// Side rows are four bytes, the input's first element plus the head, and the rows that are chosen
-// those with the largest of them.
+// A side row is four bytes: the input's first element, negated for head 1. Chooses the rows with
+// the largest values.
 class Largest final : public Selector {
  public:
   explicit Largest(const Selection& selection) : Selector(selection) {}
@@ -275,7 +275,7 @@ class Largest final : public Selector {
   }
 };
 
-// One step of invented rows, whose input is a number of its own.
+// Runs steps whose tokens have distinct inputs, and checks which rows are shown.
 struct SideRows {
   void step(std::vector<Slot> slots, const Kept* kept = nullptr, bool commit = true) {
     auto begun = store->begin({slots});

@@ -1,4 +1,4 @@
-// Policies over rows in a slower tier: the same rows as in memory, and no bytes but theirs.
+// Policies over rows in a slower tier choose the same rows as in memory, and read only their bytes.
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -19,7 +19,7 @@ constexpr Shape kShape = {.layers = 3, .kv_heads = 2, .head_dim = 8, .max_tokens
 constexpr uint64_t kRow = 2 * 16;  // a key and a value
 constexpr uint32_t kDim = 5;       // of a layer's input
 
-// Predicts from the layer's input, and from positions.
+// A predictor that uses the layer's input and the positions.
 std::shared_ptr<const Predictor> trained_predictor() {
   auto made = std::make_shared<Predictor>();
   made->shape = {.layers = kShape.layers,
@@ -50,7 +50,7 @@ kv::Setup setup_of(const std::string& policy, const std::string& tier) {
   return setup;
 }
 
-// Two sequences of random rows, in a store of one policy.
+// Decodes two sequences of random rows in one store.
 class Decoder {
  public:
   explicit Decoder(std::unique_ptr<Store> store) : store_(std::move(store)) {
@@ -75,7 +75,7 @@ class Decoder {
     const std::vector<float> k = floats(n), v = floats(n);
     step.write(layer, k.data(), v.data());
   }
-  // Where the rows of a layer's views are in their texts, and their bytes.
+  // Records the positions and the bytes of the rows that a layer's views show.
   void view(Step& step, uint32_t layer) {
     const std::vector<float> q = floats(kShape.head_dim);
     for (uint32_t slot = 0; slot < slots_.size(); ++slot)
@@ -106,7 +106,7 @@ class Decoder {
   void fill(uint32_t tokens) {
     for (uint32_t i = 0; i < tokens / 4; ++i) step(4);
   }
-  // A prompt, a dropped step, a draft tree of which one path is kept, then token by token.
+  // A prompt, a dropped step, a draft tree with one accepted path, then single tokens.
   void decode(uint32_t prompt, uint32_t tokens) {
     step(prompt);
     for (uint32_t i = 0; i < 10; ++i) step(4);
@@ -121,14 +121,14 @@ class Decoder {
   uint64_t read_rows = 0;
 
  private:
-  // Where fresh tokens are in their texts, as chains.
+  // Returns the positions of all fresh tokens, as chains.
   std::vector<uint32_t> step_slots() const {
     std::vector<uint32_t> made;
     for (const Slot& slot : slots_)
       for (uint32_t t = 0; t < slot.fresh; ++t) made.push_back(store_->length(slot.seq) + t);
     return made;
   }
-  // Of every fresh token.
+  // Returns random floats: [fresh tokens][width].
   std::vector<float> floats(size_t width) {
     size_t tokens = 0;
     for (const Slot& slot : slots_) tokens += slot.fresh;
@@ -162,7 +162,7 @@ TEST(SelectTier, ShowsTheRowsThatAPolicyChoosesInMemory) {
       ASSERT_EQ(in_tier.shown, in_memory.shown);
       ASSERT_TRUE(in_tier.bytes == in_memory.bytes);
       ASSERT_EQ(in_tier.store().usage().read_bytes, in_memory.store().usage().read_bytes);
-      // Forks too: what is kept beside rows is both's.
+      // Forks share the data kept beside rows, so they must agree too.
       ASSERT_TRUE(in_memory.store().fork(in_memory.seq(0)).ok());
       ASSERT_TRUE(in_tier.store().fork(in_tier.seq(0)).ok());
       in_memory.decode(5, 5);
@@ -172,7 +172,7 @@ TEST(SelectTier, ShowsTheRowsThatAPolicyChoosesInMemory) {
     }
 }
 
-// What a token reads from the tier, of both sequences.
+// Returns the bytes that a step of one token per sequence reads from the tier.
 uint64_t slow_bytes(Decoder& decoder) {
   const uint64_t before = decoder.store().usage().slow_read_bytes;
   decoder.step(1);
@@ -183,14 +183,14 @@ TEST(SelectTier, ReadsChosenRowsFromTheTierAndNoOthersAsThePlannerSays) {
   for (const std::string policy : {"quest:budget=0.25,least=40,page=4,dense_layers=0",
                                    "maple:budget=0.25,least=40,form=trained"}) {
     SCOPED_TRACE(policy);
-    // Frames for what one layer reads and little more, so that nothing stays until the next token.
+    // Frames for little more than what one layer reads, so that no row stays until the next token.
     const kv::Setup setup = setup_of(policy, "ram:fast=12KiB");
     Decoder decoder(make_store({"tiered", {}}, setup).value());
     decoder.fill(300);
     const uint64_t dense = uint64_t{2} * kShape.layers * kShape.kv_heads * 300 * kRow;
     const uint64_t read = slow_bytes(decoder);
     const Cost cost = cost_of({"tiered", {}}, setup, {.tokens = 301, .sequences = 2}).value();
-    // But for the four rows of the last step, which may be in their frames still.
+    // The four rows of the last step may still be in their frames.
     const uint64_t last = uint64_t{2} * kShape.layers * kShape.kv_heads * 4 * kRow;
     EXPECT_LE(read, cost.slow_read_bytes_per_token);
     EXPECT_GE(read + last, cost.slow_read_bytes_per_token);
@@ -229,7 +229,7 @@ TEST(SelectTier, ReadsRowsThatAreForeseenBeforeTheyAreViewed) {
   }
 }
 
-// The oldest ones.
+// Chooses the oldest rows.
 class Oldest final : public Selector {
  public:
   using Selector::Selector;

@@ -7,8 +7,8 @@
 namespace kvick::kv::test {
 namespace {
 
-// With all components SparQ's estimates are exact: the rest has the probability that attention
-// would give the rows that are not read.
+// With all components SparQ's estimates are exact: the rest must have the attention probability of
+// the rows that are not read.
 TEST(SparQ, GivesTheRestItsShareOfTheModelsSoftmax) {
   const Shape shape = {.layers = 1,
                        .kv_heads = 1,
@@ -17,7 +17,7 @@ TEST(SparQ, GivesTheRestItsShareOfTheModelsSoftmax) {
                        .k_type = kernels::DType::kF32};
   constexpr uint32_t kFresh = 4;
   const float sink = 5;
-  // Two children of the first token, and a child of the second of these.
+  // A tree: token 0 has children 1 and 2, and 2 has child 3.
   const std::vector<uint32_t> seen[kFresh] = {{0}, {0, 1}, {0, 2}, {0, 2, 3}};
   const std::span<const uint32_t> tree[kFresh] = {seen[0], seen[1], seen[2], seen[3]};
   for (const Query& told :

@@ -1,5 +1,6 @@
 #pragma once
-// Which rows a policy that forgets keeps, and how many: from its options and the number of tokens.
+// Defines which rows a policy that forgets keeps, and how many, from its options and the number of
+// tokens.
 
 #include "kv/strategy/selection.h"
 #include "kv/strategy/strategy.h"
@@ -7,50 +8,50 @@
 
 namespace kvick::kv {
 
-// What is noted of a row, which says how much it counts.
+// How a row is scored.
 enum class Noted : uint8_t {
-  kNothing,    // those that stay are the newest
-  kMass,       // the attention that it had, summed over steps and queries (H2O)
-  kLows,       // queries of which it had less than an even share, counted down (Scissorhands)
-  kPredicted,  // what a predictor says of it as it is written (KVzap)
+  kNothing,    // no score: the newest rows stay
+  kMass,       // the attention paid to the row, summed over steps and queries (H2O)
+  kLows,       // minus the queries that gave the row less than an even share (Scissorhands)
+  kPredicted,  // a predictor's score when the row is written (KVzap)
 };
 
-// Whose rows the budget is for: each KV head has as many, or those of a layer or of the model
-// compete, and heads whose rows count more keep more of them.
+// Which rows compete for the budget: those of each KV head, of each layer, or of the whole model.
+// In the last two cases heads whose rows score higher keep more rows.
 enum class Shared : uint8_t { kHead, kLayer, kModel };
 
-// Which rows stay: the sinks, the newest ones, and of the others those that count most.
+// The rows that stay: the sinks, the newest rows, and the other rows with the highest scores.
 struct ForgetRule {
   Selection selection;
   Noted noted = Noted::kNothing;
-  bool half_recent = false;  // the newest ones are half of the budget, not selection.recent
+  bool half_recent = false;  // the newest rows get half of the budget, not selection.recent
   bool rotates_sinks = false;
-  // Rows are given up so many at a time, where the number of tokens is a multiple of it.
+  // Rows are dropped when the number of tokens reaches a multiple of this, so this many at a time.
   uint32_t drop = 1;
-  uint32_t history = UINT32_MAX;  // tokens before that in which attention is noted
+  uint32_t history = UINT32_MAX;  // last tokens before a drop whose attention is scored
   Shared shared = Shared::kHead;
 
-  // The rows that stay are those of places in the cache, however long the text is: a sequence may
-  // have any length if their number does not grow with it.
+  // Returns whether a sequence may have any length: positions count within the cache, and the
+  // number of rows does not grow with the length.
   bool endless() const { return rotates_sinks && selection.share == 0; }
   bool observes() const { return noted == Noted::kMass || noted == Noted::kLows; }
-  // KV heads whose rows compete with each other.
+  // Returns the number of KV heads whose rows compete with each other.
   uint32_t together(const Shape& shape) const {
     if (shared == Shared::kHead) return 1;
     return shared == Shared::kLayer ? shape.kv_heads : shape.kv_heads * shape.layers;
   }
-  // Rows that a sequence of so many tokens has left of each head, or on average of those that share
-  // their room. It rises by one at most from one token to the next and, with drop = 1, never falls.
+  // Returns the rows that each head keeps of a sequence of `tokens` tokens; the average over heads
+  // that compete. Rises by at most one per token and, with drop = 1, never falls.
   uint32_t held(uint32_t tokens) const;
-  // The most that it has at any number of tokens past `from`, up to `to`.
+  // Returns the maximum of held() for more than `from` and at most `to` tokens.
   uint32_t most_held(uint32_t from, uint32_t to) const;
-  // Whether attention counts in a step after which there are so many tokens.
+  // Returns whether attention is scored in a step that ends with `tokens` tokens.
   bool notes(uint32_t tokens) const;
-  // Of them, the newest.
+  // Returns how many of the held rows are kept because they are the newest.
   uint32_t recent(uint32_t tokens) const;
 };
 
-// The newest rows that stay whatever they count: so many, or half of the budget.
+// The option for the newest rows, which stay whatever their score.
 constexpr Option half_recent_option() {
   return {.name = "recent",
           .summary =
@@ -60,7 +61,7 @@ constexpr Option half_recent_option() {
 }
 base::Status<> read_recent(const Spec& spec, const Option& option, ForgetRule& rule);
 
-// Traits::endless and most_kept of stores that forget by the rule.
+// Returns traits with `endless` and `most_kept` as they are for stores with this rule.
 Traits endless_traits(const ForgetRule& rule);
 
 }  // namespace kvick::kv

@@ -11,7 +11,7 @@
 namespace kvick::kv {
 namespace {
 
-constexpr size_t kGrain = 16;  // heads that one thread does before the others help
+constexpr size_t kGrain = 16;  // heads in one piece of work
 
 }  // namespace
 
@@ -20,7 +20,7 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
     : CheckedStep(store, std::move(step_slots)), store_(store), fresh_(std::move(fresh)) {
   const Shape& shape = store_.shape();
   const size_t heads = size_t{shape.layers} * shape.kv_heads, together = store_.together();
-  size_t most = 0, all = 0;  // rows of a group; of all slots
+  size_t most = 0, all = 0;  // most rows of a group; fresh rows of all slots
   for (uint32_t slot = 0; slot < this->step_slots().size(); ++slot) {
     const ForgetSequence& sequence = this->sequence(slot);
     const uint32_t added = fresh_[slot].rows();
@@ -58,7 +58,7 @@ void ForgetStep::view_rows(const Query& query, base::Arena& scratch, kernels::Vi
   const RowPool& rows = sequence.rows;
   const size_t head = size_t{query.layer} * store_.shape().kv_heads + query.head;
   const uint32_t held = rows.held(head);
-  // Without rotation all of them are read the same way.
+  // Without rotation the sinks are read like the other rows.
   const uint32_t sinks =
       std::min(held, store_.rule_.rotates_sinks ? store_.rule_.selection.sinks : uint32_t{0});
   const auto segment = [&](const std::byte* k, const std::byte* v,
@@ -85,8 +85,8 @@ void ForgetStep::view_rows(const Query& query, base::Arena& scratch, kernels::Vi
       std::memory_order_relaxed);
 }
 
-// The queries as if the rows that are gone had never been: the distances to the sinks are those in
-// the cache.
+// Returns the queries rotated back by the number of dropped rows, so that their distances to the
+// sinks are those in the cache; null without rotary embedding.
 const float* ForgetStep::rotated(const Query& query, base::Arena& scratch) const {
   const Setup& setup = store_.setup();
   if (setup.select.rotation.frequency.empty()) return nullptr;
@@ -111,7 +111,7 @@ const float* ForgetStep::rotated(const Query& query, base::Arena& scratch) const
         query.q + i / setup.select.group * query.q_stride + i % setup.select.group * head_dim,
         head_dim, to);
     const kernels::Table& kernels = kernels_of(setup);
-    if (block != 0) kernels.hadamard(to, head_dim, block);  // back: positions are within pairs
+    if (block != 0) kernels.hadamard(to, head_dim, block);  // undo: rotation acts on plain pairs
     kernels.rope(to, turn.data(), dims, setup.select.rotation.interleaved);
     if (block != 0) kernels.hadamard(to, head_dim, block);
   }
@@ -141,9 +141,9 @@ void ForgetStep::inputs(uint32_t layer, const float* x, std::span<const uint32_t
     work(0, positions.size(), 0);
 }
 
-// The score that a step adds to one of `rows` rows, by its probability summed over the queries of a
-// slot and KV head. With several tokens only the sum over their queries is known, so each query
-// counts with the mean.
+// Returns the score that a step adds to one of `rows` rows. probability: summed over the queries of
+// a slot and KV head. With several tokens only this sum is known, so the mean stands for each
+// query.
 float ForgetStep::noted(uint32_t slot, size_t rows, float probability) const {
   if (store_.rule_.noted == Noted::kMass) return probability;
   const auto fresh = static_cast<float>(fresh_[slot].rows());
@@ -183,7 +183,7 @@ void ForgetStep::for_heads(size_t count, size_t grain,
     work(0, count, 0);
 }
 
-// Whether all rows stay and no scores of existing rows change.
+// Returns whether all rows stay and no scores of existing rows change.
 bool ForgetStep::all_stay(uint32_t slot, size_t kept) const {
   const ForgetSequence& sequence = this->sequence(slot);
   const auto tokens = static_cast<uint32_t>(sequence.length + kept);
@@ -217,8 +217,8 @@ void ForgetStep::take_fresh(uint32_t slot, size_t head, uint32_t from, uint32_t 
                 fresh_[slot].row(layer, of_layer, is_v, from), shape.row_bytes(is_v));
 }
 
-// Chooses the rows to drop, as many as the rule requires, among those that it allows: lowest score
-// first, then oldest, then lowest head.
+// Chooses the rows to drop, as many as the rule requires, among those that the rule allows: lowest
+// score first, then oldest, then lowest head.
 void ForgetStep::give_up(const ForgetRule& rule, uint32_t tokens, size_t heads, Scratch& scratch) {
   const std::vector<RowNote>& notes = scratch.notes;
   std::vector<uint32_t>& go = scratch.go;
@@ -281,11 +281,11 @@ void ForgetStep::keep_of_group(const Keeping& keeping, Scratch& scratch) {
   note(keeping, scratch);
   give_up(rule, tokens, keeping.heads, scratch);
   if (rule.noted == Noted::kLows && !scratch.go.empty())
-    for (RowNote& one : scratch.notes) one.mass = 0;  // judged by what is noted from now on
+    for (RowNote& one : scratch.notes) one.mass = 0;  // counts start anew after a drop
   for (Scratch::End& end : scratch.ends)
     end.go = static_cast<uint32_t>(std::lower_bound(scratch.go.begin(), scratch.go.end(), end.row) -
                                    scratch.go.begin());
-  // Heads that are left with fewer rows give blocks back before others take them.
+  // Heads that shrink give blocks back before heads that grow take them.
   for (const bool grows : {false, true}) {
     Scratch::End begin;
     for (size_t head = 0; head < keeping.heads; begin = scratch.ends[head++]) {
@@ -333,7 +333,7 @@ void ForgetStep::keep_of_head(const Keeping& keeping, const Scratch& scratch, si
 
 void ForgetStep::release() {
   for (const RowBuffer& buffer : fresh_) store_.own_bytes_ -= buffer.bytes();
-  fresh_.clear();  // only once, then: a step may outlive its commit
+  fresh_.clear();  // so that the bytes are subtracted once: commit and destructor call this
 }
 
 }  // namespace kvick::kv

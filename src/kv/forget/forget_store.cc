@@ -8,8 +8,8 @@
 namespace kvick::kv {
 namespace {
 
-// Rows that are left lie in memory of this store: whoever asks for a layout is told that it would
-// have no say.
+// The remaining rows lie in this store's own memory, so a layout other than the default would have
+// no effect: it is refused.
 base::Status<> check_layout(const Setup& setup, const Layout& layout) {
   const Strategy& standard = strategies().front();
   if (layout.strategy.name == standard.name && layout.spec.options.empty()) return base::Done{};
@@ -58,7 +58,7 @@ void ForgetStore::free_sequence(std::unique_ptr<Sequence> sequence) {
 
 CheckedStore::StepOr ForgetStore::start(std::vector<StepSlot> step_slots) {
   const auto blocks_of = [&](const StepSlot& step_slot) {
-    const uint32_t length = step_slot.sequence->length;  // some of the fresh rows may not be kept
+    const uint32_t length = step_slot.sequence->length;  // not all fresh rows need be kept
     return blocks_for(length, length + step_slot.fresh);
   };
   uint64_t bytes = 0;
@@ -135,7 +135,7 @@ base::Result<Cost> forget_cost(const Setup& setup, const Layout& layout, const F
   const uint64_t token = setup.shape.token_bytes();
   const uint32_t together = rule.together(setup.shape), most = rule.most_held(0, load.tokens);
   const uint64_t growths = (uint64_t{most} + RowPool::kBlockRows - 1) / RowPool::kBlockRows;
-  // What was there when it grew, and each row when it was committed.
+  // Copied: the existing rows at each growth, and each row at its commit.
   const uint64_t grown = growths > 0 ? growths * (growths - 1) / 2 * RowPool::kBlockRows : 0;
   const uint64_t read = load.tokens > 0 ? rule.held(load.tokens - 1) + 1 : 0;
   return Cost{

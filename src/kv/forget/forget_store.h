@@ -1,8 +1,7 @@
 #pragma once
-// Internal to the policies that forget rows for good (streaming.cc, h2o.cc, kvzap.cc): a store of
-// its own, which keeps the rows that are left, for each head others. A step's rows lie in memory of
-// the step; its commit takes those that stay, so that a dropped step forgets nothing. The layout
-// has nothing to keep, and only the default one is taken.
+// Internal to the policies that forget rows for good. The store keeps the remaining rows itself;
+// heads may keep different rows. A step's rows lie in its own memory and commit copies those that
+// stay: a dropped step forgets nothing. The layout keeps no row; only the default is accepted.
 
 #include <atomic>
 
@@ -37,10 +36,11 @@ class ForgetStore final : public CheckedStore {
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
   StepOr start(std::vector<StepSlot> step_slots) override;
-  // Into memory of so many blocks, which is charged. Throws std::bad_alloc and changes nothing.
+  // Copies a sequence's rows into a new pool of `blocks` blocks per group and charges its memory.
+  // If it throws std::bad_alloc, nothing has changed.
   void move(const ForgetSequence& from, uint32_t blocks, ForgetSequence& to);
   uint32_t together() const { return rule_.together(shape()); }
-  // Of a pool in which sequences between so many tokens have room.
+  // Returns the blocks per group that a sequence of `from` to `to` tokens needs.
   uint32_t blocks_for(uint32_t from, uint32_t to) const {
     return RowPool::blocks_of(together(), rule_.most_held(from, to));
   }
@@ -79,31 +79,31 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
   }
   const float* rotated(const Query& query, base::Arena& scratch) const;
   float noted(uint32_t slot, size_t rows, float probability) const;
-  // What a commit works with, of one group of heads that share their room. Reserved for as many
-  // rows as the group can have, so that a commit allocates nothing.
+  // Scratch of a commit for one group of heads that compete, reserved for the largest group's rows,
+  // so that commit allocates nothing.
   struct Scratch {
-    // Head by head the rows that it holds, then those of the step that are kept.
+    // Head by head: the rows that it holds, then the kept rows of the step.
     std::vector<RowNote> notes;
-    std::vector<uint32_t> go;  // which of them go, ascending
-    // Of each head, where its part of both ends.
+    std::vector<uint32_t> go;  // indices of the notes to drop, ascending
+    // Per head, the end of its part in `notes` and in `go`.
     struct End {
       uint32_t row = 0, go = 0;
     };
     std::vector<End> ends;
   };
-  // What is kept of a slot's step, of one group.
+  // The kept rows of a slot, for one group of heads.
   struct Keeping {
     uint32_t slot = 0;
-    size_t first = 0, heads = 0;  // of the group
+    size_t first = 0, heads = 0;  // heads of the group
     std::span<const uint32_t> kept;
   };
   static void give_up(const ForgetRule& rule, uint32_t tokens, size_t heads, Scratch& scratch);
-  // Of the i-th row that is kept.
+  // Returns the note of the i-th kept row.
   RowNote new_note(const Keeping& keeping, size_t head, uint32_t i) const;
   void note(const Keeping& keeping, Scratch& scratch) const;
   void for_heads(size_t count, size_t grain,
                  base::FunctionRef<void(size_t begin, size_t end, unsigned worker)> work);
-  // A fresh row of a slot becomes a head's row.
+  // Copies fresh row `from` of a slot to row `to` of a head.
   void take_fresh(uint32_t slot, size_t head, uint32_t from, uint32_t to);
   bool all_stay(uint32_t slot, size_t kept) const;
   void add_all(uint32_t slot, std::span<const uint32_t> kept);
@@ -114,21 +114,21 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
   ForgetStore& store_;
   std::vector<RowBuffer> fresh_;          // per slot
   std::vector<kernels::Run> fresh_runs_;  // per slot; views point into it
-  // Per slot and head, if attention counts in this step: [held + fresh].
+  // Per slot and head, if attention is scored in this step: [held + fresh].
   std::vector<std::vector<std::vector<float>>> probs_;
   std::vector<float> predicted_;  // [layers][sum of fresh][kv_heads]
   std::vector<Scratch> scratch_;  // per worker
 };
 
-// A policy's make and cost, of its rule.
+// Implement Policy::make and cost for a rule.
 base::Result<std::unique_ptr<Store>> make_forget_store(const Setup& setup, const Layout& layout,
                                                        const ForgetRule& rule);
 base::Result<Cost> forget_cost(const Setup& setup, const Layout& layout, const ForgetRule& rule,
                                const Load& load);
-// Its change_traits.
+// Implements Policy::change_traits.
 void forgetting_traits(Traits& traits);
 
-// The row of a policy whose rule follows from its options alone.
+// Makes the table row of a policy whose rule depends on its options only.
 template <base::Result<ForgetRule> (*rule_of)(const Setup& setup)>
 Policy forgetting_policy(std::string_view name, std::string_view summary,
                          std::span<const Option> options) {

@@ -1,4 +1,4 @@
-// Policies that forget, beside their definitions.
+// Compares policies that forget with their definitions.
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,7 @@ constexpr Shape kShape = {.layers = 2,
                           .k_type = kernels::DType::kF32,
                           .v_type = kernels::DType::kF32};
 
-// The committed rows that one head shows, out of those that were ever committed, in order of age.
+// Returns which of all rows ever committed a view of one head shows, oldest first.
 Rows shown(const kernels::View& view, const Rows& all, uint32_t layer, uint32_t head) {
   std::map<std::vector<std::byte>, Row> number;
   for (const Row row : all) number[bytes_of(kShape, {row}, layer, head, true)] = row;
@@ -57,7 +57,7 @@ TEST(Streaming, KeepsTheSinksAndTheNewestRows) {
   }
 }
 
-// A query at position p and a key at position k give what they give at p - gone and k.
+// After `gone` rows were dropped, a query at position p reads the sinks as if it were at p - gone.
 TEST(Streaming, TurnsTheQueriesOfTheSinksBackByTheRowsThatAreGone) {
   const std::vector<double> frequency = {1.0, 0.25, 0.01};
   constexpr uint32_t kGroup = 2, kRows = 50, kBudget = 20;
@@ -114,7 +114,7 @@ TEST(Streaming, GoesOnPastTheContextIfTheContextHoldsItsRows) {
   EXPECT_EQ(most_of("streaming:budget=3,sinks=20", shape), 20U);
 }
 
-// One head by the definition: a list of rows with the attention that each had.
+// One head by the definition: a list of rows with the attention paid to each.
 struct Hitters {
   std::vector<std::pair<Row, double>> rows;  // oldest first
 
@@ -138,7 +138,7 @@ TEST(H2o, KeepsTheNewestHalfAndTheRowsThatHadMostAttentionInEachHead) {
   constexpr uint32_t kBudget = 15;
   Pair p(fmt::format("virtual h2o:budget={}", kBudget), kShape);
   const SeqId a = p.open();
-  std::map<std::pair<uint32_t, uint32_t>, Hitters> twins;  // of each layer and head
+  std::map<std::pair<uint32_t, uint32_t>, Hitters> twins;  // by layer and head
   std::mt19937 random(3);
   for (uint32_t turn = 0; turn < 60; ++turn) {
     const uint32_t fresh = turn % 7 == 0 ? 20 : 1 + turn % 3;
@@ -155,7 +155,7 @@ TEST(H2o, KeepsTheNewestHalfAndTheRowsThatHadMostAttentionInEachHead) {
         kernels::View view;
         step->view(query_of(0, layer, head), scratch, view);
         ASSERT_EQ(shown(view, all, layer, head), (twins[{layer, head}].numbers()));
-        // Every row's probability follows from its number; the store has them in its own order.
+        // A row's probability depends on its number, not on its place: the store reorders rows.
         std::vector<float> probs;
         std::map<Row, float> of;
         const auto give = [&](Row row) {
@@ -177,7 +177,7 @@ TEST(H2o, KeepsTheNewestHalfAndTheRowsThatHadMostAttentionInEachHead) {
   }
 }
 
-// One head by the definition: a list of rows, and how often each had less than an even share.
+// One head by the definition: a list of rows, and how often each got less than an even share.
 struct Lows {
   struct Note {
     Row row;
@@ -192,7 +192,7 @@ struct Lows {
     for (Note& note : rows)
       if (probs.at(note.row) / static_cast<float>(fresh) < 1 / all) note.lows += fresh;
   }
-  // At a number of tokens that is a multiple of `drop`, down to so many rows.
+  // Drops rows until `left` remain; called when the number of tokens is a multiple of `drop`.
   void give_up(uint32_t left, uint32_t recent) {
     if (rows.size() <= left) return;
     while (rows.size() > left) {
@@ -214,7 +214,7 @@ TEST(Scissorhands, GivesUpRowsThatRecentQueriesPaidLittleAttentionTo) {
   Pair p(fmt::format("virtual scissorhands:budget={},drop={},recent={}", kBudget, kDrop, kRecent),
          kShape);
   const SeqId a = p.open();
-  std::map<std::pair<uint32_t, uint32_t>, Lows> twins;  // of each layer and head
+  std::map<std::pair<uint32_t, uint32_t>, Lows> twins;  // by layer and head
   for (uint32_t turn = 0; turn < 120; ++turn) {
     const uint32_t fresh = turn == 0 ? 18 : 1;
     auto step = p.begin({{a, fresh}});
@@ -254,15 +254,15 @@ TEST(Scissorhands, GivesUpRowsThatRecentQueriesPaidLittleAttentionTo) {
   }
 }
 
-// By the definition: rows with their heads and scores, of which those of the lowest scores go.
+// By the definition: a list of rows with their heads and scores; the lowest scores are dropped.
 TEST(Kvzap, KeepsTheRowsOfTheHighestScoresWhoseverTheyAre) {
   constexpr uint32_t kBudget = 40, kSinks = 2, kRecent = 6, kDrop = 4, kDim = 8, kHeads = 2;
   struct Scored {
     Row row;
-    uint32_t head, pos;  // head: of all layers
+    uint32_t head, pos;  // head: layer * kHeads + head
     float score;
   };
-  // Heads whose rows compete.
+  // together: the number of heads whose rows compete.
   for (const auto& [shared, together] :
        {std::pair("model", 4u), std::pair("layer", kHeads), std::pair("head", 1u)}) {
     SCOPED_TRACE(shared);
@@ -271,7 +271,7 @@ TEST(Kvzap, KeepsTheRowsOfTheHighestScoresWhoseverTheyAre) {
            kShape);
     const auto predictor = made_predictor(kShape, PredictorForm::kScores);
     const SeqId a = p.open();
-    std::map<uint32_t, std::vector<Scored>> twins;  // of heads that compete
+    std::map<uint32_t, std::vector<Scored>> twins;  // by group of heads that compete
     uint32_t tokens = 0, most_of_a_head = 0;
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
@@ -302,7 +302,7 @@ TEST(Kvzap, KeepsTheRowsOfTheHighestScoresWhoseverTheyAre) {
       if (dropped) continue;
       p.commit(*step, kept);
       tokens += stay;
-      // At multiples of `drop` there are budget - drop + 1 rows of each head on average at most.
+      // At multiples of `drop` a head has at most budget - drop + 1 rows on average.
       const uint32_t left = std::min(tokens, kBudget - kDrop + 1 + tokens - tokens / kDrop * kDrop);
       const auto lower = [](const Scored& x, const Scored& y) { return x.score < y.score; };
       auto look = p.begin({{a, 1}});
@@ -360,7 +360,7 @@ TEST(Kvzap, SaysWhatItNeeds) {
             "kvzap needs a predictor: file=NAME.kvp, which kvick train kvzap makes");
 }
 
-// What a draft would have forgotten had it been kept.
+// A step of 30 draft tokens would drop rows if all were accepted.
 TEST(Forgetting, ARejectedDraftForgetsNothing) {
   for (const char* policy :
        {"streaming:budget=20,sinks=2", "h2o:budget=20", "kvzap:budget=20,drop=1,recent=3",
@@ -387,7 +387,7 @@ TEST(Forgetting, ARejectedDraftForgetsNothing) {
     EXPECT_EQ(rows(), p.twin[a]);
     propose({0, 29});
     EXPECT_EQ(p.store->length(a), 16u);
-    if (std::string(policy).starts_with("scissorhands")) continue;  // has given up at 15
+    if (std::string(policy).starts_with("scissorhands")) continue;  // has dropped rows at 15 tokens
     EXPECT_EQ(rows(), p.twin[a]);
     p.add(a, 4);
     EXPECT_EQ(rows(), p.twin[a]);

@@ -1,7 +1,7 @@
-// H2O: half of the budget are the newest rows, the other half those that had most of the attention
-// so far, summed over all queries, for each KV head others ("H2O: Heavy-Hitter Oracle for Efficient
-// Generative Inference of Large Language Models", Zhang et al. 2023, algorithm 1). Queries that
-// share a KV head are summed, and those of drafts that were not kept too.
+// H2O: half of the budget is for the newest rows, the other half for the rows with the most
+// attention so far, summed over all queries and chosen per KV head ("H2O: Heavy-Hitter Oracle for
+// Efficient Generative Inference of Large Language Models", Zhang et al. 2023, algorithm 1). The
+// sum is over all queries that share a KV head, those of rejected draft tokens included.
 
 #include "kv/forget/forget_store.h"
 

@@ -1,11 +1,12 @@
-// KVzap: rows are given up that a predictor says will have little attention. It is linear in the
-// layer's input, is asked once as a row is written, and is trained for the model beforehand
-// ("KVzap: Fast, Adaptive, and Faithful KV Cache Pruning", arXiv 2601.07891). The newest rows stay:
-// by default half of the budget, as a score does not know that attention to a row fades.
+// KVzap: drops the rows that a predictor expects to get little attention. The predictor is linear
+// in the layer's input, scores each row once when it is written, and is trained for the model
+// beforehand ("KVzap: Fast, Adaptive, and Faithful KV Cache Pruning", arXiv 2601.07891). The newest
+// rows stay: half of the budget by default, because a score does not reflect that attention to a
+// row fades with time.
 //
-// The paper drops rows whose score is below a threshold, which is the same for all layers and
-// heads. Here a budget says how many rows stay, and those of the highest scores in all layers and
-// heads do: so the memory that a sequence may take is known before it begins.
+// The paper drops rows whose score is below one threshold for all layers and heads. Here a budget
+// says how many rows stay: those with the highest scores over all layers and heads. So the memory
+// that a sequence may take is known before it begins.
 
 #include "kv/forget/forget_store.h"
 #include "kv/select/predictor.h"

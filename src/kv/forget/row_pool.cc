@@ -14,7 +14,8 @@ RowPool::RowPool(const Shape& shape, uint32_t together, uint32_t blocks)
   notes_.resize(rows);
   heads_.resize(size_t{shape.layers} * shape.kv_heads);
   free_.resize(groups());
-  // The first block is taken first, so that a head that has a group for itself has one run of rows.
+  // Blocks are taken in ascending order, so that a head with a group of its own has one run of
+  // rows.
   for (uint32_t group = 0; group < groups(); ++group)
     for (uint32_t block = blocks; block-- > 0;) free_[group].push_back(group * blocks + block);
 }

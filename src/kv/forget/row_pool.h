@@ -14,7 +14,7 @@
 
 namespace kvick::kv {
 
-// What is known of a row beside its keys and values.
+// What the store knows of a row besides its key and value.
 struct RowNote {
   uint32_t pos = 0;
   float mass = 0;  // the score that ForgetRule::noted defines
@@ -29,10 +29,10 @@ class RowPool {
   // `blocks` blocks. Throws std::bad_alloc.
   RowPool(const Shape& shape, uint32_t together, uint32_t blocks);
 
-  // Blocks that suffice for rows * together rows in a group of `together` heads, however the rows
-  // are divided among the heads.
+  // Returns the blocks that suffice for rows * together rows in a group of `together` heads,
+  // however the rows are divided among the heads.
   static uint32_t blocks_of(uint32_t together, uint32_t rows);
-  // Bytes of a pool with `blocks` blocks per group, notes included.
+  // Returns the bytes of a pool with `blocks` blocks per group, notes included.
   static uint64_t bytes_of(const Shape& shape, uint32_t together, uint32_t blocks);
 
   uint32_t blocks() const { return blocks_; }
@@ -54,8 +54,8 @@ class RowPool {
   // Copies all rows of another pool of the same shape and groups, which has room in this one.
   void take(const RowPool& from);
 
-  // Rows [first, end) of a head as the fewest runs of rows counted from base(), the first at
-  // position `pos`.
+  // Returns rows [first, end) of a head as the fewest runs of rows counted from base(); the first
+  // row gets position `pos`.
   std::span<const kernels::Run> runs(size_t head, uint32_t first, uint32_t end, uint32_t pos,
                                      base::Arena& scratch) const;
   std::byte* base(bool is_v) const { return memory_.get() + (is_v ? key_bytes() : 0); }
@@ -63,7 +63,7 @@ class RowPool {
  private:
   struct Head {
     uint32_t rows = 0;
-    std::vector<uint32_t> blocks;  // of the whole pool
+    std::vector<uint32_t> blocks;  // numbers within the whole pool
   };
   uint32_t groups() const { return shape_.layers * shape_.kv_heads / together_; }
   size_t key_bytes() const {
@@ -78,7 +78,7 @@ class RowPool {
   RowBlock memory_;
   std::vector<RowNote> notes_;
   std::vector<Head> heads_;
-  std::vector<std::vector<uint32_t>> free_;  // of each group, the next one last
+  std::vector<std::vector<uint32_t>> free_;  // per group, the next block to take last
 };
 
 }  // namespace kvick::kv

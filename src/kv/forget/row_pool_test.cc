@@ -1,4 +1,4 @@
-// Heads that share blocks of rows, beside lists of rows.
+// Compares heads that share blocks of rows with plain lists of rows.
 
 #include "kv/forget/row_pool.h"
 
@@ -26,7 +26,7 @@ TEST(RowPool, GivesTheSameRoomHoweverItIsDivided) {
   float next = 0;
   for (int turn = 0; turn < 200; ++turn) {
     for (uint32_t group = 0; group < kHeads; group += kTogether) {
-      // So many rows of the four in all, those that shrink first.
+      // Divides kTogether * kRows rows at random among the four heads; heads that shrink go first.
       std::vector<uint32_t> rows(kTogether);
       for (uint32_t left = kTogether * kRows; left > 0; --left) {
         const uint32_t one = random() % 7 < 4 ? 0 : random() % kTogether;

@@ -1,10 +1,10 @@
-// Scissorhands: rows are given up several at a time, those first to which most recent queries gave
-// less than an even share of their attention ("Scissorhands: Exploiting the Persistence of
-// Importance Hypothesis for LLM KV Cache Compression at Test Time", Liu et al. 2023, algorithms 1
-// and 2). The newest rows stay, of equal ones the newer. The counts begin anew whenever rows were
-// given up, so that the window of history is at most as long as from one time to the next; of steps
-// of many tokens, as a prompt's, the mean over their queries counts. Times are multiples of `drop`
-// tokens.
+// Scissorhands: drops several rows at a time, whenever the number of tokens is a multiple of
+// `drop`. It drops first the rows that most often got less than an even share of a recent query's
+// attention ("Scissorhands: Exploiting the Persistence of Importance Hypothesis for LLM KV Cache
+// Compression at Test Time", Liu et al. 2023, algorithms 1 and 2). The newest rows stay; of rows
+// with equal counts the newer stay. Counts start anew after each drop, so the window of history is
+// at most the time between two drops. In steps of many tokens, such as a prompt's, the mean over
+// their queries counts.
 
 #include "kv/forget/forget_store.h"
 

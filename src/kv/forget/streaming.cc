@@ -1,9 +1,9 @@
-// StreamingLLM: the first rows and a window of the newest ("Efficient Streaming Language Models
-// with Attention Sinks", Xiao et al. 2023, section 3.2). Positions are places in the cache. The
-// distances within the window are right as keys were rotated; for the sinks the query is rotated
-// again, to the place behind the rows that are left. So with a budget in rows a text may have any
-// length (section 4.1 reads 4 million tokens). A model without rotary embedding has its
-// positions in the rows themselves, which then stay those of the text.
+// StreamingLLM: keeps the first rows (sinks) and a window of the newest ("Efficient Streaming
+// Language Models with Attention Sinks", Xiao et al. 2023, section 3.2). Positions count within the
+// cache. Distances within the window are right without change, because keys are stored rotated. For
+// the sinks the query is rotated again, to the position after the remaining rows. So with a budget
+// in rows a text may have any length (section 4.1 reads 4 million tokens). A model without rotary
+// embedding has its positions in the rows themselves; there they stay those of the text.
 
 #include "kv/forget/forget_store.h"
 
@@ -23,7 +23,7 @@ base::Result<ForgetRule> rule_of(const Setup& setup) { return rule_of_spec(setup
 
 void change_traits(Traits& traits) {
   forgetting_traits(traits);
-  traits.per_query = true;  // the sinks' queries
+  traits.per_query = true;  // the sinks are read with queries of their own
 }
 
 void limit_traits(const Spec& spec, Traits& traits) {

@@ -13,8 +13,8 @@
 namespace kvick::kv {
 namespace {
 
-// The pages from begin on. Those at the ends are given back too if asked to: else a neighbour is in
-// them.
+// Gives back the pages of [begin, begin + bytes). The first and the last page may also hold a
+// neighbouring block; they are given back only if whole_first or whole_last say that it is free.
 void give_pages_back(std::byte* begin, size_t bytes, bool whole_first, bool whole_last) {
   const uintptr_t page = base::page_bytes(), at = reinterpret_cast<uintptr_t>(begin);
   const uintptr_t first = (at + (whole_first ? 0 : page - 1)) / page * page;
@@ -22,8 +22,9 @@ void give_pages_back(std::byte* begin, size_t bytes, bool whole_first, bool whol
   if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
-// Makes the pages of a block memory in one call instead of one fault each. A kernel before 5.14
-// does not know how, and faults.
+// Allocates the pages of a block in one call instead of one page fault each. Kernels before 5.14
+// lack MADV_POPULATE_WRITE; there the pages are allocated by faults. Returns false if memory is
+// short.
 bool take_pages(std::byte* begin, size_t bytes) {
 #if defined(MADV_POPULATE_WRITE)
   const uintptr_t page = base::page_bytes();
@@ -52,7 +53,7 @@ base::Result<BlockPool> BlockPool::make(const Setup& setup, uint32_t block_rows,
   pool.block_stride_ = static_cast<uint32_t>(stride);
   pool.most_ = static_cast<uint32_t>(most);
   KVICK_TRY(pool.k_, Reservation::make(most * stride * setup.shape.row_bytes(false), pages));
-  if (setup.shape.latent) return pool;  // whose values are in the keys
+  if (setup.shape.latent) return pool;  // latent rows have no values of their own
   KVICK_TRY(pool.v_, Reservation::make(most * stride * setup.shape.row_bytes(true), pages));
   return pool;
 }
@@ -84,7 +85,7 @@ void BlockPool::drop_user(BlockId id) {
   for (const bool is_v : {false, true}) {
     const size_t bytes = block_stride_ * shape_.row_bytes(is_v);
     if (bytes == 0) continue;
-    const bool large = bytes >= base::page_bytes();  // so that a page has at most two blocks
+    const bool large = bytes >= base::page_bytes();  // a page overlaps at most two blocks
     give_pages_back(row(id, 0, 0, is_v, 0), bytes, large && (id == 0 || users_[id - 1] == 0),
                     large && (id + 1 == next_ || users_[id + 1] == 0));
   }

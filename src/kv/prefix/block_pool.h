@@ -1,8 +1,8 @@
 #pragma once
-// Blocks of rows, each of the same number of tokens: the keys and values of all layers and heads.
-// Two ranges of address space, one of keys and one of values, hold all blocks side by side as
-// [block][layer][head][row], so that a row has one number in both; a block is memory from the time
-// it is taken until it is given back.
+// Blocks of rows: each holds the keys and values of all layers and heads, for the same number of
+// tokens. Two ranges of address space, one for keys and one for values, hold all blocks as
+// [block][layer][head][row], so a row has the same number in both. A block takes memory from take()
+// until its last user drops it.
 
 #include <optional>
 #include <vector>
@@ -16,38 +16,40 @@ using BlockId = uint32_t;
 
 class BlockPool {
  public:
-  // Reserves address space for as many blocks as the store's cap, its budget, the memory available
-  // now and 32-bit row numbers allow. Error: that is not even one block, or the system refuses.
+  // Reserves address space for as many blocks as the store's limit, its budget, the memory
+  // available now and 32-bit row numbers allow. Errors: there is no room for one block, or the
+  // system refuses.
   static base::Result<BlockPool> make(const Setup& setup, uint32_t block_rows, Pages pages);
 
   const Shape& shape() const { return shape_; }
-  uint32_t rows() const { return rows_; }  // tokens of a block
+  uint32_t rows() const { return rows_; }  // tokens per block
   uint64_t block_bytes() const { return rows_ * shape_.token_bytes(); }
-  // Blocks that are taken, and blocks that can still be taken.
+  // Number of blocks that are taken, and of blocks that can still be taken.
   uint32_t taken() const { return taken_; }
   uint32_t free() const { return most_ - taken_; }
-  BlockId highest() const { return next_; }  // all ids are below
+  BlockId highest() const { return next_; }  // all ids are lower
 
-  // A block of one user; none if the system has no more memory. Requires free() > 0. Throws
-  // std::bad_alloc and changes nothing; to give blocks back allocates nothing.
+  // Takes a block for one user; none if the system has no more memory. Requires free() > 0. If it
+  // throws std::bad_alloc, nothing has changed. Giving blocks back allocates nothing.
   std::optional<BlockId> take();
   void add_user(BlockId id) { ++users_[id]; }
-  // Gives the block back with its last user.
+  // Drops one user; the last one gives the block's memory back.
   void drop_user(BlockId id);
   uint32_t users(BlockId id) const { return users_[id]; }
 
-  // Row `row` of a block, in one layer and head.
+  // Returns the address of row `row` of a block, in one layer and head.
   std::byte* row(BlockId id, uint32_t layer, uint32_t head, bool is_v, uint32_t row) const {
     const size_t at =
         size_t{first_row(id)} + (size_t{layer} * shape_.kv_heads + head) * rows_ + row;
     return (is_v ? v_ : k_).data() + at * shape_.row_bytes(is_v);
   }
-  // Row 0 of block 0 in one layer and head, from which blocks are first_row() rows apart.
+  // Returns the address of row 0 of block 0, in one layer and head. A block's row 0 lies
+  // first_row() rows after it.
   const std::byte* base(uint32_t layer, uint32_t head, bool is_v) const {
     return row(0, layer, head, is_v, 0);
   }
   uint32_t first_row(BlockId id) const { return id * block_stride_; }
-  // Copies rows [0, count) of a block to another.
+  // Copies rows [0, count) of one block to another.
   void copy_rows(BlockId from, BlockId to, uint32_t count) const;
 
  private:
@@ -57,7 +59,7 @@ class BlockPool {
   uint32_t block_stride_ = 0;  // rows from one block to the next: layers * heads * rows_
   uint32_t most_ = 0, next_ = 0, taken_ = 0;
   std::vector<uint32_t> users_;    // per block
-  std::vector<BlockId> returned_;  // a heap, the lowest first: blocks stay close together
+  std::vector<BlockId> returned_;  // a heap, lowest id first, so that blocks stay close together
 };
 
 }  // namespace kvick::kv

@@ -1,4 +1,4 @@
-// Blocks: their rows, their users, and the memory that they are.
+// Tests blocks: their rows, their users and their memory.
 
 #include "kv/prefix/block_pool.h"
 
@@ -12,7 +12,7 @@
 namespace kvick::kv::test {
 namespace {
 
-// Blocks of 8 rows: 12 KiB of keys, and of values the same.
+// A block of 8 rows has 12 KiB of keys and 12 KiB of values.
 constexpr Shape kShape = {.layers = 3, .kv_heads = 4, .head_dim = 64, .max_tokens = 1000};
 
 BlockPool pool(uint64_t max_bytes, const Shape& shape = kShape, uint32_t rows = 8) {
@@ -20,7 +20,7 @@ BlockPool pool(uint64_t max_bytes, const Shape& shape = kShape, uint32_t rows = 
       .value();
 }
 
-// Pages of a block's keys or values that are memory.
+// Returns how many pages of a block's keys or values are resident.
 size_t resident(const BlockPool& pool, BlockId id, bool is_v, size_t bytes) {
   const size_t page = base::page_bytes();
   const auto at = reinterpret_cast<uintptr_t>(pool.row(id, 0, 0, is_v, 0));
@@ -57,7 +57,7 @@ TEST(BlockPool, ABlockIsMemoryWhileItIsTaken) {
 
 TEST(BlockPool, GivingBackLeavesNeighboursInTheSamePageAlone) {
   Shape odd = kShape;
-  odd.head_dim = 38;  // 10,944 bytes of keys a block with 12 rows: no whole number of pages
+  odd.head_dim = 38;  // 10,944 bytes of keys per block of 12 rows: not a multiple of the page size
   BlockPool blocks = pool(UINT64_MAX, odd, 12);
   std::vector<BlockId> ids;
   for (int i = 0; i < 5; ++i) {

@@ -11,11 +11,11 @@
 namespace kvick::kv {
 
 struct PrefixTree::Node {
-  Node* parent = nullptr;  // none: a root
+  Node* parent = nullptr;  // null: a root
   uint64_t salt = 0;       // of a root
-  uint64_t id = 0;         // that the watcher knows it by; 0: it does not
+  uint64_t id = 0;         // by which the watcher knows the node; 0: it does not
   BlockId block = kNoBlock;
-  std::vector<Token> tokens;  // of the block's rows
+  std::vector<Token> tokens;  // one per row of the block
   ByToken children;           // by their first token
   uint64_t used_at = 0, uses = 0;
   double used_seconds = 0;
@@ -23,10 +23,10 @@ struct PrefixTree::Node {
   uint32_t holders = 0;          // PrefixTree::hold
   bool marked = false;           // a checkpoint needs the block
   bool unused = false;           // only the tree uses the block
-  bool evictable = false;        // and it may go
-  Rank rank;                     // under which it is in evictable_
-  // Its entries in node_of_ and in evictable_, while it is not there: so that nothing is allocated
-  // when blocks are given up.
+  bool evictable = false;        // and it may be evicted
+  Rank rank;                     // its key in evictable_
+  // The node's entries for node_of_ and evictable_ while it is not in them. They are allocated with
+  // the node, so that giving blocks back allocates nothing.
   std::map<BlockId, Node*>::node_type by_block;
   std::set<std::pair<Rank, Node*>>::node_type by_rank;
 };
@@ -45,8 +45,8 @@ PrefixTree::PrefixTree(BlockPool& pool, Eviction eviction, base::Clock clock,
                        std::shared_ptr<PrefixWatcher> watcher)
     : pool_(pool), eviction_(eviction), clock_(clock), watcher_(std::move(watcher)) {}
 
-// From the leaves up: by recursion a long text would overflow the stack, and a list of what is left
-// would have to be allocated.
+// Frees nodes from the leaves up, without recursion, which would overflow the stack for a long
+// text, and without a list of remaining nodes, which would have to be allocated.
 PrefixTree::~PrefixTree() {
   for (const auto& [block, node] : node_of_)
     if (node->id != 0) watcher_->removed(node->id);
@@ -94,7 +94,7 @@ std::vector<PrefixTree::Hit> PrefixTree::open(std::span<const Token> tokens, con
     whole = common == pool_.rows();
     at = child;
   }
-  // Back to where all blocks are there that the window reaches.
+  // Shortens the hits until no block within the window is missing.
   size_t needed = 0;
   for (size_t i = hits.size(); i > (needed = pool_.shape().first_seen(length) / pool_.rows()); --i)
     if (hits[i - 1].block == kNoBlock) {
@@ -117,7 +117,7 @@ PrefixTree::Node* PrefixTree::find_root(uint64_t salt) const {
   return root == roots_.end() ? nullptr : root->second.get();
 }
 
-// A node without a block and parent.
+// Makes a node without a block and parent.
 std::unique_ptr<PrefixTree::Node> PrefixTree::make_node(std::span<const Token> tokens) const {
   auto node = std::make_unique<Node>();
   node->tokens.assign(tokens.begin(), tokens.end());
@@ -128,7 +128,7 @@ std::unique_ptr<PrefixTree::Node> PrefixTree::make_node(std::span<const Token> t
   return node;
 }
 
-// The tree becomes a user of the block, which is the node's from now on.
+// Makes `block` the node's block and the tree a user of it.
 void PrefixTree::attach(Node& node, BlockId block) {
   pool_.add_user(block);
   node.block = block;
@@ -138,7 +138,7 @@ void PrefixTree::attach(Node& node, BlockId block) {
     watcher_->stored({.id = node.id, .parent = node.parent->id, .tokens = node.tokens});
 }
 
-// A node of a whole block that the watcher is to know of.
+// Gives the node of a whole block the id by which the watcher knows it.
 void PrefixTree::name(Node& node, const Owner& owner) const {
   if (watcher_ == nullptr || owner.salt != 0 || node.tokens.size() < pool_.rows()) return;
   node.id =
@@ -178,7 +178,8 @@ PrefixTree::Node* PrefixTree::publish(const Owner& owner, Node* parent,
   name(*made, owner);
   attach(*made, block);
   touch(*made, owner);
-  // The beginning of a block that is here whole now, which nobody uses, is no longer worth keeping.
+  // `known` is a partial block, and the new block begins with the same tokens. If only the tree
+  // uses it, it is no longer worth keeping.
   if (known != nullptr && common == known->tokens.size() && known->evictable) give_back(*known);
   update(*above);
   return made;
@@ -224,9 +225,9 @@ void PrefixTree::drop_user(BlockId block) {
   update(*found->second);
 }
 
-// A node, its tokens, and its entries in its parent, in node_of_ and in evictable_.
+// Per node: the node, its tokens, and its entries in its parent, in node_of_ and in evictable_.
 uint64_t PrefixTree::bytes() const {
-  constexpr uint64_t kEntry = 64;  // of a tree of the standard library, with what it holds
+  constexpr uint64_t kEntry = 64;  // bytes of one entry of a std::map or std::set
   return nodes_ * (sizeof(Node) + pool_.rows() * sizeof(Token) + 3 * kEntry);
 }
 
@@ -257,7 +258,7 @@ int64_t PrefixTree::worth(const Node& node) const {
   KVICK_CHECK(false, "eviction {}", static_cast<int>(eviction_));
 }
 
-// Whether the node's block is unused and may go, after users or children have changed.
+// Updates whether the node's block is unused and evictable, after users or children have changed.
 void PrefixTree::update(Node& node) {
   const bool unused = node.block != kNoBlock && pool_.users(node.block) == 1;
   if (unused != node.unused) unused ? ++unused_ : --unused_;
@@ -270,7 +271,7 @@ void PrefixTree::update(Node& node) {
   evictable_.insert(std::move(node.by_rank));
 }
 
-// The block that only the tree uses; and the node, if nothing continues it.
+// Gives back the node's block, which only the tree uses, and removes the node if nothing needs it.
 void PrefixTree::give_back(Node& node) {
   if (node.id != 0) watcher_->removed(node.id);
   node.by_block = node_of_.extract(node.block);
@@ -281,7 +282,7 @@ void PrefixTree::give_back(Node& node) {
   prune(&node);
 }
 
-// Removes a node that is for nothing, and what comes before it if that is for nothing then.
+// Removes a node without block, children and holders, then each ancestor that has become such.
 void PrefixTree::prune(Node* node) {
   while (node->parent != nullptr && node->block == kNoBlock && node->children.empty() &&
          node->holders == 0) {

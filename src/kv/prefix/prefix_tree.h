@@ -1,15 +1,15 @@
 #pragma once
-// Which blocks hold the rows of which tokens: a tree in which the path from the root to a node
-// spells the preceding tokens, with one root per salt, so that salts never share blocks. A node is
-// one block; only a full one has children. The tree counts as a user of its blocks. A block without
-// other users is kept until room is needed; then the least valuable goes first, leaves before their
-// parents.
+// Maps tokens to the blocks that hold their rows: a tree in which the path from the root to a node
+// spells the preceding tokens. There is one root per salt, so salts never share blocks. A node is
+// one block; only a full block has children. The tree counts as a user of its blocks. A block
+// without other users is kept until room is needed; then the least valuable block is evicted first,
+// leaves before their parents.
 //
 // With a window (Shape::window) sequences use only the last blocks of their paths. Then any block
 // that only the tree uses may be evicted while its children stay: a prompt needs only the blocks
-// within its window. Those in the windows of checkpoints (kv::Checkpoints) go last.
+// within its window. Blocks in the windows of checkpoints (kv::Checkpoints) are evicted last.
 //
-// Only open() and publish() allocate; what they throw changes nothing.
+// Only open() and publish() allocate; if they throw, nothing has changed.
 
 #include <map>
 #include <memory>
@@ -24,29 +24,31 @@
 
 namespace kvick::kv {
 
-// Evicts the block least recently used, least often used, or of the lowest priority: the highest
-// owner priority that used it, which is never above that of its ancestors.
+// Which block is evicted first: the least recently used, the least often used, or the one of the
+// lowest priority. A block has the highest priority of the owners that used it, which is never
+// above that of its ancestors.
 enum class Eviction { kLru, kLfu, kPriority };
 
 class PrefixTree {
  public:
   struct Node;
-  // A block whose first `rows` rows are those asked for.
+  // A block whose first `rows` rows match the tokens.
   struct Hit {
     Node* node;
-    BlockId block;  // kNoBlock: all its rows are before the window, and the caller is no user
+    BlockId block;  // kNoBlock: all its rows lie before the window, and the caller is not a user
     uint32_t rows;
-    double idle_seconds;  // since a sequence began, went on or ended with it
+    double idle_seconds;  // since a sequence last opened, published or dropped it
   };
   static constexpr BlockId kNoBlock = UINT32_MAX;
 
-  // watcher: told of whole blocks of owners without a salt; null: nobody.
+  // watcher: told of whole blocks of owners without a salt; null: no watcher.
   PrefixTree(BlockPool& pool, Eviction eviction, base::Clock clock = base::steady_seconds,
              std::shared_ptr<PrefixWatcher> watcher = nullptr);
   ~PrefixTree();
 
-  // The longest known prefix of the tokens under the owner's salt, block by block; only the last
-  // may be part of a block. The caller becomes a user of each block that its window reaches.
+  // Returns the longest cached prefix of the tokens under the owner's salt, block by block; only
+  // the last hit may be part of a block. The caller becomes a user of each block that its window
+  // reaches.
   std::vector<Hit> open(std::span<const Token> tokens, const Owner& owner);
   // Registers that `block` holds the rows of `tokens` after `parent` (null: at the start), and
   // returns their node. If the tree had a block for these tokens, that node is returned and the
@@ -66,19 +68,19 @@ class PrefixTree {
   bool evict();
 
   static BlockId block_of(const Node* node);
-  // Known rows of a block in the tree.
+  // Returns how many rows of a block the tree knows.
   uint32_t rows_of(BlockId block) const;
   uint32_t unused() const { return unused_; }    // blocks that only the tree uses
   uint64_t evicted() const { return evicted_; }  // blocks, since the tree was made
-  // Seconds since the last use of the next block to be evicted; negative: no block may be. With a
-  // window, blocks outside all checkpoint windows count as never used.
+  // Returns the seconds since the last use of the next block to evict; negative: no block can be
+  // evicted. With a window, blocks outside all checkpoint windows count as never used.
   double idle_seconds() const;
   size_t roots() const { return roots_.size(); }
-  // Approximate bytes of its nodes.
+  // Returns the approximate bytes of the tree's nodes.
   uint64_t bytes() const;
 
  private:
-  // Eviction order: first what no checkpoint needs. Ties: least recently used first.
+  // Eviction order: blocks that no checkpoint needs come first. Ties: least recently used first.
   using Rank = std::tuple<bool, int64_t, uint64_t, BlockId>;
   using ByToken = std::multimap<Token, std::unique_ptr<Node>>;
 
@@ -97,9 +99,9 @@ class PrefixTree {
   Eviction eviction_;
   base::Clock clock_;
   std::shared_ptr<PrefixWatcher> watcher_;
-  std::map<uint64_t, std::unique_ptr<Node>> roots_;  // by salt; none without children
+  std::map<uint64_t, std::unique_ptr<Node>> roots_;  // by salt; every root has children
   std::map<BlockId, Node*> node_of_;
-  std::set<std::pair<Rank, Node*>> evictable_;  // that may go: see above
+  std::set<std::pair<Rank, Node*>> evictable_;  // least valuable first
   uint32_t nodes_ = 0;                          // without roots
   uint32_t unused_ = 0;
   uint64_t now_ = 0;  // counts uses

@@ -1,4 +1,4 @@
-// The tree of known prefixes: what it finds, what it keeps, and what goes first.
+// Tests the tree of cached prefixes: what it finds, what it keeps, and what it evicts first.
 
 #include "kv/prefix/prefix_tree.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 using Tokens = std::vector<Token>;
 
-// A tree over blocks of four tokens, and its users.
+// A tree over blocks of four tokens, with helpers that use it.
 struct Known {
   explicit Known(Eviction eviction = Eviction::kLru, uint32_t window = 0)
       : pool(BlockPool::make({.shape = {.layers = 1,
@@ -33,7 +33,7 @@ struct Known {
         tree(
             pool, Eviction::kLru, [] { return seconds; }, std::move(watcher)) {}
 
-  // Publishes all blocks of a sequence and closes it; the last may be part of one.
+  // Publishes all blocks of a sequence and closes it; the last may be a partial block.
   std::vector<BlockId> add(const Tokens& tokens, const Owner& owner = {}) {
     std::vector<BlockId> blocks;
     PrefixTree::Node* at = nullptr;
@@ -47,7 +47,7 @@ struct Known {
     for (const BlockId block : blocks) tree.drop_user(block);
     return blocks;
   }
-  // Tokens that are known; nobody is left a user.
+  // Returns how many of the tokens are cached, then drops all blocks again.
   uint32_t find(const Tokens& tokens, const Owner& owner = {}) {
     uint32_t rows = 0;
     for (const PrefixTree::Hit& hit : tree.open(tokens, owner)) {
@@ -59,7 +59,7 @@ struct Known {
 
   BlockPool pool;
   PrefixTree tree;
-  static inline double seconds = 0;  // of the tree's clock
+  static inline double seconds = 0;  // the time of the tree's clock
 };
 
 Tokens count(Token from, uint32_t n) {
@@ -68,7 +68,8 @@ Tokens count(Token from, uint32_t n) {
   return tokens;
 }
 
-// What a watcher of all calls holds for there, by the tokens up to a block's last.
+// A watcher that keeps the ids of the blocks in the tree, with the tokens from the root to each
+// block's end.
 struct Watcher final : PrefixWatcher {
   void stored(const SharedBlock& block) noexcept override {
     Tokens all = block.parent == 0 ? Tokens() : path.at(block.parent);
@@ -90,11 +91,11 @@ TEST(PrefixTree, TellsItsWatcherWhichWholeBlocksAreThere) {
   {
     Known known(watcher);
     known.add(count(1, 10));
-    EXPECT_EQ(watcher->there.size(), 2u);  // not the part of a block
+    EXPECT_EQ(watcher->there.size(), 2u);  // not the partial block
     EXPECT_TRUE(watcher->has(count(1, 4)) && watcher->has(count(1, 8)));
     known.add(count(1, 10));
     EXPECT_EQ(watcher->there.size(), 2u);
-    known.add(count(5, 4));  // the same block elsewhere is another
+    known.add(count(5, 4));  // the same tokens after other tokens are another block
     EXPECT_EQ(watcher->there.size(), 3u);
     known.add(count(100, 4), {.salt = 9});
     EXPECT_EQ(watcher->there.size(), 3u);
@@ -137,7 +138,7 @@ TEST(PrefixTree, FindsTheLongestKnownBeginning) {
   known.add(count(0, 12));
   EXPECT_EQ(known.find(count(0, 20)), 12u);
   EXPECT_EQ(known.find(count(0, 12)), 12u);
-  EXPECT_EQ(known.find(count(0, 7)), 7u);  // the second block in part
+  EXPECT_EQ(known.find(count(0, 7)), 7u);  // part of the second block
   EXPECT_EQ(known.find({0, 1, 2, 3, 4, 99}), 5u);
   EXPECT_EQ(known.find({1, 2, 3}), 0u);
   EXPECT_EQ(known.find({}), 0u);
@@ -161,9 +162,9 @@ TEST(PrefixTree, TheSameBlockIsKnownOnce) {
   EXPECT_EQ(known.pool.taken(), 2u);
   known.add(count(0, 10));
   EXPECT_EQ(known.pool.taken(), 3u);
-  known.add(count(0, 9));  // shorter than what is known
+  known.add(count(0, 9));  // shorter than the cached block
   EXPECT_EQ(known.pool.taken(), 3u);
-  known.add(count(0, 12));  // takes the place of its beginning
+  known.add(count(0, 12));  // replaces the partial block with its first tokens
   EXPECT_EQ(known.pool.taken(), 3u);
   EXPECT_EQ(known.find(count(0, 12)), 12u);
   EXPECT_EQ(known.tree.unused(), 3u);
@@ -176,7 +177,7 @@ TEST(PrefixTree, TheLeastRecentlyUsedLeafGoesFirst) {
   known.add({4, 4, 4, 4});
   known.find({1, 1, 1, 1, 2, 2, 2, 2});
   ASSERT_TRUE(known.tree.evict());
-  EXPECT_EQ(known.find({1, 1, 1, 1, 3}), 4u);  // the oldest, and that its parent is used since
+  EXPECT_EQ(known.find({1, 1, 1, 1, 3}), 4u);  // only the oldest leaf was evicted
   ASSERT_TRUE(known.tree.evict());
   EXPECT_EQ(known.find({4, 4, 4, 4}), 0u);
   ASSERT_TRUE(known.tree.evict());
@@ -192,7 +193,7 @@ TEST(PrefixTree, TheLeastOftenUsedGoesFirstIfAskedTo) {
   known.add({1, 1, 1, 1});
   known.add({2, 2, 2, 2});
   for (int i = 0; i < 3; ++i) known.find({1, 1, 1, 1});
-  known.find({2, 2, 2, 2});  // more recently, but less often
+  known.find({2, 2, 2, 2});  // used more recently, but less often
   ASSERT_TRUE(known.tree.evict());
   EXPECT_EQ(known.find({2, 2, 2, 2}), 0u);
   EXPECT_EQ(known.find({1, 1, 1, 1}), 4u);
@@ -203,9 +204,9 @@ TEST(PrefixTree, TheBlocksOfTheLowestOwnersGoFirstIfAskedTo) {
   known.add({1, 1, 1, 1, 5, 5, 5, 5}, {.priority = 3});
   known.add({2, 2, 2, 2}, {.priority = -1});
   known.add({3, 3, 3, 3}, {.priority = -1});
-  known.find({2, 2, 2, 2}, {.priority = -2});  // used last, and no less worth for it
+  known.find({2, 2, 2, 2}, {.priority = -2});  // used last; keeps its higher priority
   known.add({4, 4, 4, 4}, {.priority = -1});
-  known.find({4, 4, 4, 4}, {.priority = 2});  // worth more by now
+  known.find({4, 4, 4, 4}, {.priority = 2});  // raises its rank
   ASSERT_TRUE(known.tree.evict());
   EXPECT_EQ(known.find({3, 3, 3, 3}, {.priority = INT32_MIN}), 0u);
   ASSERT_TRUE(known.tree.evict());
@@ -213,7 +214,7 @@ TEST(PrefixTree, TheBlocksOfTheLowestOwnersGoFirstIfAskedTo) {
   ASSERT_TRUE(known.tree.evict());
   EXPECT_EQ(known.find({4, 4, 4, 4}, {.priority = INT32_MIN}), 0u);
   ASSERT_TRUE(known.tree.evict());
-  EXPECT_EQ(known.find({1, 1, 1, 1, 5, 5, 5, 5}), 4u);  // leaves first
+  EXPECT_EQ(known.find({1, 1, 1, 1, 5, 5, 5, 5}), 4u);  // its leaf was evicted first
 }
 
 TEST(PrefixTree, OwnersOfDifferentSaltsNeverMeet) {
@@ -235,9 +236,9 @@ TEST(PrefixTree, ASaltWithoutBlocksIsForgotten) {
   EXPECT_EQ(known.tree.roots(), 0u);
   for (uint64_t salt = 0; salt < 20; ++salt) known.add(count(0, 8), {.salt = salt});
   EXPECT_EQ(known.tree.roots(), 20u);
-  ASSERT_TRUE(known.tree.evict());  // the end of the first
+  ASSERT_TRUE(known.tree.evict());  // the second block of the first salt
   EXPECT_EQ(known.tree.roots(), 20u);
-  ASSERT_TRUE(known.tree.evict());  // and its beginning, used longest ago
+  ASSERT_TRUE(known.tree.evict());  // then its first block, the least recently used
   EXPECT_EQ(known.tree.roots(), 19u);
   while (known.tree.evict()) continue;
   EXPECT_EQ(known.tree.roots(), 0u);
@@ -265,7 +266,8 @@ TEST(PrefixTree, ADeepPathEndsWithoutRecursion) {
   EXPECT_EQ(known.find(Tokens(400'001, 7)), 400'000u);
 }
 
-// Of three blocks with a window of four tokens, the first two are given back while the third grows.
+// Three blocks, and a window of four tokens: the first two blocks are dropped while the third is
+// used.
 TEST(PrefixTree, WithAWindowABlockMayGoBeforeWhatContinuesIt) {
   Known known(Eviction::kLru, 4);
   const Tokens tokens = count(0, 12);
@@ -289,14 +291,14 @@ TEST(PrefixTree, WithAWindowABlockMayGoBeforeWhatContinuesIt) {
   EXPECT_EQ(hits[1].block, PrefixTree::kNoBlock);
   EXPECT_EQ(hits[2].block, blocks[2]);
   EXPECT_TRUE(known.tree.open(count(0, 8), {}).empty());
-  // Computed again, the second block is known again.
+  // Once its rows are computed again, the second block is cached again.
   const BlockId again = known.pool.take().value();
   PrefixTree::Node* const second = hits[1].node;
   EXPECT_EQ(known.tree.publish({}, hits[0].node, std::span(tokens).subspan(4, 4), again), second);
   EXPECT_EQ(known.tree.open(count(0, 8), {}).size(), 2u);
   known.tree.drop_user(again);
   known.tree.drop_user(again);
-  // The last block goes, but not its node, which new blocks may continue.
+  // The last block is evicted, but its node is held, so that new blocks can continue it.
   known.tree.drop_user(blocks[2]);
   known.tree.drop_user(blocks[2]);
   while (known.tree.evict()) continue;

@@ -51,11 +51,11 @@ base::Result<Cost> aged_cost(const Strategy& strategy, const Spec& spec, const S
   const uint64_t held = std::min<uint64_t>(groups, aging.recent_rows() / kAgingRows);
   cost.fast_bytes =
       saturating_add(cost.fast_bytes, saturating_mul(load.sequences, held * kAgingRows * token));
-  // What the buffer held when it grew, and each old row once.
+  // Copied: the buffer's rows each time it grows, and each old row once.
   const uint64_t grown = held > 0 ? held * (held - 1) / 2 * kAgingRows : 0;
   const uint64_t copied = grown * token + old * old_token;
   cost.copied_bytes = saturating_add(cost.copied_bytes, saturating_mul(load.sequences, copied));
-  // The last token reads the rows that were old before it came.
+  // The last token reads as old the rows that were old before its step.
   const uint64_t read_old = load.tokens > 0 ? aging.old_rows(load.tokens - 1) : 0;
   const uint64_t seen = setup.shape.seen_rows(load.tokens), recent = load.tokens - read_old;
   const uint64_t seen_recent = std::min(seen, recent);

@@ -53,7 +53,7 @@ void AgedStep::view_rows(const Query& query, base::Arena&, kernels::View& out) {
   out.fresh = with(fresh_row(query.slot, 0).buffer->segment(query.layer, query.head), runs.fresh);
 }
 
-// What is old by now leaves first: its places are the next rows'.
+// Moves rows that become old first, because the kept fresh rows take their places in the buffer.
 void AgedStep::keep_all(const Kept& kept) {
   if (passage_.step != nullptr) pass(kept);
   passage_ = {};
@@ -65,7 +65,7 @@ void AgedStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   AgedSequence& sequence = this->sequence(slot);
   const uint32_t length = sequence.length, then = length + static_cast<uint32_t>(kept.size());
   const uint32_t first = std::max(length, store_.aging_.old_rows(then));
-  // Ascending: no row is overwritten before it has moved.
+  // In ascending order no row is overwritten before it has moved.
   for (uint32_t row = first; row < then; ++row) {
     const Source from = fresh_row(slot, kept[row - length]);
     const uint32_t to = row % sequence.recent.rows();
@@ -115,7 +115,7 @@ void AgedStep::read_layer(uint32_t layer, std::span<const Source> sources) {
                               (i * shape.kv_heads + head) * shape.dim(is_v));
     }
   };
-  constexpr size_t kGrain = 8;  // rows that one thread reads before the others help
+  constexpr size_t kGrain = 8;  // rows in one piece of work
   base::ThreadPool* pool = store_.setup().compute.pool;
   if (pool == nullptr) return read(0, sources.size(), 0);
   pool->parallel_for(sources.size(), kGrain, read);

@@ -7,8 +7,8 @@ namespace kvick::kv {
 
 class AgedStep final : public CheckedStep {
  public:
-  // fresh: per slot, room for its rows, which the store counts until the step ends; of no rows if
-  // they have room in the sequence's buffer.
+  // fresh: per slot a buffer for its rows, whose bytes the store counts until the step ends; empty
+  // if the rows fit in the sequence's buffer.
   AgedStep(AgedStore& store, std::vector<StepSlot> step_slots, std::vector<RowBuffer> fresh,
            AgingMove passage);
   ~AgedStep() override { release(); }
@@ -19,8 +19,8 @@ class AgedStep final : public CheckedStep {
   struct Runs {
     std::vector<kernels::Run> old, recent, fresh;
   };
-  // A row in the sequence's buffer or the step's; none for a row that would have become old had
-  // more fresh rows been kept.
+  // A row in the sequence's buffer or the step's. No buffer: the inner step has room for this row,
+  // but it does not become old, because commit kept fewer fresh rows.
   struct Source {
     const RowBuffer* buffer = nullptr;
     uint32_t row = 0;
@@ -43,7 +43,7 @@ class AgedStep final : public CheckedStep {
   void read_layer(uint32_t layer, std::span<const Source> sources);
   void release() {
     for (const RowBuffer& buffer : fresh_) store_.own_bytes_ -= buffer.bytes();
-    fresh_.clear();  // so that it counts once: a step may outlive its commit
+    fresh_.clear();  // so that the bytes are subtracted once: commit and destructor call this
   }
 
   AgedStore& store_;

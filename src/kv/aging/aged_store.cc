@@ -31,7 +31,8 @@ CheckedStore::SequenceOr AgedStore::copy_sequence(SeqId id, const Sequence& from
   return std::unique_ptr<Sequence>(std::move(copy));
 }
 
-// While a step is alive and its sequences have grown, before what they grew from is given back.
+// Returns the bytes that a step needs at its peak, while the old buffers of growing sequences are
+// not freed yet.
 uint64_t AgedStore::growth_bytes(std::span<const StepSlot> step_slots) const {
   uint64_t rows = 0;
   for (const StepSlot& step_slot : step_slots) {
@@ -65,7 +66,7 @@ void AgedStore::grow(AgedSequence& sequence, RowBuffer buffer) {
   sequence.recent = std::move(buffer);
 }
 
-// The recent rows of each sequence, then the pieces of the old ones.
+// Returns the recent rows of each sequence, then the pieces of the inner store.
 std::vector<MapEntry> AgedStore::map() const {
   std::vector<MapEntry> pieces = piece_each([&](const Sequence& sequence) -> MapEntry {
     const RowBuffer& recent = static_cast<const AgedSequence&>(sequence).recent;
@@ -73,7 +74,7 @@ std::vector<MapEntry> AgedStore::map() const {
             .used_tokens = sequence.length - first_recent_of(sequence),
             .tokens = recent.rows()};
   });
-  std::map<SeqId, SeqId> outer;  // of a sequence of the inner store
+  std::map<SeqId, SeqId> outer;  // from the inner store's sequence to this store's
   for_each_sequence([&](SeqId id, const Sequence& sequence) {
     outer[static_cast<const AgedSequence&>(sequence).old] = id;
   });

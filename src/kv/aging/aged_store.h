@@ -9,9 +9,9 @@
 namespace kvick::kv {
 
 struct AgedSequence : Sequence {
-  SeqId old{};  // of the inner store; its length is how many rows are old
-  // Row r is at r % rows(). It grows with the sequence until it has room for all that may be recent
-  // at once; before that no row is old, and r % rows() is r.
+  SeqId old{};  // of the inner store; its length is the number of old rows
+  // The recent rows: row r is at r % rows(). The buffer grows with the sequence until it has room
+  // for all rows that can be recent at once. Before that no row is old, and r % rows() is r.
   RowBuffer recent;
 
   void add_runs(uint32_t begin, uint32_t end, std::vector<kernels::Run>& runs) const {
@@ -23,13 +23,13 @@ struct AgedSequence : Sequence {
   }
 };
 
-// The rows that become old if all of a step's are kept, and a step of the inner store that has room
-// for them.
+// The rows that become old if all of a step's rows are kept, and a step of the inner store with
+// room for them.
 struct AgingMove {
-  std::vector<uint32_t> slots;  // of the outer step, where they come from
-  std::vector<Slot> old;        // the same, of the inner step
+  std::vector<uint32_t> slots;  // slots of the outer step that have such rows
+  std::vector<Slot> old;        // their slots in the inner step
   std::unique_ptr<Step> step;   // null if there are no such rows
-  std::vector<float> k, v;      // of one layer, as the inner step takes them
+  std::vector<float> k, v;      // rows of one layer, in the layout of Step::write
 };
 
 class AgedStore final : public CheckedStore {
@@ -44,7 +44,7 @@ class AgedStore final : public CheckedStore {
 
   static AgedSequence& mine(Sequence& sequence) { return static_cast<AgedSequence&>(sequence); }
 
-  // Rows in the buffer of a sequence that has had `tokens` tokens.
+  // Returns the rows of the buffer of a sequence with `tokens` tokens.
   uint32_t buffer_rows(uint64_t tokens) const {
     const uint64_t groups = (tokens + kAgingRows - 1) / kAgingRows;
     return static_cast<uint32_t>(std::min<uint64_t>(groups * kAgingRows, aging_.recent_rows()));
@@ -68,15 +68,15 @@ class AgedStore final : public CheckedStore {
   uint32_t buffer_rows(const StepSlot& step_slot) const {
     return buffer_rows(uint64_t{step_slot.sequence->length} + step_slot.fresh);
   }
-  // The first row that is still seen and not old.
+  // Returns the first row that is still seen and not old.
   uint32_t first_recent_of(const Sequence& sequence) const {
     return std::max(sequence.first, aging_.old_rows(sequence.length));
   }
   bool grows(const StepSlot& step_slot) const {
     return buffer_rows(step_slot) > mine(*step_slot.sequence).recent.rows();
   }
-  // Whether the fresh rows have room in the sequence's buffer. Those of a long prompt have not:
-  // they get one of their own, which ends with the step.
+  // Returns whether the fresh rows fit in the sequence's buffer. The rows of a long prompt do not;
+  // they get a buffer of their own until the step ends.
   bool fits(const StepSlot& step_slot) const {
     const uint32_t recent =
         step_slot.sequence->length - aging_.old_rows(step_slot.sequence->length);
@@ -85,8 +85,8 @@ class AgedStore final : public CheckedStore {
   AgingMove passage_of(std::span<const StepSlot> step_slots) const;
   void grow(AgedSequence& sequence, RowBuffer buffer);
 
-  // A Shortage if this store's own memory cannot grow by `own` bytes; otherwise the inner store's
-  // limit becomes the rest.
+  // Returns a Shortage if this store's own memory cannot grow by `own` bytes; otherwise limits the
+  // inner store to the remaining bytes.
   std::optional<Shortage> claim(uint64_t own, const std::string& what) {
     // Most steps need nothing; skip the cost of computing usage() then.
     const uint64_t now = own == 0 ? 0 : own_bytes_ + old_->usage().allocated_bytes;
@@ -94,7 +94,7 @@ class AgedStore final : public CheckedStore {
     old_->limit(setup().limits.max_bytes - own_bytes_ - own);
     return std::nullopt;
   }
-  // The inner store's Shortage as one of this store, which needs `own` more bytes as well.
+  // Turns the inner store's Shortage into one of this store, which also needs `own` more bytes.
   Shortage joined(const Shortage& inner, uint64_t own, const std::string& what) const {
     const uint64_t now = own_bytes_ + old_->usage().allocated_bytes;
     return shortage_of(now, now + own + inner.needed_bytes, what).value_or(inner);
@@ -114,7 +114,8 @@ class AgedStore final : public CheckedStore {
       recent += sequence.length - first_recent;
       old += first_recent - sequence.first;
     });
-    // The inner store keeps rows that a chunk, or a window between two groups, sees no more.
+    // The inner store may still keep rows that have left the chunk or the window: they are not
+    // used.
     usage.used_bytes = std::min(usage.used_bytes, old * old_->shape().token_bytes());
     usage.used_bytes += recent * shape().token_bytes();
     usage.allocated_bytes += own_bytes_;

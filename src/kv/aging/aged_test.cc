@@ -1,5 +1,5 @@
-// Rows that change their type with age. What they have in common with all stores, conformance_test
-// and random_test try.
+// Tests rows whose type changes with age. conformance_test and random_test test what all stores
+// have in common.
 
 #include "kv/aging/aged.h"
 
@@ -18,7 +18,7 @@ constexpr Shape kShape = {
     .max_tokens = 300,
     .aging = Aging{.k_type = kernels::DType::kQ8, .v_type = kernels::DType::kQ4, .window = 64}};
 
-// The committed rows of a sequence that is not full, as bytes.
+// Returns the committed rows of a sequence as bytes; it must have room for one more row.
 std::vector<std::byte> committed(Pair& p, SeqId seq) {
   const uint32_t old = p.shape.aging->old_rows(p.store->length(seq));
   auto step = p.begin({{seq, 1}});
@@ -69,7 +69,7 @@ TEST(AgedStore, ARowOnceOldNeverChangesItsBytes) {
   for (const char* spec : {"virtual", "iterative", "paged:block=7"}) {
     Pair p(spec, kShape);
     const SeqId a = p.open();
-    std::vector<std::byte> old;  // of layer 0, head 0: keys
+    std::vector<std::byte> old;  // keys of layer 0, head 0
     for (uint32_t i = 0; i < 70; ++i) {
       p.add(a, 1 + i % 6);
       auto step = p.begin({{a, 2}});
@@ -108,7 +108,7 @@ TEST(AgedStore, TheRoomOfALongStepIsGivenBackAtItsEnd) {
   auto step = p.begin({{a, 250}});
   write_all(*step, p.shape, p.fresh);
   p.commit(*step, Kept::all({p.slots}));
-  // 192 rows are old, each region of them in whole pages, and 96 have room beside them.
+  // 192 rows are old, each region of them in whole pages; the buffer of recent rows holds 96.
   const uint64_t regions = 2 * 2 * 2, page = base::page_bytes();
   EXPECT_EQ(p.store->usage().allocated_bytes,
             96 * kShape.token_bytes() + regions / 2 * ((192 * 34 + page - 1) / page * page) +

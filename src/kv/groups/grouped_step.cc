@@ -50,7 +50,7 @@ void GroupedStep::view(const Query& query, base::Arena& scratch, kernels::View& 
   steps_[place(query.layer).group]->view(inside(query), scratch, out);
 }
 
-// Checked as a whole before the first group keeps anything.
+// Checks everything before the first group commits, so that all groups commit or none.
 void GroupedStep::commit(const Kept& kept) {
   KVICK_CHECK(!steps_.empty(), "the step is used after its commit");
   KVICK_CHECK_EQ(kept.rows.size(), fresh_.size());

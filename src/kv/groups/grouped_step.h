@@ -1,5 +1,5 @@
 #pragma once
-// Internal to GroupedStore: one step of each of its stores.
+// Internal to GroupedStore: a step that holds one step of each group's store.
 
 #include <memory>
 #include <vector>
@@ -33,7 +33,8 @@ class GroupedStep final : public Step,
 
   void write_piece(uint32_t layer, uint32_t first, uint32_t count, const float* k,
                    const float* v) override;
-  // Of the group that has the layer; what it does not want is dropped.
+  // The calls below go to the group that has the layer. inputs() and observe() do nothing if that
+  // group does not take them.
   void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override;
   void observe(const Query& query, const kernels::View& view,
                std::span<const float> probs) override;
@@ -47,7 +48,7 @@ class GroupedStep final : public Step,
 
   GroupedStore& store_;
   std::vector<std::unique_ptr<Step>> steps_;  // per group
-  std::vector<StepFacets> facets_;            // of them
+  std::vector<StepFacets> facets_;            // of these steps
   std::vector<uint32_t> fresh_;               // per slot
   std::vector<bool> written_;                 // per layer of the model
 };

@@ -70,7 +70,8 @@ void GroupedStore::close_all(std::span<const SeqId> members) {
   for (size_t g = 0; g < members.size(); ++g) stores_[g]->close(members[g]);
 }
 
-// Every group has the prompt's first `common` tokens, or fewer are asked for until all have them.
+// Opens the prompt in every group. If the groups have different numbers of cached tokens, closes
+// these sequences and asks again for the smallest number, until all agree.
 Opened GroupedStore::open(std::span<const Token> prompt, const Owner& owner) {
   check_idle("open");
   std::vector<SeqId> opened;
@@ -131,7 +132,7 @@ base::Result<std::unique_ptr<Step>, Shortage> GroupedStore::begin(const Batch& b
       std::vector<Slot> slots(batch.slots.begin(), batch.slots.end());
       for (Slot& slot : slots) slot.seq = members(slot.seq)[g];
       auto step = stores_[g]->begin({slots});
-      if (!step.ok()) return std::move(step).error();  // the others' are dropped
+      if (!step.ok()) return std::move(step).error();  // drops the steps of the other groups
       steps.push_back(std::move(step).value());
     }
     auto step = std::make_unique<GroupedStep>(*this, std::move(steps), batch);
@@ -172,13 +173,13 @@ uint64_t GroupedStore::shrink(uint64_t bytes) {
     if (more == 0) break;
     given += more;
   }
-  // What is left is of stores that do not say how old it is.
+  // The remaining cached memory is in stores that do not know its age.
   for (const auto& store : stores_)
     if (given < bytes) given += kv::shrink(*store, bytes - given);
   return given;
 }
 
-// A block or a checkpoint, of the group that has the one used longest ago.
+// Evicts one block or checkpoint of the group that holds the least recently used one.
 uint64_t GroupedStore::shrink_oldest() {
   Store* oldest = nullptr;
   double most = -1;
@@ -192,8 +193,8 @@ uint64_t GroupedStore::shrink_oldest() {
   return oldest != nullptr ? kv::shrink(*oldest, 1) : 0;
 }
 
-// Each group makes room out of what it has itself. So that none gives all of it up, room for the
-// step is made before, out of what all have. Where blocks have kBlockTokens it is what they need.
+// Each group's begin() evicts only its own cached memory. Makes room for the step before that, over
+// all groups, so that no group loses all of its cache. Exact for blocks of kBlockTokens.
 void GroupedStore::make_room(const Batch& batch) {
   constexpr uint64_t kBlockTokens = 32;
   const auto blocks = [](uint64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; };

@@ -1,7 +1,7 @@
 #pragma once
-// A model whose layers are not alike: one store per group of layers that are, behind one
-// transaction. begin() takes room in all groups or in none, commit() is one act over all, and a
-// prompt goes on from the token from which every group can.
+// The store of a model whose layers differ: one store per group of equal layers, behind one
+// transaction. begin() reserves room in all groups or in none, commit() commits all groups, and a
+// prompt resumes after the longest prefix that every group has cached.
 
 #include <map>
 #include <memory>
@@ -14,17 +14,17 @@
 
 namespace kvick::kv {
 
-// Where a layer of the model is: layer `layer` of the store of a group.
+// Where a layer of the model is kept: layer `layer` in the store of group `group`.
 struct LayerPlace {
   static constexpr uint32_t kNowhere = UINT32_MAX;  // group of a layer that does not attend
   uint32_t group = 0, layer = 0;
-  bool shared = false;  // it reads the rows of another layer, or none, and writes none
+  bool shared = false;  // it writes no rows; it reads those of another layer, or none
 };
 
 class GroupedStore final : public Store, Holdings, Health, RowMover, Buckets, Checkpoints {
  public:
-  // layers: of the model; stores: of groups_of(layers), in that order, each with as many layers;
-  // budget: of all of them, or null.
+  // layers: of the model. stores: one per group of groups_of(layers), in that order, with the
+  // group's layers. budget: shared by all stores, or null.
   GroupedStore(std::span<const LayerSpec> layers, std::vector<std::unique_ptr<Store>> stores,
                std::shared_ptr<Budget> budget = {});
 
@@ -44,14 +44,14 @@ class GroupedStore final : public Store, Holdings, Health, RowMover, Buckets, Ch
   void check_idle(std::string_view call) const;
   void close_all(std::span<const SeqId> members);
 
-  // Rows and checkpoints of the same prompt are of use together only. So all groups give back what
-  // was used longest ago, and not the first of them all that it has.
+  // Rows and checkpoints of a prompt are useful only together. So shrink() evicts the least
+  // recently used ones over all groups, instead of emptying the first group.
   uint64_t shrink(uint64_t bytes) override;
   uint64_t shrink_oldest();
   void make_room(const Batch& batch);
   void keep(SeqId seq, uint32_t at) override;
   bool only_at_end() const override;
-  // Group after group.
+  // States lie group after group.
   uint64_t state_bytes() const override;
   void read_state(SeqId seq, std::span<std::byte> out) const override;
   void put_state(SeqId seq, std::span<const std::byte> state) override;

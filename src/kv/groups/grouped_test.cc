@@ -1,5 +1,5 @@
-// A model of layers that are not alike, over every strategy of rows: what its store shows is what
-// its trivial twin has, whatever is dropped, forked, closed or opened again.
+// A model whose layers differ, with every strategy of rows. Its store must show what its trivial
+// twin has, whatever is dropped, forked, closed or opened again.
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::vector<LayerSpec> mixed_layers() {
   return {full, window, state, chunked, latent, full, window, shared, state};
 }
 
-// A store beside the tokens of its sequences, which are the numbers of their rows.
+// A store and the tokens of its sequences; a row's content is computed from its token.
 class Twin {
  public:
   explicit Twin(const std::string& spec, kernels::DType type, uint64_t max_bytes = UINT64_MAX) {
@@ -62,7 +62,7 @@ class Twin {
     tokens_[made] = tokens_.at(seq);
     return made;
   }
-  // A step of these fresh tokens; kept: per slot those that stay; none: it is dropped.
+  // Runs a step of these fresh tokens. kept: the rows to keep; null: the step is dropped.
   void step(const std::vector<std::pair<SeqId, std::vector<Token>>>& fresh, const Kept* kept,
             bool whole = false) {
     std::vector<Slot> slots;
@@ -90,7 +90,7 @@ class Twin {
     std::iota(all.rows[0].begin(), all.rows[0].end(), 0U);
     step({{seq, rows}}, &all, true);
   }
-  // Every sequence as a dropped step sees it.
+  // Checks every sequence in a step that is dropped.
   void check_all() {
     for (const auto& [seq, tokens] : tokens_) {
       ASSERT_EQ(store_->length(seq), tokens.size());
@@ -99,7 +99,7 @@ class Twin {
   }
 
  private:
-  // The state of a layer after some tokens: their sum and number, and the layer.
+  // Returns the state of a layer after some tokens: their hash, their number and the layer.
   static std::array<uint64_t, 3> state_of(uint32_t layer, const std::vector<Token>& tokens) {
     uint64_t sum = 0;
     for (const Token token : tokens) sum = sum * 31 + static_cast<uint64_t>(token);
@@ -145,7 +145,7 @@ class Twin {
         }
     step.write(layer, k.data(), spec.keeps == Keeps::kLatent ? nullptr : v.data());
   }
-  // Equal tokens have equal rows, so that they may be shared.
+  // Equal tokens have equal rows, so that prefixes can be shared.
   float element(Token row, uint32_t layer, uint32_t head, bool is_v, uint32_t i) const {
     const bool of_key = is_v && layers_[layer].keeps == Keeps::kLatent;
     return value_of(static_cast<uint32_t>(row), layer, head, is_v && !of_key, i);
@@ -253,7 +253,7 @@ TEST_P(Groups, ShowWhatWasWrittenWhateverIsDroppedForkedAndClosed) {
     } else if (what == 3) {
       twin.check_all();
     } else {
-      // A ragged batch, of which a part is kept, or nothing.
+      // A ragged batch; a part of its rows is kept, or none.
       std::vector<std::pair<SeqId, std::vector<Token>>> fresh;
       Kept kept;
       for (const SeqId one : open) {
@@ -264,7 +264,8 @@ TEST_P(Groups, ShowWhatWasWrittenWhateverIsDroppedForkedAndClosed) {
         fresh.push_back({one, {}});
         for (uint32_t i = 0; i < rows; ++i) fresh.back().second.push_back(Token(pick(97)));
         kept.rows.emplace_back();
-        // The state after a token is that of the ones before it: of a chain its beginning is kept.
+        // The state after a token depends on all tokens before it, so only the beginning of a chain
+        // can be kept.
         kept.rows.back().resize(pick(rows + 1));
         std::iota(kept.rows.back().begin(), kept.rows.back().end(), 0U);
       }
@@ -298,12 +299,12 @@ TEST(GroupedStore, APromptGoesOnFromWhereEveryGroupCan) {
   std::vector<Token> longer = text;
   longer.push_back(99);
   const SeqId again = twin.open(longer);
-  EXPECT_EQ(twin.tokens(again).size(), text.size());  // rows and states alike
+  EXPECT_EQ(twin.tokens(again).size(), text.size());  // in rows and states
   twin.check_all();
   std::vector<Token> other(text.begin(), text.begin() + 20);
   other.push_back(77);
   const SeqId apart = twin.open(other);
-  EXPECT_EQ(twin.tokens(apart).size(), 0u);  // rows go on from token 20, but no state is there
+  EXPECT_EQ(twin.tokens(apart).size(), 0u);  // rows are cached up to 20, but no state
 }
 
 TEST(GroupedStore, PromptsThatLeaveAnEarlierOneGoOnFromItsCheckpoints) {
@@ -320,7 +321,7 @@ TEST(GroupedStore, PromptsThatLeaveAnEarlierOneGoOnFromItsCheckpoints) {
   const SeqId first = twin.open();
   twin.add(first, part(0, 22));
   checkpoints->keep(first, 22);
-  twin.add(first, part(22, 50));  // which leaves the state of the checkpoint as it was
+  twin.add(first, part(22, 50));  // must not change the checkpoint's state
   EXPECT_EQ(twin.store().usage().checkpoints, 1u);
   const auto leaves_at = [&](size_t tokens) {
     std::vector<Token> prompt = part(0, tokens);

@@ -1,4 +1,4 @@
-// Groups of layers with windows, and groups that a policy is for.
+// Tests groups of layers with windows, and groups that follow a policy.
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -35,7 +35,7 @@ TEST(GroupedStore, WindowsThatACheckpointNeedsGoLast) {
     if (keeps) store->facets().checkpoints->keep(seq, 50);
     for (uint32_t at = 60; at < 200; at += 20) add(seq, std::span(text).subspan(at, 20));
     store->close(seq);
-    // Less than all rows of windows that no checkpoint needs.
+    // Less than the rows of windows that no checkpoint needs.
     shrink(*store, 40 * 64 * 2 * 2);
     std::vector<Token> prompt(text.begin(), text.begin() + 50);
     prompt.push_back(999);
@@ -62,7 +62,8 @@ TEST(GroupedStore, ASequenceHoldsItsWindowsAndNoMore) {
       const Usage usage = store->usage();
       most = std::max(most, usage.allocated_bytes - usage.cached_bytes);
     }
-    // virtual: pages of its 2 and 4 regions, of which one may be begun and one not yet left.
+    // virtual: pages of its 2 and 4 regions; per region one page may be partly filled, and one not
+    // yet left by the window.
     const uint64_t bound = std::string_view(spec) == "virtual"
                                ? 6 * (24 * 128 + 2 * 4096 + 4096)
                                : (24 + 16 + 1) * store->info().token_bytes();
@@ -107,7 +108,7 @@ TEST(GroupedStore, APolicyIsForTheGroupsThatKeepAllRows) {
         << name;
 }
 
-// For files: a block of rows is offered once it is whole, and a window may be less than one.
+// For prefix files: rows are offered in whole blocks, and a window may be smaller than a block.
 TEST(GroupedStore, HoldsRowsThatLeaveAWindowUntilTheyWereRead) {
   constexpr uint32_t kWindow = 12, kBlock = 64;
   LayerSpec full = {.kv_heads = 2, .k_dim = 32, .v_dim = 32}, window = full;

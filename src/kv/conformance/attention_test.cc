@@ -1,5 +1,5 @@
-// Attention over every exact strategy: the same bits from all, and within rounding of the
-// definition.
+// Attention over every exact strategy gives the same bits, and agrees with the definition within
+// rounding.
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 constexpr Shape kShape = {.layers = 1, .kv_heads = 2, .head_dim = 32, .max_tokens = 300};
 constexpr uint32_t kGroup = 3;
 
-// A draft tree of four tokens: 0 - 1 and 0 - 2 - 3.
+// A draft tree of four tokens, with the paths 0 - 1 and 0 - 2 - 3.
 const std::vector<std::vector<uint32_t>> kTree = {{0}, {0, 1}, {0, 2}, {0, 2, 3}};
 
 struct Asked {
@@ -63,7 +63,7 @@ void attend(const kernels::Table& table, const Asked& asked, std::vector<float>&
   table.finish(state, asked.view, q, out.data() + begin, q.group * q.v_dim);
 }
 
-// All rows of a view in order: [rows][dims].
+// Returns all rows of a view in order: [rows][dims].
 std::vector<float> floats(const kernels::View& view, uint32_t dims, bool is_v) {
   std::vector<float> all;
   const auto add = [&](const kernels::Segment& segment) {
@@ -90,7 +90,7 @@ std::vector<float> floats(const kernels::View& view, uint32_t dims, bool is_v) {
   return all;
 }
 
-// The definition, from the rows that the view shows.
+// Computes attention by the definition, from the rows that the view shows.
 void naive(const Asked& asked, const Shape& shape, std::vector<double>& out) {
   const uint32_t d = shape.head_dim;
   const std::vector<float> k = floats(asked.view, d, false), v = floats(asked.view, d, true);
@@ -116,8 +116,8 @@ void naive(const Asked& asked, const Shape& shape, std::vector<double>& out) {
     }
 }
 
-// All outputs of one fixed story: ragged prompts, of which one goes on, a draft tree of which a
-// path is kept, a fork, and a step of all.
+// Returns all outputs of one fixed story: ragged prompts, a draft tree with one accepted path, a
+// fork, and a step of all sequences.
 std::vector<float> story(const std::string& spec, const Shape& shape, base::Isa isa,
                          bool with_naive) {
   const kernels::Table& table = kernels::table(isa);
@@ -150,8 +150,8 @@ std::vector<float> story(const std::string& spec, const Shape& shape, base::Isa 
   run({{a, 1}, {b, 1}, {c, 2}}, false, nullptr);
   run({{c, 20}, {a, 1}}, false, nullptr);  // past the first chunk
   EXPECT_EQ(expected.size(), with_naive ? out.size() : 0);
-  // With quantised keys the query is rounded to 16 bits: see kernels/attention/attention_test.cc,
-  // which has the bound. Here queries are below 1, keys and values below 4.
+  // With quantised keys the query is rounded to 16 bits; kernels/attention/attention_test.cc has
+  // the bound. Here queries are below 1, keys and values below 4.
   const bool codes = kernels::dtype_info(shape.k_type).block > 1 || shape.aging;
   const double bound = codes ? 2e-3 : 2e-5;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -177,7 +177,7 @@ TEST(Attention, HasTheSameBitsOverEveryExactStrategy) {
     }
 }
 
-// Which is not what they give without aging.
+// These bits must differ from those without aging.
 TEST(Attention, HasTheSameBitsOverEveryStrategyThatHoldsOldRows) {
   for (const base::Isa isa : tried_isas())
     for (const Aging& aging : kAgings) {

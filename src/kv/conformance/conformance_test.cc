@@ -1,4 +1,4 @@
-// What kv.h promises, for every strategy of the registry, its options and every element type.
+// Tests what kv.h promises, for every strategy of the registry, its options and every element type.
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class Conformance : public testing::TestWithParam<Case> {
   static Spec select() { return select_of(GetParam().spec); }
   static const Strategy& strategy() { return *find_strategy(spec().name); }
   static Traits traits() { return traits_of(strategy(), shape(), spec(), select()); }
-  // Bytes of some sequences that grew to so many tokens, one by one.
+  // Returns the bytes of sequences that grew to `tokens` tokens, one token per step.
   static uint64_t bytes_after(uint32_t tokens, uint32_t sequences = 1) {
     return cost_of(spec(), setup_for(GetParam().spec, shape()), {tokens, sequences})
         .value()
@@ -65,7 +65,7 @@ TEST_P(Conformance, RowsComeBackInOrderAsTheyWereWritten) {
   p.expect_as_if_alone();
 }
 
-// Of so few rows that every strategy shows all of them.
+// Uses so few rows that every strategy shows all of them.
 TEST_P(Conformance, AStepShowsEachLayerAsSoonAsItIsWritten) {
   Pair p = pair();
   const SeqId a = p.open();
@@ -79,7 +79,7 @@ TEST_P(Conformance, AStepShowsEachLayerAsSoonAsItIsWritten) {
     }
     base::Arena scratch;
     kernels::View view;
-    view.past.push_back({});  // what was there is overwritten
+    view.past.push_back({});  // view() must overwrite this
     view.rest = reinterpret_cast<const float*>(&view);
     step->view(query_of(0, layer, 2), scratch, view);
     EXPECT_EQ(view.rest, nullptr);
@@ -127,8 +127,8 @@ TEST_P(Conformance, ATreeCommitKeepsThePathInOrder) {
   write_all(*step, p.shape, p.fresh);
   p.commit(*step, {.rows = {{0, 1, 4, 7}, {2}}});
   EXPECT_GE(p.store->usage().copied_bytes, copied);
-  // 4, 7 and 2 at most. A window of static length may have to move for them, rows that are old by
-  // now are written once more, and a policy that forgets keeps no row where the step wrote it.
+  // At most rows 4, 7 and 2 are moved. Exceptions: a window of static length may move as a whole,
+  // rows that become old are written once more, and policies that forget copy every row.
   if (!traits().endless && !traits().forgets && !p.shape.aging) {
     EXPECT_LE(p.store->usage().copied_bytes - grown, 3 * p.shape.token_bytes());
   }
@@ -171,7 +171,7 @@ TEST_P(Conformance, AForkPastTheCapIsAShortageAndChangesNothing) {
   if (traits_of(strategy(), Shape{}, spec(), select()).cheap_fork || traits().tiered)
     GTEST_SKIP() << "a fork takes little memory";
   kv::Setup rows = setup_for(GetParam().spec, shape());
-  if (!traits().forgets) rows.select = {};  // what it keeps beside them is shared
+  if (!traits().forgets) rows.select = {};  // forks share the data kept beside rows
   Pair p = pair(bytes_after(60) + cost_of(spec(), rows, {60, 1}).value().fast_bytes - 1);
   const SeqId a = p.open();
   for (uint32_t i = 0; i < 6; ++i) p.add(a, 10);
@@ -236,7 +236,7 @@ TEST_P(Conformance, ClosingGivesEverythingBackAndRetiresTheId) {
   EXPECT_EQ(usage.sequences, 0u);
 }
 
-// Bytes that the rows or slots of a sequence take.
+// Returns the bytes that the rows or slots of a sequence take.
 uint64_t used_by(const Pair& p, SeqId seq) {
   const uint32_t tokens = p.store->length(seq);
   if (!p.shows_rows) return tokens > 0 ? made_slots(p.shape).facts.initial.size_bytes() : 0;
@@ -247,7 +247,7 @@ uint64_t used_by(const Pair& p, SeqId seq) {
 }
 
 TEST_P(Conformance, UsageAddsUpAndStaysUnderTheCap) {
-  // Several rows a step may need room of their own, which what grew by one did not.
+  // A step of several rows may need a buffer of its own, which bytes_after() does not count.
   const uint64_t room = shape().aging || traits().forgets ? 4 * shape().token_bytes() : 0;
   const uint64_t cap = bytes_after(400, 2) + room;
   Pair p = pair(cap);
@@ -291,7 +291,7 @@ TEST_P(Conformance, TheCostFormulasEqualARunToTheByte) {
   EXPECT_EQ(cost_of(spec(), setup, {0, 2}).value().fast_bytes, 0u);
 }
 
-// What one thread alone is shown: per slot of two, head of three, K or V.
+// Returns what a single thread is shown: [2 slots][3 heads][K, V].
 std::vector<std::vector<std::byte>> shown_alone(Step& step, const Shape& shape, uint32_t layer) {
   std::vector<std::vector<std::byte>> all;
   base::Arena scratch;
@@ -324,7 +324,7 @@ TEST_P(Conformance, ViewsMayBeTakenFromManyThreads) {
           step->view(query, scratch, view);
           const uint32_t is_v = i % 4 < 2 ? 1 : 0, at = (query.slot * 3 + query.head) * 2 + is_v;
           if (gather(view, p.shape, is_v == 1) != expected[at]) ++wrong;
-          // Each of the six views once.
+          // Observe each of the six views once.
           if (step->facets().observer != nullptr && i < 6 && thread == i % 4)
             step->facets().observer->observe(query, view, std::vector<float>(rows_of(view), 0.5f));
         }

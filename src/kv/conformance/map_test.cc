@@ -1,4 +1,4 @@
-// The pieces that a store's memory consists of, for every strategy of the registry.
+// Tests Holdings::map, the pieces of a store's memory, for every strategy of the registry.
 
 #include <gtest/gtest.h>
 #include <map>
@@ -43,7 +43,7 @@ TEST_P(Map, TheMapShowsWhatEachSequenceHolds) {
     EXPECT_LE(piece.used_tokens, piece.tokens);
   }
   EXPECT_EQ(bytes, p.store->usage().allocated_bytes);
-  // What is forgotten is held no more.
+  // Forgotten rows are not held.
   if (traits_of(GetParam().spec).forgets) {
     EXPECT_LE(tokens[a], kTriedSelection.rows);
     EXPECT_GT(tokens[a] + kTriedDrop, kTriedSelection.rows);

@@ -1,4 +1,4 @@
-// Rows moved from store to store as they are stored, for every strategy that moves them and every
+// Tests moving rows between stores as they are stored, for every strategy with RowMover and every
 // element type.
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class Moved : public testing::TestWithParam<Case> {
 
 INSTANTIATE_TEST_SUITE_P(Registry, Moved, testing::ValuesIn(moving_cases()), name_of);
 
-// The layout that kv.h gives.
+// Returns rows in the layout of RowMover::read_rows (facets.h).
 std::vector<std::byte> expected_rows(const Shape& shape, const Rows& rows) {
   std::vector<std::byte> all;
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
@@ -56,7 +56,7 @@ TEST_P(Moved, AFreshStoreShowsWhatItWasGiven) {
   from.add(a, 60);
   auto step = from.begin({{a, 5}});
   write_all(*step, from.shape, from.fresh);
-  from.commit(*step, {.rows = {{0, 2, 4}}});  // rows that were moved once
+  from.commit(*step, {.rows = {{0, 2, 4}}});  // commit moves these rows
   step.reset();
   from.add(a, 1);
   to.next_row = other.next_row = from.next_row;
@@ -71,7 +71,7 @@ TEST_P(Moved, AFreshStoreShowsWhatItWasGiven) {
   to.add(c, 9);
   to.expect_contents();
   other.expect_contents();
-  to.add(b, 7);  // and goes on as if they had been written here
+  to.add(b, 7);  // continues as if the rows had been written here
   EXPECT_TRUE(from.append(a, Rows(to.twin[b].end() - 7, to.twin[b].end()), to.read(b, 64, 7)));
   from.expect_contents();
   EXPECT_TRUE(from.read(a, 0, 71) == to.read(b, 0, 71));
@@ -80,7 +80,7 @@ TEST_P(Moved, AFreshStoreShowsWhatItWasGiven) {
 TEST_P(Moved, AppendedRowsAreCountedAsIfTheyHadBeenWritten) {
   const auto usage_of = [](const Pair& pair) {
     Usage usage = pair.store->usage();
-    usage.metadata_bytes = 0;  // appended rows have tokens, of which there is more to know
+    usage.metadata_bytes = 0;  // appended rows have tokens, for which the prefix tree takes memory
     return usage;
   };
   Pair written = pair(), appended = pair();
@@ -92,7 +92,7 @@ TEST_P(Moved, AppendedRowsAreCountedAsIfTheyHadBeenWritten) {
     EXPECT_TRUE(appended.append(b, some, written.read(a, first, rows)));
     EXPECT_EQ(usage_of(written), usage_of(appended));
   }
-  EXPECT_TRUE(appended.append(b, {}, {}));  // nothing
+  EXPECT_TRUE(appended.append(b, {}, {}));  // appends no row
   EXPECT_EQ(usage_of(written), usage_of(appended));
 }
 

@@ -1,5 +1,5 @@
-// Keys, values, queries and probabilities that are not finite numbers: what is shown may be of no
-// use, but it is made of rows that there are, and the next sequence is served as ever.
+// Tests keys, values, queries and probabilities that are not finite. The rows shown may be useless,
+// but they must exist, and the next sequence must be served as usual.
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kMost = std::numeric_limits<float>::max();
-// In turn, so that every value comes in every place, among ordinary ones.
+// Drawn at random, so that every value comes in every place, among ordinary ones.
 constexpr float kValues[] = {kNan, 1, kInf, kNan, -kInf, 0.5F, kMost, -kMost, kNan, -kNan, -2};
 
 std::vector<float> values(size_t count, std::mt19937& random) {
@@ -35,7 +35,7 @@ class NotFinite : public testing::TestWithParam<Case> {
 
 INSTANTIATE_TEST_SUITE_P(Registry, NotFinite, testing::ValuesIn(cases()), name_of);
 
-// One step of a sequence with such values, looked at in all layers and heads.
+// Runs a step of a sequence with such values, and reads its views in all layers and heads.
 void add_not_finite(Pair& p, SeqId seq, uint32_t fresh, std::mt19937& random) {
   auto step = p.begin({{seq, fresh}});
   ASSERT_NE(step, nullptr) << p.shortage.what;
@@ -64,7 +64,7 @@ void add_not_finite(Pair& p, SeqId seq, uint32_t fresh, std::mt19937& random) {
                            .q_stride = static_cast<uint32_t>(row)};
       step->view(query, scratch, view);
       for (const Row position : positions(view)) ASSERT_LT(position, committed);
-      gather(view, shape, false);  // reads all that is shown
+      gather(view, shape, false);  // reads all rows of the view
       gather(view, shape, true);
       if (!step->facets().observer) continue;
       step->facets().observer->observe(query, view, values(rows_of(view), random));
@@ -95,7 +95,7 @@ TEST(NotFiniteScores, AreLowerThanAllNumbers) {
     for (int round = 0; round < 200; ++round) {
       const auto scores = values(1 + random() % 70, random);
       const auto take = static_cast<uint32_t>(random() % (scores.size() + 1));
-      // The definition: by score, what is not a number last, of equal ones the first.
+      // The definition: by descending score, NaN last; of equal scores the first.
       std::vector<uint32_t> expected(scores.size());
       std::iota(expected.begin(), expected.end(), 0u);
       std::stable_sort(expected.begin(), expected.end(), [&](uint32_t a, uint32_t b) {

@@ -17,7 +17,7 @@ class Order : public testing::TestWithParam<Case> {
  protected:
   Order() : p(GetParam().spec, kShape), a(p.open()), b(p.open()) { p.add(a, 2); }
 
-  // What attention asks of a strategy.
+  // Views rows or reads slots, as attention would.
   void view(Step& step, Query query) {
     if (p.shows_rows) {
       kernels::View view;
@@ -56,7 +56,7 @@ TEST_P(Order, ACommitEndsTheStepThoughItIsStillHeld) {
   write_all(*step, p.shape, p.fresh);
   p.commit(*step, Kept::all({p.slots}));
   auto next = p.begin({{a, 1}});
-  step.reset();  // ends nothing
+  step.reset();  // must not end the new step
   write_all(*next, p.shape, p.fresh);
   EXPECT_THROW((void)p.store->begin({p.slots}), base::Bug);
   p.commit(*next, Kept::all({p.slots}));
@@ -216,7 +216,7 @@ TEST_P(Order, ACommitNeedsEveryLayerAndAscendingRowsOfEverySlot) {
   EXPECT_THROW(step->commit({.rows = {{1, 0}, {0}}}), base::Bug);
   EXPECT_THROW(step->commit({.rows = {{1, 1}, {0}}}), base::Bug);
   EXPECT_EQ(p.store->length(a), 2u);
-  p.commit(*step, {.rows = {{0, 2}, {}}});  // the step survived them all
+  p.commit(*step, {.rows = {{0, 2}, {}}});  // the step is still usable after these errors
   EXPECT_EQ(p.store->length(a), 4u);
   p.expect_contents();
 }

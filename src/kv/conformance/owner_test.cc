@@ -1,4 +1,4 @@
-// Whose rows a sequence is given, for every strategy of the registry.
+// Tests which owners share cached rows, for every strategy of the registry.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ class Owned : public testing::TestWithParam<Case> {
     store = make_store(spec_of(GetParam().spec), setup_for(GetParam().spec, shape)).value();
   }
 
-  // A sequence whose rows are those of the prompt.
+  // Returns a sequence that holds the rows of the prompt.
   SeqId feed(const Owner& owner) {
     const Opened opened = store->open(prompt, owner);
     EXPECT_EQ(opened.cached, 0u);
@@ -54,7 +54,7 @@ TEST_P(Owned, RowsAreForPromptsOfTheSameSalt) {
 
 TEST_P(Owned, ShrinkingGivesBackWhatIsCachedAndNoMore) {
   const SeqId a = feed({.salt = 1}), b = feed({.salt = 2});
-  // Of open sequences only frames over a slower tier can go.
+  // Of open sequences only frames of a slower tier can be evicted.
   const uint64_t cached = store->usage().cached_bytes;
   EXPECT_EQ(cached > 0, traits_of(GetParam().spec).tiered);
   EXPECT_EQ(shrink(*store, UINT64_MAX), cached);

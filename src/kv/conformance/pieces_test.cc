@@ -1,5 +1,5 @@
-// Fresh rows that are written in pieces, for every strategy that takes them so and every element
-// type: as those that move rows do.
+// Tests fresh rows written in pieces (PieceWriter), for every element type and every strategy that
+// takes pieces: those that move rows.
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ TEST_P(Pieces, TogetherAreWhatOneWriteIs) {
   const SeqId fork = p.fork(a);
   auto step = p.begin({{a, 5}, {b, 1}, {fork, 21}});
   ASSERT_NE(step->facets().pieces, nullptr);
-  // All layers of a piece, then those of the next, across slots.
+  // All layers of a piece, then all layers of the next piece; pieces span slots.
   for (const auto& [first, count] :
        std::vector<std::pair<uint32_t, uint32_t>>{{0, 2}, {2, 7}, {9, 1}, {10, 17}})
     for (const uint32_t layer : {0U, 1U}) write(*step, p, layer, first, count);

@@ -1,5 +1,5 @@
-// Random operations on every strategy beside a trivial model. KVICK_TEST_SEED repeats a run that
-// failed.
+// Compares every strategy with a trivial model under random operations. KVICK_TEST_SEED repeats a
+// run that failed.
 
 #include <gtest/gtest.h>
 #include <set>
@@ -9,7 +9,7 @@
 namespace kvick::kv::test {
 namespace {
 
-// Also where only some pairs are tried.
+// Must hold even if only some pairs are tried.
 TEST(Cases, MeetEveryStrategyAndEveryType) {
   std::set<std::string> met, met_old;
   std::set<std::pair<kernels::DType, kernels::DType>> types;
@@ -45,7 +45,7 @@ void play(const Case& test, uint32_t max_tokens) {
           .fast_bytes;
   const uint32_t from = seed();
   int shortages = 0;
-  // One round in a hundred meets no shortage: more follow until one did.
+  // One round in a hundred meets no shortage; then more rounds run until one does.
   constexpr uint32_t kRounds = kSanitized ? 1 : 3, kMostRounds = 20;
   for (uint32_t round = 0; round < kRounds || (shortages == 0 && round < kMostRounds); ++round) {
     SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(from + round));
@@ -53,12 +53,12 @@ void play(const Case& test, uint32_t max_tokens) {
     player.play(250);
     shortages += player.shortages();
   }
-  EXPECT_GT(shortages, 0);  // else the test tests less than it says
+  EXPECT_GT(shortages, 0);  // else shortages were not tested
 }
 
 TEST_P(Random, OperationsAgreeWithTheTrivialModel) { play(GetParam(), kShape.max_tokens); }
 
-// A context that most steps pass, many of them at once.
+// A context so short that most steps pass it, many by several tokens.
 class RandomEndless : public testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Registry, RandomEndless, testing::ValuesIn(endless_cases()), name_of);
 

@@ -1,5 +1,5 @@
-// Each trait of a strategy, derived from what its stores do: one that is claimed and does not hold
-// fails as well as one that holds and is not claimed.
+// Derives each trait of a strategy from what its stores do. A claimed trait that does not hold
+// fails, and so does a trait that holds but is not claimed.
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 namespace kvick::kv::test {
 namespace {
 
-// Traits follow from a strategy, its options and policy, and from whether rows age: of the element
-// types one is enough.
+// Traits depend on a strategy, its options and policy, and on whether rows age, but not on the
+// element type: one type is enough.
 std::vector<Case> trait_cases() {
   using kernels::DType;
   std::vector<Case> all;
@@ -47,7 +47,7 @@ class TraitsSay : public testing::TestWithParam<Case> {
 
 INSTANTIATE_TEST_SUITE_P(Registry, TraitsSay, testing::ValuesIn(trait_cases()), name_of);
 
-// Of each layer and head.
+// Calls look(query, view) for each layer and head.
 void for_each_view(Step& step, const Shape& shape,
                    base::FunctionRef<void(const Query&, const kernels::View&)> look) {
   base::Arena scratch;
@@ -76,7 +76,7 @@ TEST_P(TraitsSay, ExactWhereEveryRowIsShownAsItWasWritten) {
   EXPECT_EQ(exact, traits().exact);
 }
 
-// What a view shows, and the queries that it asks with instead of the caller's.
+// Returns what a view shows: its rows, and the queries that replace the caller's.
 std::vector<std::byte> all_of(const kernels::View& view, const Shape& shape) {
   std::vector<std::byte> all = gather(view, shape, false);
   for (const kernels::Segment& segment : view.past)
@@ -89,7 +89,7 @@ std::vector<std::byte> all_of(const kernels::View& view, const Shape& shape) {
 
 TEST_P(TraitsSay, PerQueryWhereOtherQueriesAreShownOtherRows) {
   if (traits().slots) GTEST_SKIP() << "keeps slots and shows no rows";
-  const double frequency[] = {1, 0.1};  // of a model that rotates its keys
+  const double frequency[] = {1, 0.1};  // rotary embedding
   kv::Setup rotating = setup();
   rotating.select.rotation = {.frequency = frequency, .dims = 4};
   Pair p = pair();
@@ -143,7 +143,7 @@ TEST_P(TraitsSay, CheapForkWhereAForkCopiesNoRow) {
   }
 }
 
-// The bucket is around all of a view's runs, and all of it can be read.
+// Expects that the bucket contains all of a view's runs, and that all of it can be read.
 void expect_bucket_around(const kernels::View& view) {
   const kernels::Bucket bucket = view.fresh.bucket;
   std::vector<kernels::Segment> segments(view.past.span().begin(), view.past.span().end());
@@ -178,7 +178,7 @@ TEST_P(TraitsSay, HoldsOldWhereAStoreOfRowsThatAgeCanBeMade) {
   aging.shape.head_dim = 32;
   aging.shape.aging = kAgings[0];
   EXPECT_EQ(make_store(spec(), aging).ok(), traits().holds_old);
-  // What the registry refuses by the trait could have been made.
+  // The trait must match make_rows, because the registry refuses stores by the trait.
   EXPECT_EQ(strategy().make_rows != nullptr, strategy().traits.holds_old);
 }
 
@@ -227,7 +227,7 @@ TEST_P(TraitsSay, SlotsWhereAStepReadsThemAndHasNoViews) {
     has_views = false;
   }
   EXPECT_EQ(!has_views, traits().slots);
-  kv::Setup other = setup();  // a memory for those that keep none, and none for those that do
+  kv::Setup other = setup();  // slots for strategies that keep none, no slots for those that do
   other.slots = traits().slots ? nullptr : &made_slots(shape()).facts;
   EXPECT_FALSE(make_store(spec(), other).ok());
 }
@@ -237,7 +237,7 @@ TEST_P(TraitsSay, TieredWhereRowsLieInASlowerTier) {
   const SeqId a = p.open();
   p.add(a, 250);
   EXPECT_EQ(p.store->usage().slow_bytes > 0, traits().tiered);
-  kv::Setup other = setup();  // a tier for those that use none, and none for those that do
+  kv::Setup other = setup();  // a tier for strategies that use none, no tier for those that do
   if (traits().tiered)
     other.tier.spec.reset();
   else

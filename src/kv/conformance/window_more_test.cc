@@ -1,5 +1,6 @@
-// Windows, where memory is given back in blocks, units and groups, beside a trivial model: what
-// steps show, and how much is held after each commit. KVICK_TEST_SEED repeats a run that failed.
+// Compares stores with windows, which give memory back in blocks, units and groups, with a trivial
+// model: what steps show, and how much is held after each commit. KVICK_TEST_SEED repeats a run
+// that failed.
 
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -59,7 +60,7 @@ void PrintTo(const WindowCase& test, std::ostream* out) {  // NOLINT: googletest
 
 uint64_t round_up(uint64_t rows, uint64_t unit) { return (rows + unit - 1) / unit * unit; }
 
-// The most bytes that a sequence holds between steps.
+// Returns the most bytes that a sequence may hold between steps.
 uint64_t bound(const WindowCase& test) {
   const Shape& shape = test.shape;
   const uint64_t token = shape.token_bytes(), window = shape.window;
@@ -71,7 +72,7 @@ uint64_t bound(const WindowCase& test) {
            (round_up(old.window, block) + block) * old.token_bytes();
   }
   if (block > 0) return (round_up(window, block) + block) * token;
-  if (test.spec == "tiered") return 8 * token;  // what is written to the tier counts as cached
+  if (test.spec == "tiered") return 8 * token;  // rows that are in the tier count as cached
   const uint64_t most = std::min<uint64_t>(window, shape.max_tokens);
   return 2 * (most - 1) * token;
 }
@@ -83,7 +84,7 @@ class WindowPlayer {
     Setup setup = setup_for(test.spec, shape_);
     const Spec spec = spec_of(test.spec);
     const uint64_t two = cost_of(spec, setup, {shape_.max_tokens, 2}).value().fast_bytes;
-    // Room for what two hold at their ends and for a step of 120 rows or two.
+    // Room for two full sequences, and for one step of 120 rows or two.
     budget_ = std::make_shared<Budget>(two + 200 * shape_.token_bytes());
     setup.limits.budget = budget_;
     store_ = make_store(spec, setup).value();
@@ -109,8 +110,8 @@ class WindowPlayer {
     EXPECT_EQ(budget_->used(), store_->usage().allocated_bytes);
   }
 
-  uint64_t found = 0;     // tokens of prompts whose rows were there
-  uint64_t was_seen = 0;  // committed rows that were compared
+  uint64_t found = 0;     // prompt tokens whose rows were cached
+  uint64_t was_seen = 0;  // committed rows compared
 
  private:
   struct Model {
@@ -121,7 +122,7 @@ class WindowPlayer {
   SeqId any() {
     return std::next(twin_.begin(), below(static_cast<uint32_t>(twin_.size())))->first;
   }
-  // A row says its place and one of two tokens, so that prompts that begin alike have equal rows.
+  // A row encodes its position and one of two tokens, so that prompts often share a prefix.
   Row row_at(uint32_t at) { return 1 + 2 * at + (below(40) == 0 ? 1 : 0); }
 
   void open() {
@@ -181,7 +182,7 @@ class WindowPlayer {
     (*step)->commit(kept);
   }
 
-  // Bytes of the rows from `first` on, of which those that are old were rewritten.
+  // Returns the bytes of the rows from `first` on; old rows are in their old types.
   std::vector<std::byte> expected(const Rows& rows, uint32_t first, const Query& query,
                                   bool is_v) const {
     const auto length = static_cast<uint32_t>(rows.size());
@@ -246,7 +247,7 @@ class WindowPlayer {
   std::shared_ptr<Budget> budget_;
   std::unique_ptr<Store> store_;
   std::map<SeqId, Model> twin_;
-  Rows last_;  // of the sequence that was closed last
+  Rows last_;  // rows of the sequence that was closed last
   uint32_t most_held_ = UINT32_MAX;
 };
 
@@ -260,8 +261,7 @@ TEST_P(Windows, RandomProgramsAgreeWithTheTrivialModelAndStayWithinTheBound) {
   const bool finds = GetParam().spec.starts_with("paged") && !GetParam().shape.aging;
   uint64_t found = 0, seen = 0;
   constexpr uint32_t kRounds = kSanitized ? 1 : 2, kMostRounds = 20;
-  // Whether a random program opens a prompt whose rows are still cached is chance: then more
-  // programs are run.
+  // A random program may open no prompt whose rows are still cached; then more programs run.
   for (uint32_t round = 0; round < kRounds || (finds && found == 0 && round < kMostRounds);
        ++round) {
     SCOPED_TRACE("KVICK_TEST_SEED=" + std::to_string(from + round));

@@ -1,5 +1,5 @@
-// Shapes with windows, with values of another size than keys, and with latent rows, for the
-// strategies that take them.
+// Tests shapes with windows, with values and keys of different sizes, and with latent rows, for the
+// strategies that support them.
 
 #include <gtest/gtest.h>
 
@@ -86,14 +86,14 @@ std::string window_name(const testing::TestParamInfo<std::pair<const char*, Form
 
 INSTANTIATE_TEST_SUITE_P(Strategies, Window, testing::ValuesIn(pairs()), window_name);
 
-// What a sequence may hold at most: the rows before those of a step that it sees, the step's, and
+// Returns the most bytes that a sequence may hold: the rows that a step sees, the step's rows, and
 // one unit of the strategy.
 uint64_t most_bytes(const std::string& text, const Shape& shape, uint64_t step_rows) {
   const Spec spec = spec_of(text);
   const uint64_t rows = shape.window - uint64_t{1} + step_rows;
   if (spec.name == "virtual") {
-    // A page at both ends of what a sequence holds, and of a fork a copy of the page in which its
-    // own rows begin.
+    // A page at each end of a sequence's rows, and for a fork a copy of the page where its own rows
+    // begin.
     const uint64_t page = bytes_of(text == "virtual" ? Pages::kSystem : Pages::kHuge);
     const uint64_t regions = uint64_t{shape.layers} * shape.kv_heads * (shape.latent ? 1 : 2);
     return rows * shape.token_bytes() + 3 * page * regions;
@@ -116,7 +116,7 @@ TEST_P(Window, RandomOperationsAgreeWithTheTrivialModel) {
     player.play(250);
     shortages += player.shortages();
   }
-  EXPECT_GT(shortages, 0);  // else the test tests less than it says
+  EXPECT_GT(shortages, 0);  // else shortages were not tested
 }
 
 TEST_P(Window, RandomOperationsHoldNoMoreThanTheWindowAndAUnit) {
@@ -133,7 +133,7 @@ TEST_P(Window, RandomOperationsHoldNoMoreThanTheWindowAndAUnit) {
   });
 }
 
-// Steps of changing sizes, with rows that are not kept.
+// Steps have different sizes, and not all rows are kept.
 TEST_P(Window, ALongSequenceHoldsNoMoreThanTheWindowAndAUnit) {
   if (shape().window == 0) GTEST_SKIP() << "holds all rows";
   Pair p(spec(), shape());
@@ -178,7 +178,7 @@ TEST_P(Window, CostsWhatItsFormulaSays) {
     }
 }
 
-// Of a store that holds a part of another one's rows.
+// Uses the RowStore directly, as an outer store does that keeps a part of its rows in it.
 TEST_P(Window, RowsThatAreSeenCanBeReadAndAppended) {
   const Strategy& strategy = *find_strategy(spec_of(spec()).name);
   if (strategy.make_rows == nullptr) GTEST_SKIP() << "is no store of rows";

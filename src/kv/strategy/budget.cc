@@ -22,7 +22,7 @@ void Charge::swap(Charge& other) noexcept {
   std::swap(bytes_, other.bytes_);
 }
 
-// Relaxed: the count orders nothing but itself.
+// Relaxed order is enough: the counter protects no other memory.
 bool Budget::take(uint64_t bytes) {
   uint64_t used = used_.load(std::memory_order_relaxed);
   do {

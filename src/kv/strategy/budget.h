@@ -1,7 +1,7 @@
 #pragma once
-// One hard cap on the memory of several stores, of whatever strategies, and of what goes with them:
-// whoever is about to take memory charges it first, and gives the charge back with the memory. A
-// budget may be used from many threads; it outlives its charges.
+// One hard cap on the memory of several stores, of any strategies, and of what belongs to them.
+// Callers charge memory before they take it and give the charge back when they free the memory. Any
+// thread may use a budget. A budget outlives its charges.
 
 #include <atomic>
 #include <string_view>
@@ -13,7 +13,7 @@ namespace kvick::kv {
 
 class Budget;
 
-// Bytes of a budget that are held. Move-only; the destructor gives them back.
+// Bytes held of a budget. Move-only; the destructor gives them back.
 class Charge {
  public:
   Charge() = default;  // without a budget: counts bytes only
@@ -26,7 +26,8 @@ class Charge {
   ~Charge() { lower_to(0); }
 
   uint64_t bytes() const { return bytes_; }
-  // Raises the charge to at least `bytes`; false and no change if the budget lacks the rest.
+  // Raises the charge to at least `bytes`. Returns false and changes nothing if the budget lacks
+  // the rest.
   bool raise_to(uint64_t bytes);
   // Lowers the charge to at most `bytes`.
   void lower_to(uint64_t bytes);
@@ -46,7 +47,7 @@ class Budget {
   uint64_t bytes() const { return bytes_; }
   uint64_t used() const { return used_.load(std::memory_order_relaxed); }
   uint64_t free() const { return bytes_ - used(); }
-  // For memory that no store counts; `what` begins the sentence of the Shortage.
+  // Charges memory that no store counts. `what` begins the text of the Shortage.
   base::Result<Charge, Shortage> charge(uint64_t bytes, std::string_view what);
 
  private:
@@ -57,7 +58,7 @@ class Budget {
   std::atomic<uint64_t> used_ = 0;  // never more than bytes_
 };
 
-// The sentence of stores and budgets alike.
+// The Shortage that stores and budgets return; `what` begins its text. All sizes in bytes.
 Shortage not_free(std::string_view what, uint64_t needed, uint64_t free, uint64_t of);
 
 }  // namespace kvick::kv

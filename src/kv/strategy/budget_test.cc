@@ -1,4 +1,4 @@
-// One cap on several stores: what each takes is charged before it is taken, and given back with it.
+// One cap on several stores: memory is charged before it is taken, and given back when it is freed.
 
 #include "kv/strategy/budget.h"
 
@@ -69,7 +69,7 @@ TEST(Budget, ManyThreadsNeverChargeMoreThanThereIs) {
           ++refused;
           continue;
         }
-        // Counted while the charge is held: never more than what is charged.
+        // `held` is updated only while the charge lasts, so it never exceeds the charges.
         if (then > before && (held += then - before) > 1000) ++wrong;
         if (then < before) held -= before - then;
         charge.lower_to(then);
@@ -101,11 +101,11 @@ TEST(Budget, AStoreGivesUpItsCachedRowsBeforeItIsShortOfOthers) {
   EXPECT_EQ(mine.store->usage().cached_bytes, 4 * kToken);
   EXPECT_EQ(budget->free(), 0u);
   const Usage before = mine.store->usage();
-  EXPECT_EQ(mine.begin({{c, 6}}), nullptr);  // what it holds is not cached
+  EXPECT_EQ(mine.begin({{c, 6}}), nullptr);  // rows in use are not evicted
   EXPECT_EQ(mine.shortage.needed_bytes, 8 * kToken);
   EXPECT_EQ(mine.shortage.available_bytes, 4 * kToken);
   EXPECT_EQ(mine.store->usage(), before);
-  EXPECT_EQ(other.begin({{b, 1}}), nullptr);  // nor does it take another's
+  EXPECT_EQ(other.begin({{b, 1}}), nullptr);  // another store's rows are not evicted either
   EXPECT_EQ(shrink(*mine.store, 1), 4 * kToken);
   EXPECT_EQ(budget->free(), 4 * kToken);
   EXPECT_EQ(shrink(*mine.store, 1), 0u);
@@ -118,7 +118,8 @@ TEST(Budget, TwoStoresWithLiveStepsTakeNoMoreThanThereIs) {
   const SeqId in_a = a.open(), in_b = b.open();
   auto step = a.begin({{in_a, 1}});
   ASSERT_NE(step, nullptr);
-  EXPECT_EQ(a.store->usage().allocated_bytes, 0u);  // nothing is written, but all is charged
+  EXPECT_EQ(a.store->usage().allocated_bytes,
+            0u);  // nothing is written yet, but all of it is charged
   EXPECT_EQ(b.begin({{in_b, 1}}), nullptr);
   write_layer(*step, a.shape, a.fresh, 0);
   step.reset();
@@ -131,7 +132,7 @@ TEST(Budget, ABlockThatIsLargerThanItIsAnError) {
   EXPECT_FALSE(make_store(parse_spec("paged").value(), setup).ok());
 }
 
-// Two paged stores and one of BMC, each beside its trivial model.
+// Two paged stores and a BMC store, each with its reference model.
 class Shared {
  public:
   explicit Shared(uint32_t seed) : random_(seed) {
@@ -182,7 +183,7 @@ class Shared {
     EXPECT_LE(allocated(), budget_->used());
     EXPECT_LE(budget_->used(), budget_->bytes());
   }
-  // As a scheduler would: whoever has cached rows gives up what is missing.
+  // Like a scheduler: evicts cached rows of all stores until the missing bytes are free.
   void ask_others(const Pair& pair) {
     ++shortages_;
     uint64_t missing = pair.shortage.needed_bytes - pair.shortage.available_bytes;
@@ -209,7 +210,7 @@ class Shared {
     pair.expect_shown(*step);
     if (below(4) != 0) pair.commit(*step, Kept::all({pair.slots}));
   }
-  // Rows that the tree of a paged store keeps when the sequence is closed.
+  // Appends rows that the prefix tree of a paged store keeps after the sequence is closed.
   void append(Pair& pair, SeqId seq) {
     Rows rows(1 + below(30));
     for (Row& row : rows) row = pair.next_row++;

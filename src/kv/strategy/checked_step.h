@@ -1,5 +1,5 @@
 #pragma once
-// The half of checked_store.h that is about one step.
+// The part of checked_store.h that checks one step.
 
 #include <memory>
 #include <span>
@@ -9,13 +9,13 @@
 
 namespace kvick::kv {
 
-// What a strategy keeps for one sequence derives from this.
+// Base of what a strategy keeps for one sequence.
 struct Sequence {
   virtual ~Sequence() = default;
   uint32_t length = 0;  // committed tokens
-  uint32_t first = 0;   // rows before it were given back (Shape::window)
-  uint32_t seen = 0;    // Opened::seen, where that is more than `length`
-  // A commit ran out of memory half-way: its rows are not to be used.
+  uint32_t first = 0;   // rows before this one were given back (Shape::window)
+  uint32_t seen = 0;    // Opened::seen, if greater than `length`; else 0
+  // A commit ran out of memory half-way: the rows must not be used.
   bool lost = false;
 };
 
@@ -24,7 +24,7 @@ struct StepSlot {
   SeqId id{};
   Sequence* sequence = nullptr;
   uint32_t fresh = 0;
-  uint64_t first = 0;             // its first fresh row, of the whole batch's
+  uint64_t first = 0;             // index of its first fresh row in the batch
   std::span<const Token> tokens;  // Slot::tokens
   bool whole = false;             // Slot::whole
   bool reads_all = false;         // Slot::reads_all
@@ -48,17 +48,18 @@ class CheckedStep : public Step {
 
   virtual void write_rows(uint32_t layer, const float* k, const float* v) = 0;
   virtual void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) = 0;
-  // Marks a layer's fresh rows as written when they came by another way than write().
+  // Marks a layer's fresh rows as written when they did not come through write().
   void mark_written(uint32_t layer) { written_[layer] = true; }
-  // The same for a piece of them (PieceWriter), which must begin where the previous one ended.
+  // The same for a piece of them (PieceWriter), which must begin where the previous piece ended.
   void mark_piece(uint32_t layer, uint32_t first, uint32_t count);
-  // Keeps these rows of one slot, ascending, and sets the sequence's length. Memory is taken
-  // before: if there is none here, the step's sequences are lost (Sequence::lost).
+  // Keeps these rows of one slot, ascending, and sets the sequence's length. begin() has taken the
+  // memory already. If an allocation fails here all the same, the step's sequences are lost
+  // (Sequence::lost).
   virtual void keep_rows(uint32_t slot, std::span<const uint32_t> rows) = 0;
   // Keeps the rows of all slots, by default slot by slot. Overridden to commit them together.
   virtual void keep_all(const Kept& kept);
 
-  // For facets, which have the same rules.
+  // Checks for facets, which follow the same rules.
   void check_live() const;
   void check_layer(uint32_t layer) const;
   void check_query(const Query& query) const;
@@ -70,8 +71,8 @@ class CheckedStep : public Step {
 
   CheckedStore& store_;
   std::vector<StepSlot> step_slots_;
-  std::vector<bool> written_;     // per layer, or a piece of it
-  std::vector<uint64_t> pieces_;  // of a layer in pieces: rows written so far; else 0
+  std::vector<bool> written_;     // per layer: all or a piece of it was written
+  std::vector<uint64_t> pieces_;  // per layer written in pieces: rows written so far; else 0
   bool ended_ = false;
 };
 

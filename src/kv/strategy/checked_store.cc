@@ -14,7 +14,7 @@ uint32_t number(SeqId id) { return static_cast<uint32_t>(id); }
 
 Opened CheckedStore::open(std::span<const Token> prompt, const Owner& owner) {
   check_idle("open");
-  Entry entry = new_entry();  // first: what make_sequence takes has a place then
+  Entry entry = new_entry();  // first, so that adding the sequence cannot fail afterwards
   entry.mapped() = make_sequence(prompt, owner);
   const uint32_t cached = entry.mapped()->length;
   const uint32_t seen = std::max(cached, entry.mapped()->seen);
@@ -132,7 +132,7 @@ std::optional<Shortage> CheckedStore::over_cap(uint64_t now, uint64_t then, std:
     if (auto shortage = shortage_of(now, then, what)) return shortage;
     const uint64_t wanted = held_bytes() + (then - now);
     if (charge_.raise_to(wanted)) return std::nullopt;
-    // Evicting this store's cached rows gives the rest; if another store takes it first, retry.
+    // Evict this store's cached rows for the rest; retry if another store takes the memory first.
     const uint64_t has = charge_.bytes() + setup_.limits.budget->free();
     if (wanted > has) evict(wanted - has);
   }

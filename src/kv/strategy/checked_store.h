@@ -1,7 +1,7 @@
 #pragma once
-// The rules of kv.h that are the same for every strategy, enforced once: ids, order of calls,
-// batches, the context's length. A strategy derives a Sequence, a CheckedStore and a CheckedStep,
-// and its methods see valid arguments only.
+// Enforces once the rules of kv.h that are the same for every strategy: ids, order of calls,
+// batches, the length of the context. A strategy derives a Sequence, a CheckedStore and a
+// CheckedStep; their methods see only valid arguments.
 
 #include <map>
 #include <memory>
@@ -17,7 +17,7 @@ namespace kvick::kv {
 
 class CheckedStore : public Store, public Holdings, public Health {
  public:
-  // most_tokens: of one sequence, as kv::most_tokens gives it for the strategy.
+  // most_tokens: most tokens of one sequence, which kv::most_tokens computes for the strategy.
   CheckedStore(const Setup& setup, uint32_t most_tokens)
       : Store({.groups = {setup.shape}, .most_tokens = most_tokens}),
         setup_(setup),
@@ -34,7 +34,7 @@ class CheckedStore : public Store, public Holdings, public Health {
   StoreFacets facets() override { return {.holdings = this, .health = this}; }
   std::string failure(SeqId seq) const final;
   bool ran_out_of_memory(SeqId seq) const final;
-  // The most bytes that it may allocate from now on, where it is a part of another store.
+  // Sets the cap on allocated bytes from now on, where this store is part of another.
   virtual void limit(uint64_t max_bytes) { setup_.limits.max_bytes = max_bytes; }
 
  protected:
@@ -42,16 +42,16 @@ class CheckedStore : public Store, public Holdings, public Health {
   using StepOr = base::Result<std::unique_ptr<CheckedStep>, Shortage>;
 
   const Setup& setup() const { return setup_; }
-  // A Shortage if allocated bytes would rise from `now` to `then`, past the cap or the budget;
-  // `what` begins its sentence. Cached rows count as free.
+  // Returns a Shortage if raising the allocated bytes from `now` to `then` would exceed the cap or
+  // the budget. `what` begins its text. Cached rows count as free.
   std::optional<Shortage> shortage_of(uint64_t now, uint64_t then, std::string_view what) const;
-  // The same; if there is no Shortage the rise is charged to the budget, evicting cached rows if
-  // needed. The charge lasts for the call or for the step that it begins; when that ends, only what
-  // is held stays charged.
+  // Checks like shortage_of(); without a Shortage it also charges the rise to the budget, evicting
+  // cached rows if needed. The charge lasts for the call or for the step that the call begins;
+  // afterwards only held bytes stay charged.
   std::optional<Shortage> over_cap(uint64_t now, uint64_t then, std::string_view what);
 
   // Raises the charge towards `bytes` as far as the budget has room without evicting anything.
-  // Returns the bytes charged then; they last like those of over_cap().
+  // Returns the bytes charged then, which last as long as those of over_cap().
   uint64_t charge_up_to(uint64_t bytes);
 
   virtual std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,
@@ -60,49 +60,49 @@ class CheckedStore : public Store, public Holdings, public Health {
   virtual void free_sequence(std::unique_ptr<Sequence> sequence) = 0;
   // Reserves room for all slots, which fit into the context, or changes nothing.
   virtual StepOr start(std::vector<StepSlot> step_slots) = 0;
-  // Why a sequence that no commit has lost is lost, or empty.
+  // Returns why a sequence is lost for a reason other than a failed commit, or "".
   virtual std::string failure_of(const Sequence& sequence) const {
     (void)sequence;
     return {};
   }
-  // The same of Health::ran_out_of_memory.
+  // The same for Health::ran_out_of_memory.
   virtual bool ran_out_of_memory_of(const Sequence& sequence) const {
     (void)sequence;
     return false;
   }
-  // By commit, if the shape has a window: gives back what holds only rows before
-  // Shape::first_seen(sequence.length), and sets sequence.first to that, from which on views show.
+  // Called by commit if the shape has a window: gives back memory that holds only rows before
+  // Shape::first_seen(sequence.length), and sets sequence.first to that row. Views begin there.
   virtual void give_back(Sequence& sequence) {
     sequence.first = shape().first_seen(sequence.length);
   }
   // Fills all fields of Usage except sequences and wasted_bytes.
   virtual Usage count() const = 0;
-  // Usage::allocated_bytes, but for what a store inside this one charges to the budget itself.
+  // Usage::allocated_bytes, less what an inner store charges to the budget itself.
   virtual uint64_t held_bytes() const = 0;
-  // Usage::cached_bytes, and Store::shrink.
+  // These implement Usage::cached_bytes and Store::shrink.
   virtual uint64_t cached_bytes() const { return 0; }
   virtual uint64_t evict(uint64_t bytes) {
     (void)bytes;
     return 0;
   }
-  // For map(): a piece for each sequence, whose users and owner are set here.
+  // For map(): one piece per sequence; sets its users and owner.
   std::vector<MapEntry> piece_each(base::FunctionRef<MapEntry(const Sequence&)> piece_of) const;
   void for_each_sequence(base::FunctionRef<void(SeqId, const Sequence&)> use) const;
   // Committed tokens of all open sequences.
   uint64_t tokens() const;
-  Sequence& find(SeqId seq) const;  // base::Bug if it is not open
+  Sequence& find(SeqId seq) const;  // throws base::Bug if it is not open
   void check_idle(std::string_view call) const;
 
  private:
   friend class CheckedStep;
   using Sequences = std::map<SeqId, std::unique_ptr<Sequence>>;
   using Entry = Sequences::node_type;
-  Entry new_entry() const;  // of the next id, without its sequence
+  Entry new_entry() const;  // with the next id, but no sequence yet
   SeqId add(Entry entry);   // takes no memory
   std::vector<StepSlot> step_slots_of(const Batch& batch) const;
-  // Lost, or past the context.
+  // Returns a Shortage if a sequence is lost or would grow past the context.
   std::optional<Shortage> unusable(std::span<const StepSlot> step_slots) const;
-  // Gives back what is charged and not held.
+  // Gives back what is charged but not held.
   void settle() { charge_.lower_to(held_bytes()); }
 
   Setup setup_;

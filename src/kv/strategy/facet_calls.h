@@ -1,12 +1,12 @@
 #pragma once
-// Calls to the facets of a store, with a default where it has none.
+// Calls to a store's facets, with a default for stores that lack the facet.
 
 #include "base/check.h"
 #include "kv/contract/kv.h"
 
 namespace kvick::kv {
 
-// Why a sequence is lost, or empty (Health).
+// Returns why a sequence is lost, or "" (Health).
 inline std::string failure(Store& store, SeqId seq) {
   const Health* const health = store.facets().health;
   return health != nullptr ? health->failure(seq) : std::string();
@@ -15,7 +15,7 @@ inline bool ran_out_of_memory(Store& store, SeqId seq) {
   const Health* const health = store.facets().health;
   return health != nullptr && health->ran_out_of_memory(seq);
 }
-// Fresh rows that its next step may have before rows are copied (Buckets).
+// Returns how many fresh rows its next step may add before rows are copied (Buckets).
 inline uint32_t spare_rows(Store& store, SeqId seq) {
   const Buckets* const buckets = store.facets().buckets;
   return buckets != nullptr ? buckets->spare_rows(seq) : UINT32_MAX;
@@ -30,7 +30,7 @@ inline std::vector<MapEntry> map_of(Store& store) {
   return holdings != nullptr ? holdings->map() : std::vector<MapEntry>();
 }
 
-// What a store's RowMover moves: its groups, and the bytes of a token.
+// The groups whose rows a store's RowMover reads, and their bytes per token.
 inline std::span<const Shape> moved_groups(Store& store) {
   const RowMover* const rows = store.facets().rows;
   const std::span<const Shape> own = rows != nullptr ? rows->groups() : std::span<const Shape>();
@@ -42,8 +42,8 @@ inline uint64_t moved_token_bytes(Store& store) {
   return bytes;
 }
 
-// Commits rows that RowMover has read as the newest of a sequence. All of them, or a Shortage and
-// no change.
+// Commits rows that a RowMover has read as the newest rows of a sequence. Commits all of them, or
+// returns a Shortage and changes nothing.
 inline base::Status<Shortage> append_rows(Store& store, SeqId seq, std::span<const Token> tokens,
                                           std::span<const std::byte> rows) {
   const uint64_t token_bytes = moved_token_bytes(store);

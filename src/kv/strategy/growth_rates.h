@@ -1,13 +1,14 @@
 #pragma once
-// What growing a cache costs on a machine, for the model of stores/growth_model.h.
+// The measured costs of growing a cache on one machine, for the model of stores/growth_model.h.
 
 namespace kvick::kv {
 
 struct GrowthRates {
-  double copy_bytes_s = 0;       // bytes of a new bucket, moved and cleared
-  double growth_s = 0;           // of one growth, besides (C0)
-  double attention_bytes_s = 0;  // of a step, bytes of a bucket, spare rows like others; 0: none is
-                                 // spent on spare ones, since attention knows how many there are
+  double copy_bytes_s = 0;  // bytes of a new bucket copied and cleared per second
+  double growth_s = 0;      // fixed seconds per growth (C0)
+  double attention_bytes_s =
+      0;  // bytes of a bucket that a step attends to per second, spare rows included; 0: spare rows
+          // cost nothing because attention skips them
 };
 
 }  // namespace kvick::kv

@@ -1,7 +1,7 @@
 #pragma once
-// Strategies and policies in a shared library of their own, which kvick loads with --kv-plugin
-// FILE. The library defines kvick_strategies() and links to nothing of kvick: the program that
-// loads it has the functions that these headers declare. See docs/guides/own-strategy.md.
+// Strategies and policies in a separate shared library, loaded with --kv-plugin FILE. The library
+// defines kvick_strategies(). It does not link to kvick: the program that loads it provides the
+// functions that these headers declare. See docs/guides/own-strategy.md.
 
 #include <cstdint>
 #include <span>
@@ -13,15 +13,15 @@
 namespace kvick::kv {
 
 struct StrategyPlugin {
-  // Of the headers that the library was compiled with. First, whatever else changes: with another
-  // value the rest is not looked at.
+  // Identifies the headers that the library was compiled with. Stays the first field in every
+  // version: if its value differs, kvick reads no other field.
   uint64_t interface_id = kInterfaceId;
-  // As long as the program runs; either may be empty.
+  // Valid until the program ends; either may be empty.
   std::span<const Strategy> strategies = {};
   std::span<const Policy> policies = {};
 };
 
 }  // namespace kvick::kv
 
-// What a plugin defines; never null.
+// The function that a plugin defines; never returns null.
 extern "C" const kvick::kv::StrategyPlugin* kvick_strategies();

@@ -1,12 +1,12 @@
 #pragma once
-// How many rows a policy reads, which follows from its options and the number of rows alone: so the
-// planner knows it too.
+// Computes how many rows a policy reads. The count depends only on the policy's options and the
+// number of rows, so the planner can compute it too.
 
 #include "kv/strategy/options.h"
 
 namespace kvick::kv {
 
-// The options that all policies have, in this order; what differs is their defaults.
+// The options that all policies have, in this order; only their defaults differ.
 inline constexpr size_t kSelectionOptions = 4;
 constexpr Option budget_option(std::string_view fallback = "0.25") {
   return {.name = "budget",
@@ -27,14 +27,15 @@ constexpr Option dense_layers_option(std::string_view fallback = "0") {
   return {
       .name = "dense_layers", .summary = "first layers that read all rows", .fallback = fallback};
 }
-// For budgets given as a share; may stand anywhere in the options. Without it a quarter of 100 rows
-// is less than sinks plus recent rows, and the error stays in the rows of later layers: ADR 18.
+// Only for budgets given as a share. May stand anywhere in the options. Without this minimum a
+// quarter of 100 rows is less than sinks plus recent rows, and the error stays in the rows of later
+// layers: ADR 18.
 constexpr Option least_option() {
   return {.name = "least",
           .summary = "fewest rows that a share amounts to; sequences of no more rows read all",
           .fallback = "128"};
 }
-// For policies that leave rows in place; may stand anywhere in the options.
+// For policies that keep all rows. May stand anywhere in the options.
 constexpr Option loss_option() {
   return {.name = "loss",
           .summary =
@@ -43,36 +44,36 @@ constexpr Option loss_option() {
           .fallback = "0"};
 }
 
-// Which committed rows are read: `take` of rows [first, last), and all rows outside that range.
+// The committed rows that are read: `take` rows of [first, last), and all rows outside that range.
 struct TopRows {
   uint32_t first = 0, last = 0, take = 0;
   bool all() const { return take == last - first; }
-  // Rows read of a sequence with `rows` committed rows.
+  // Rows read in a sequence of `rows` committed rows.
   uint32_t read_rows(uint32_t rows) const { return rows - (last - first) + take; }
 };
 
 struct Selection {
-  uint64_t share = 0;  // of the rows, in millionths; 0: `rows` is given
+  uint64_t share = 0;  // of the committed rows, in millionths; 0: `rows` is the budget
   uint32_t rows = 0;
-  uint32_t least = 0;  // rows that the share is never less than
+  uint32_t least = 0;  // minimum number of rows for a share
   uint32_t sinks = 0, recent = 0, dense_layers = 0;
-  uint32_t unit = 1;  // rows that are chosen together
-  uint32_t loss = 0;  // millionths of the attention that rows left out may have; 0: it is not held
+  uint32_t unit = 1;  // rows that are chosen together as one block
+  uint32_t loss = 0;  // limit on the attention of rows left out, in millionths; 0: no limit
 
-  // Sinks and recent rows count, and are read even where they are more than the budget; whole units
-  // are chosen, so that up to unit - 1 rows of the budget may be left.
+  // Sinks and recent rows count towards the budget and are read even if they exceed it. Only whole
+  // units are chosen, so up to unit - 1 rows of the budget may remain unused.
   TopRows of(uint32_t committed) const;
   uint32_t budget(uint32_t committed) const;
-  // The budget raised by a half `times` times over, at most to all rows.
+  // Returns a selection whose budget is raised by half, `times` times in a row, up to all rows.
   Selection raised(uint32_t times) const;
 };
 
-// Each reads one option; read_budget also reads least=. Errors: a value that makes no sense; least=
-// with a budget that is not a share.
+// Each reads one option; read_budget also reads least=. Errors: an invalid value; least= with a
+// budget that is not a share.
 base::Status<> read_budget(const Spec& spec, const Option& option, Selection& selection);
 base::Result<uint32_t> read_rows(const Spec& spec, const Option& option);
 base::Status<> read_loss(const Spec& spec, Selection& selection);
-// The options that all policies have.
+// Reads the options that all policies have.
 base::Result<Selection> read_selection(const Spec& spec,
                                        std::span<const Option, kSelectionOptions> options);
 

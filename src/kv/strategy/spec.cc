@@ -15,7 +15,7 @@ bool is_name(std::string_view text) {
   });
 }
 
-// Letters to add, drop or change.
+// Returns how many letters have to be added, dropped or changed.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -30,7 +30,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// "1.25" as 1,250,000; none if the text is no decimal number.
+// Reads "1.25" as 1,250,000; none if the text is not a decimal number.
 std::optional<uint64_t> millionths(std::string_view text) {
   const size_t point = std::min(text.find('.'), text.size());
   std::string digits(text.substr(0, point));

@@ -1,5 +1,5 @@
 #pragma once
-// How a strategy, a policy or a tier is named: NAME[:key=value[,key=value]...].
+// The text that names a strategy, a policy or a tier: NAME[:key=value[,key=value]...].
 
 #include <map>
 #include <string>

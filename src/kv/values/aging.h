@@ -7,21 +7,21 @@
 
 namespace kvick::kv {
 
-// Rows become old in groups of this size, that of the types which quantise rows in groups.
+// Rows become old in groups of this size: the group size of the types that quantise rows in groups.
 inline constexpr uint32_t kAgingRows = kernels::kGroupRows;
 inline constexpr uint32_t kMostAgingWindow = uint32_t{1} << 20;
 
-// Old rows are kept in other types than new ones: commit rewrites them, oldest first. Which rows
-// are old follows from the number of tokens alone, not from the steps that brought them.
+// Old rows are kept in other types than new ones: commit converts them, oldest first. Which rows
+// are old depends only on the number of tokens, not on how steps were cut.
 struct Aging {
   kernels::DType k_type = kernels::DType::kQ8, v_type = kernels::DType::kQ8;
   uint32_t window = 128;  // newest rows, at least, that stay as written; a multiple of kAgingRows
 
-  // Old rows of a sequence with `tokens` committed tokens.
+  // Returns the number of old rows in a sequence of `tokens` committed tokens.
   uint32_t old_rows(uint32_t tokens) const {
     return tokens <= window ? 0 : (tokens - window) / kAgingRows * kAgingRows;
   }
-  // Upper bound on the rows that are not old after a commit.
+  // Returns an upper bound on the rows that are not old after a commit.
   uint32_t recent_rows() const { return window + kAgingRows; }
 };
 

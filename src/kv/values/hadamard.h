@@ -1,9 +1,9 @@
 #pragma once
-// Rows that are Hadamard transforms of keys and values: a few large elements become many small
-// ones, which suits a scale that a group of elements shares (Ashkboos et al. 2024, "QuaRot"). The
+// Keys and values may be stored as Hadamard transforms: a few large elements become many small
+// ones, which suits a scale shared by a group of elements (Ashkboos et al. 2024, "QuaRot"). The
 // transform is orthogonal: applied to both queries and keys it leaves their products unchanged; for
-// values it is undone on the attention output. The model transforms (model/blocks), stores keep
-// rows as they come (ADR 60).
+// values it is undone on the attention output. The model does the transform (model/blocks); stores
+// keep rows as they are given (ADR 60).
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace kvick::kv {
 
 struct Hadamard {
-  bool k = false, v = false;  // keys, with the queries; values, with what attention gives
+  bool k = false, v = false;  // k: keys and queries; v: values, undone on the attention output
   bool operator==(const Hadamard&) const = default;
 };
 
@@ -24,8 +24,8 @@ struct HadamardBlocks {
 // For values, llama.cpp found blocks of 64 better than a whole head of 128.
 inline constexpr uint32_t kMostKeyBlock = 512, kMostValueBlock = 64;
 
-// The largest powers of two that divide the head dimension. A latent row is both key and value, so
-// both use the same block.
+// Returns the largest powers of two that divide the head dimension, up to the limits above. A
+// latent row is both key and value, so both use the same block.
 constexpr HadamardBlocks hadamard_blocks(Hadamard which, uint32_t k_dim, uint32_t v_dim,
                                          bool latent) {
   const auto block = [](uint32_t dims, uint32_t most) { return std::min(dims & -dims, most); };

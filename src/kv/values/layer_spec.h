@@ -1,5 +1,5 @@
 #pragma once
-// What a model's layers keep, as values.
+// What a model's layers keep.
 
 #include <cstdint>
 #include <span>
@@ -12,10 +12,10 @@ struct LayerSpec {
   enum class Keeps : uint8_t {
     kRows,    // keys and values
     kLatent,  // one row of k_dim elements; its first v_dim are the value (MLA)
-    kState,   // state_bytes of a sequence, however long
+    kState,   // state_bytes per sequence, whatever its length
     kSlots,   // the slots of the Bounded-Cache Transformer
-    // It reads the rows of another layer (Gemma 3n and 4) or a step's own (encoders), or does not
-    // attend at all.
+    // The layer reads the rows of another layer (Gemma 3n and 4) or only the step's own rows
+    // (encoders), or does not attend.
     kNothing,
   };
   Keeps keeps = Keeps::kRows;
@@ -29,12 +29,12 @@ struct LayerSpec {
   bool operator==(const LayerSpec&) const = default;
 };
 
-// Layers with equal specs, kept by one store: its layer i is the model's layers[i].
+// Layers with equal specs, kept by one store. Layer i of the store is the model's layer layers[i].
 struct LayerGroup {
   LayerSpec spec;
   std::vector<uint32_t> layers;  // ascending
 };
-// In the order of their first layers; without layers that keep nothing.
+// Returns the groups in the order of their first layers, without the layers that keep nothing.
 std::vector<LayerGroup> groups_of(std::span<const LayerSpec> layers);
 
 }  // namespace kvick::kv

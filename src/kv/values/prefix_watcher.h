@@ -1,5 +1,5 @@
 #pragma once
-// Observer of the token blocks that the prompts of a store may share.
+// Observes which blocks of tokens the prompts of a store may share.
 
 #include <cstdint>
 #include <span>
@@ -8,15 +8,15 @@
 
 namespace kvick::kv {
 
-// A block and all tokens before it. Ids are hashes of these tokens: two stores that share blocks of
-// the same length give the same beginning the same id.
+// A block and all tokens before it. Ids are hashes of those tokens, so two stores that share blocks
+// of the same length give the same prefix the same id.
 struct SharedBlock {
-  uint64_t id = 0, parent = 0;    // parent: of the block before it; 0: it is the first
-  std::span<const Token> tokens;  // of the block; read before the call returns
+  uint64_t id = 0, parent = 0;    // parent: id of the block before it; 0: this is the first block
+  std::span<const Token> tokens;  // of the block; valid until the call returns
 };
 
-// Called on the store's thread; calls must not block or fail. Reports only blocks of owners without
-// a salt; each is stored once until it is removed.
+// Called on the store's thread; calls must not block or fail. Only blocks of owners without a salt
+// are reported. A block is reported as stored once until it is removed.
 class PrefixWatcher {
  public:
   virtual ~PrefixWatcher() = default;

@@ -1,6 +1,5 @@
 #pragma once
-// Arithmetic on the sizes that a planner may ask for: saturates at 2^64 - 1 in place of wrapping
-// around.
+// Arithmetic on sizes that a planner may ask for: saturates at 2^64 - 1 instead of wrapping around.
 
 #include <cstdint>
 

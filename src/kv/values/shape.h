@@ -13,8 +13,8 @@ namespace kvick::kv {
 struct Shape {
   uint32_t layers = 0, kv_heads = 0;
   uint32_t head_dim = 0;  // elements of a key
-  // Per sequence: the model's context, or less if the user said so. With an endless strategy
-  // (Traits::endless) a token sees at most max_tokens rows, itself included.
+  // Most tokens of a sequence: the model's context, or a lower limit set by the user. With an
+  // endless strategy (Traits::endless) a token sees at most max_tokens rows, itself included.
   uint32_t max_tokens = 0;
   kernels::DType k_type = kernels::DType::kF16, v_type = kernels::DType::kF16;
   std::optional<Aging> aging = {};  // none: rows stay as they were written
@@ -22,16 +22,17 @@ struct Shape {
   // No values are kept: the first v_dim elements of a key are its value (MLA).
   bool latent = false;
   // Tokens that a query sees, itself included; 0: all. Chunked: those since the last multiple of
-  // it. Rows that no token to come can see are given back by commit.
+  // `window`. Commit gives back rows that no later token can see.
   uint32_t window = 0;
   bool chunked = false;
   // Whether written keys and values are Hadamard-transformed. The store treats them like any other
-  // rows; only code that looks at single elements has to know.
+  // rows; only code that reads single elements has to know.
   Hadamard hadamard = {};
-  // What each layer keeps of a sequence, however long, in place of rows (LayerSpec::kState).
+  // Bytes of state per layer and sequence that replace rows (LayerSpec::kState); 0: layers keep
+  // rows.
   uint64_t state_bytes = 0;
 
-  // Elements of a key or value as a query sees it, and as it is kept.
+  // Elements of a key or value: dim() as a query sees it, kept_dim() as it is stored.
   uint32_t dim(bool is_v) const { return is_v && v_dim != 0 ? v_dim : head_dim; }
   uint32_t kept_dim(bool is_v) const { return is_v && latent ? 0 : dim(is_v); }
   HadamardBlocks hadamard_blocks() const {
@@ -47,8 +48,8 @@ struct Shape {
   }
   // The shape of the store that keeps a sequence's old rows. Only if `aging` is set.
   Shape of_old_rows() const;
-  // First committed row that the next token of a sequence of `tokens` tokens sees. No later token
-  // sees a row before it.
+  // First committed row that the next token of a sequence of `tokens` tokens sees. Later tokens see
+  // no row before it either.
   uint32_t first_seen(uint32_t tokens) const {
     if (window == 0) return 0;
     if (chunked) return tokens / window * window;

@@ -14,8 +14,8 @@ Shape Shape::of_old_rows() const {
   old.max_tokens = std::max(kAgingRows, aging->old_rows(max_tokens));
   old.aging.reset();
   // At least aging->window recent rows follow the last old row, so a query sees that many fewer old
-  // rows. Where a chunk begins is decided by the recent rows; a sliding window of the chunk's size
-  // covers all old rows that it shows.
+  // rows. The recent rows decide where a chunk begins; a sliding window of the chunk's size covers
+  // all old rows that the chunk shows.
   if (window > 0) old.window = window > aging->window ? window - aging->window : 1;
   old.chunked = false;
   return old;

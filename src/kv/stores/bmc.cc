@@ -1,5 +1,5 @@
 // BMC, "Striking the Right Balance between Compute and Copy", section V: capacity grows by r rows
-// at a time, so that r - 1 of r steps copy nothing and at most r - 1 rows lie idle. r = 1 is
+// at a time, so r - 1 of r steps copy nothing and at most r - 1 rows are unused. r = 1 is
 // iterative, r = max_tokens is upfront.
 
 #include "kv/stores/bucket.h"

@@ -19,22 +19,24 @@ uint32_t capacity_for(const Shape& shape, const Growth& growth, uint64_t rows) {
       std::min<uint64_t>((rows + unit - 1) / unit * unit, shape.max_tokens));
 }
 
-// Rows of one sequence that a step finds. Layers differ where the system refused one of them.
+// The rows of one sequence before a step. Layers differ in capacity after the system refused memory
+// for one of them.
 struct Room {
-  uint64_t length = 0, first = 0;  // committed rows [first, length) are seen
-  uint64_t base = 0;               // row that lies first
-  uint64_t least = 0, most = 0;    // capacity of a layer
+  uint64_t length = 0, first = 0;  // committed rows [first, length) are visible
+  uint64_t base = 0;               // first row in the blocks
+  uint64_t least = 0, most = 0;    // smallest and largest capacity of a layer, in rows
 };
-// What is done about them before a step.
+// How a step changes a sequence's blocks.
 struct Move {
-  uint32_t capacity = 0;  // of new blocks; 0: the old ones stay
-  bool smaller = false;   // than an old one
-  bool needed = false;    // else the rows fit into the old ones, too
-  bool to_front = false;  // the old ones, with the rows that are seen
+  uint32_t capacity = 0;  // of the new blocks, in rows; 0: keep the old ones
+  bool smaller = false;   // some old block is larger than the new ones
+  bool needed = false;    // false: the rows would fit into the old blocks, too
+  bool to_front = false;  // moves the visible rows to the front of the old blocks
 };
 
-// Capacity in rows of a new block for a step of `fresh` rows, which fit the context. Up to a unit
-// of fresh rows it is the same: else steps of changing size would keep moving the window.
+// Returns the capacity in rows of a new block for a step of `fresh` rows, which fit the context. It
+// is the same for all steps of up to a unit of fresh rows; otherwise steps of changing size would
+// move the window again and again.
 uint32_t capacity_for_step(const Shape& shape, const Growth& growth, const Room& room,
                            uint64_t fresh) {
   const uint64_t seen = room.length - room.first + fresh;
@@ -56,7 +58,7 @@ Move move_for(const Shape& shape, const Growth& growth, const Room& room, uint64
   const uint64_t unit = std::min(growth.unit_rows, growth.most_spare_rows);
   const bool too_large =
       shape.window > 0 && room.most > shape.window - uint64_t{1} + fresh + unit - 1;
-  // A larger block, so that the window moves once in a unit.
+  // A larger block lets the window move only once per unit.
   if (too_large || (!fits_behind && wanted > room.least)) return grown;
   return {.to_front = !fits_behind};
 }
@@ -161,7 +163,7 @@ class BucketStore final : public ContiguousStore, public Buckets {
     for (const StepSlot& step_slot : step_slots) moves.push_back(move_of(step_slot, only_needed));
     return moves;
   }
-  // Calls use() for each slot that gets a new block, shrinking ones first: they free room.
+  // Calls use() for each slot that gets new blocks, shrinking ones first because they free memory.
   template <class Use>
   void for_each_growth(std::span<const StepSlot> step_slots, std::span<const Move> moves,
                        const Use& use) const {
@@ -173,8 +175,8 @@ class BucketStore final : public ContiguousStore, public Buckets {
       }
   }
 
-  // The most bytes that are held at once while all places grow, one layer after the other: the old
-  // rows of a layer are given back when they have been copied.
+  // Returns the most bytes held at once while the blocks grow layer by layer: a layer's old rows
+  // are freed once they have been copied.
   uint64_t peak_bytes(std::span<const StepSlot> step_slots, std::span<const Move> moves) const {
     uint64_t held = allocated_bytes_, peak = held;
     for_each_growth(step_slots, moves, [&](const BucketSequence& sequence, uint32_t rows) {
@@ -189,7 +191,7 @@ class BucketStore final : public ContiguousStore, public Buckets {
   base::Status<Shortage> make_room(std::span<const StepSlot> step_slots) override {
     const std::string what = fmt::format("a step of {} sequences", step_slots.size());
     std::vector<Move> moves = moves_of(step_slots, false);
-    // The new block exists beside the old one for a while: without room for both the old one stays.
+    // The new block briefly exists beside the old one. Without room for both, the old one stays.
     if (shape().window > 0 && shortage_of(allocated_bytes_, peak_bytes(step_slots, moves), what))
       moves = moves_of(step_slots, true);
     const uint64_t peak = peak_bytes(step_slots, moves);
@@ -197,7 +199,7 @@ class BucketStore final : public ContiguousStore, public Buckets {
     try {
       for_each_growth(step_slots, moves,
                       [&](BucketSequence& sequence, uint32_t rows) { grow(sequence, rows); });
-    } catch (const std::bad_alloc&) {  // layers that have grown keep their new size, and every row
+    } catch (const std::bad_alloc&) {  // layers that have grown keep their new size and all rows
       return refused(peak);
     }
     for (size_t i = 0; i < step_slots.size(); ++i)
@@ -212,7 +214,8 @@ class BucketStore final : public ContiguousStore, public Buckets {
             .what = fmt::format("the system refuses {} more bytes of cache", needed)};
   }
 
-  // Moves the seen rows to the front in all layers from begin_layer on; earlier ones have it done.
+  // Moves the visible rows to the front in all layers from begin_layer on; earlier layers have them
+  // there.
   void move_to_front(BucketSequence& sequence, uint32_t begin_layer) {
     const uint32_t seen = sequence.length - sequence.first;
     const uint32_t from = sequence.first - sequence.base;
@@ -230,8 +233,9 @@ class BucketStore final : public ContiguousStore, public Buckets {
     }
   }
 
-  // Moves the seen rows into new blocks of `rows` rows, from the front. Throws std::bad_alloc only
-  // between two layers: then in all layers the first seen row is in front.
+  // Moves the visible rows into new blocks of `rows` rows, starting at the front. Throws
+  // std::bad_alloc only between two layers; even then the first visible row is at the front in all
+  // layers.
   void grow(BucketSequence& sequence, uint32_t rows) {
     for (uint32_t layer = 0; layer < shape().layers; ++layer) {
       try {
@@ -274,7 +278,8 @@ class BucketStore final : public ContiguousStore, public Buckets {
   Growth growth_;
 };
 
-// The same of steps that add several rows: a growth moves what the steps before have added.
+// Returns the rows moved by steps that add several rows: each growth moves the rows of all earlier
+// steps.
 uint64_t moved_rows(const Shape& shape, const Growth& growth, const Load& load) {
   uint64_t moved = 0, capacity = 0;
   for (uint64_t rows = 0; rows < load.tokens;) {
@@ -288,7 +293,7 @@ uint64_t moved_rows(const Shape& shape, const Growth& growth, const Load& load) 
   return moved;
 }
 
-// The same with a window, where rows move also within their blocks.
+// Computes the cost with a window, where rows also move within their blocks.
 Cost window_cost(const Shape& shape, const Growth& growth, const Load& load) {
   Room room;
   uint64_t moved = 0;  // rows
@@ -324,7 +329,7 @@ Cost bucket_cost(const Setup& setup, const Growth& growth, const Load& load) {
   const uint64_t token = shape.token_bytes(), sequences = load.sequences;
   const uint64_t unit = growth.unit_rows;
   const uint64_t growths = (load.tokens + unit - 1) / unit;
-  // The i-th growth moves the i * unit rows that are there.
+  // The i-th growth moves the i * unit rows stored so far.
   const uint64_t pairs = growths == 0       ? 0
                          : growths % 2 == 0 ? saturating_mul(growths / 2, growths - 1)
                                             : saturating_mul(growths, (growths - 1) / 2);

@@ -1,5 +1,5 @@
 // Growth by copying: iterative, bmc and upfront (and the blocks of sliding), against BMC's
-// arithmetic and against the blocks that are really held.
+// arithmetic and against the blocks actually allocated.
 
 #include <atomic>
 #include <cstdlib>
@@ -11,9 +11,10 @@
 
 namespace {
 
-// Blocks of rows are the only over-aligned arrays of this program: counted here, in bytes.
+// Blocks of rows are the only over-aligned arrays of this program. These count them, the first in
+// bytes.
 std::atomic<uint64_t> live_bytes = 0, live_blocks = 0;
-std::atomic<uint64_t> blocks_allowed = UINT64_MAX;  // then the system has no more
+std::atomic<uint64_t> blocks_allowed = UINT64_MAX;  // after these, allocation fails
 constexpr size_t kHead = 64;                        // the size is kept in front of the block
 
 }  // namespace
@@ -122,8 +123,8 @@ TEST(Bmc, DefaultsToTheDocumentedR) {
   EXPECT_EQ(p.store->usage().allocated_bytes, rows(64));
 }
 
-// Equation 1 sums (i+1) * r rows over T growths, r * T * (T+1) / 2; of these T * r are the new
-// bucket's spare rows.
+// Equation 1 sums (i+1) * r rows over T growths, r * T * (T+1) / 2; T * r of them are spare rows of
+// the new buckets.
 TEST(Bmc, MovesWhatEquationOneChargesLessTheSpareRows) {
   const uint64_t n = 96;
   for (const uint64_t r : {1, 2, 8, 32, 96}) {
@@ -143,7 +144,7 @@ TEST(Iterative, HoldsExactlyTheRowsOfEveryStepAndCopiesTheOthers) {
   (void)p.begin({{a, 30}});  // dropped: growth is not undone
   EXPECT_EQ(p.store->usage().allocated_bytes, rows(40));
   EXPECT_EQ(p.store->usage().copied_bytes, rows(10));
-  p.add(a, 1);  // but the next step takes what it needs again
+  p.add(a, 1);  // the next step allocates exactly what it needs again
   EXPECT_EQ(p.store->usage().allocated_bytes, rows(11));
   EXPECT_EQ(p.store->usage().copied_bytes, rows(20));
 }
@@ -160,8 +161,8 @@ TEST(Upfront, TakesTheWholeContextAtTheFirstStepAndNeverCopies) {
 }
 
 TEST(Buckets, GrowingCountsTheOldRowsOfALayerUntilTheyAreCopied) {
-  // From 32 to 48 rows, the last of three layers grows while all others have: 2 * 48 + 32 + 48 rows
-  // of a layer.
+  // When growing from 32 to 48 rows, the last of three layers grows after the others: 2 * 48 + 32 +
+  // 48 rows of a layer.
   for (const uint64_t spare : {0u, 1u}) {
     Pair p("bmc:r=16", kShape, rows(2 * 48 + 32 + 48) / 3 - spare);
     const SeqId a = p.open();
@@ -240,7 +241,8 @@ TEST(Buckets, WithAWindowSpareRowsAreThoseThatMoveNothing) {
   }
 }
 
-// Layers that have grown have the first row that is seen in front, and so have the others then.
+// In layers that have grown the first visible row is in front; the other layers must move it there,
+// too.
 TEST(Buckets, ARefusalBetweenTwoLayersLosesNoRowOfAWindow) {
   for (const uint64_t allowed : {0u, 1u, 2u}) {
     Pair p("bmc:r=16", with_window(10));

@@ -50,14 +50,14 @@ class ContiguousStep final : public RowStep {
 
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override {
     ContiguousSequence& sequence = this->sequence(slot);
-    uint32_t in_place = 0;  // rows of the path that are where they belong
+    uint32_t in_place = 0;  // kept rows that are already in their final place
     while (in_place < kept.size() && kept[in_place] == in_place) ++in_place;
     for (const LayerRows& rows : sequence.layers)
       for (uint32_t head = 0; head < rows.heads; ++head)
         for (const bool is_v : {false, true}) {
           const size_t row = store_.shape().row_bytes(is_v);
           std::byte* fresh = rows.region(head, is_v) + (sequence.length - sequence.base) * row;
-          // Ascending: no row is overwritten before it has moved.
+          // In ascending order no row is overwritten before it has moved.
           for (size_t i = in_place; i < kept.size(); ++i)
             std::memcpy(fresh + i * row, fresh + kept[i] * row, row);
         }

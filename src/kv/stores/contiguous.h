@@ -1,8 +1,8 @@
 #pragma once
-// A layout: keys and values per (sequence, layer, KV head) in one region each, rows
-// [capacity][head_dim] behind one another. Fresh rows are written straight into the spare rows
-// behind the committed ones, so committing a chain only raises the length; committing a path
-// through a tree closes its gaps. Where regions come from is the strategy's.
+// A layout: the keys, and the values, of one sequence, layer and KV head are in one region each, as
+// rows [capacity][head_dim]. Fresh rows are written directly into the spare rows behind the
+// committed ones. Committing a chain only raises the length; committing a path of a tree closes its
+// gaps. The strategy provides the regions.
 
 #include "kv/rows/layer_rows.h"
 #include "kv/rows/row_store.h"
@@ -11,7 +11,7 @@ namespace kvick::kv {
 
 struct ContiguousSequence : Sequence {
   std::vector<LayerRows> layers;
-  uint32_t base = 0;  // the row that lies first in every region; at most `first`
+  uint32_t base = 0;  // first row stored in every region; at most `first`
 };
 
 class ContiguousStore : public RowStore {
@@ -24,21 +24,23 @@ class ContiguousStore : public RowStore {
   std::vector<MapEntry> map() const override;
 
  protected:
-  // Room for length + fresh rows in every place, or no change.
+  // Makes room for length + fresh rows in every slot's sequence, or changes nothing.
   virtual base::Status<Shortage> make_room(std::span<const StepSlot> step_slots) = 0;
-  // An empty sequence with room for the committed rows of `from`, sequence `id`, and its `first`.
+  // Makes an empty sequence with room for the committed rows of `from` (sequence `id`), and with
+  // its `first`.
   virtual SequenceOr make_room_for_fork(SeqId id, const ContiguousSequence& from) = 0;
-  // Rows of a layer, including spare ones, whose memory may be read as numbers.
+  // Returns the rows of a layer, spare ones included, that a kernel may read as numbers.
   virtual kernels::Bucket bucket_of(const ContiguousSequence& sequence, uint32_t layer) const = 0;
-  // The sequence's part of allocated_bytes_; no byte counts for two sequences.
+  // Returns the sequence's part of allocated_bytes_; no byte counts for two sequences.
   virtual uint64_t sequence_bytes(const ContiguousSequence& sequence) const = 0;
-  // The rows of a layer before `rows` are in use from now on: they will be written, then wrote() is
-  // called.
+  // Called before a layer is written: its rows before `rows` are in use from now on. wrote()
+  // follows once they are written.
   virtual void use(ContiguousSequence& sequence, uint32_t layer, uint32_t rows) = 0;
   virtual void wrote(ContiguousSequence&, uint32_t) {}
-  // Rows past the committed ones are of no use any more; committed: the sequence goes on.
+  // Called when the rows past the committed ones are no longer needed; committed: false if the step
+  // was dropped.
   virtual void settle(ContiguousSequence&, bool /*committed*/) {}
-  // Copies committed rows from `begin` on into a sequence that has room for them.
+  // Copies the committed rows from `begin` on into a sequence that has room for them.
   void copy_rows(const ContiguousSequence& from, uint32_t begin, ContiguousSequence& to);
 
   std::unique_ptr<Sequence> make_sequence(std::span<const Token> prompt,

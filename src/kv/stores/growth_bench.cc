@@ -1,5 +1,5 @@
-// What growing a cache costs: every strategy, one token a step and one prompt at once, and below
-// them the ways to get pages from the system. The numbers of
+// Measures what growing a cache costs: every strategy with one token per step and with one prompt
+// at once, then ways to get pages from the system. The numbers of
 // docs/adr/0002-virtual-is-the-default.md come from here.
 
 #include <algorithm>
@@ -22,8 +22,8 @@ constexpr int kRepeats = 5;
 // SmolLM2-135M at 2048 tokens: 180 regions of 256 KiB.
 constexpr kv::Shape kShape = {.layers = 30, .kv_heads = 3, .head_dim = 64, .max_tokens = 2048};
 
-// Of this thread's processor time, system calls and page faults included: one thread does all the
-// work, and others on the machine do not count.
+// Returns the processor time of this thread, system calls and page faults included. One thread does
+// all the work, and other programs on the machine do not count.
 double seconds(const std::function<void()>& work) {
   const auto now = [] {
     timespec time{};
@@ -40,7 +40,7 @@ struct Times {
   kv::Usage usage;
 };
 
-// A sequence that grows to 2048 rows, `rows` a step.
+// Grows one sequence to 2048 rows, `rows` per step.
 Times grow(const std::string& spec, uint32_t rows, const std::vector<float>& values) {
   const kernels::Table& table = kernels::table(base::best_isa());
   auto store = kv::make_store(kv::parse_spec(spec).value(),
@@ -94,7 +94,7 @@ void touch_in_row_order(std::byte* data) {
       data[region * kRegion + page] = std::byte{1};
 }
 
-// Pages of each region asked for `pages` at a time, then touched.
+// Populates each region's pages `pages` at a time, then touches them.
 void populate_then_touch(std::byte* data, size_t pages) {
   for (size_t begin = 0; begin < kRegion; begin += pages * kPage)
     for (size_t region = 0; region < kRegions; ++region)

@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kTokenBytes = 6144;
 
-// The seconds of equations 1 to 3, step by step, without those of the rows that are there.
+// Sums equations 1 to 3 step by step, without the time of attention over existing rows.
 double naive_seconds(uint32_t tokens, uint32_t growths, const GrowthRates& rates) {
   const uint32_t r = tokens / growths;
   double seconds = 0;
@@ -25,7 +25,7 @@ TEST(GrowthModel, IsTheSumOverGrowthsAndSteps) {
   const GrowthRates rates = {.copy_bytes_s = 5e9, .growth_s = 2e-5, .attention_bytes_s = 2e10};
   for (const uint32_t growths : {1U, 4U, 64U, 512U}) {
     const double naive = naive_seconds(2048, growths, rates);
-    // The formula takes the sum of 1 to N for N^2/2.
+    // The formula uses N^2/2 for the sum of 1 to N.
     const double half_rows = 2048.0 / 2 * kTokenBytes / rates.attention_bytes_s;
     EXPECT_NEAR(growth_seconds(2048, growths, kTokenBytes, rates), naive - half_rows, naive * 1e-9);
   }
@@ -51,7 +51,7 @@ TEST(GrowthModel, FindsTheNumberOfGrowthsThatTakesLeast) {
 
 TEST(GrowthModel, GrowsLessOftenWhereAStepAddsSeveralTokens) {
   const GrowthRates rates = {.copy_bytes_s = 1e9, .growth_s = 0, .attention_bytes_s = 1e10};
-  // Equation 9: T is in proportion to the root of N/m.
+  // Equation 9: T is proportional to the square root of N/m.
   for (const double m : {2.0, 4.0, 9.0}) {
     EXPECT_NEAR(ideal_growths(4096, kTokenBytes, rates, m),
                 ideal_growths(4096, kTokenBytes, rates) / std::sqrt(m), 1e-9);
@@ -65,7 +65,7 @@ TEST(GrowthModel, GrowsLessOftenWhereAStepAddsSeveralTokens) {
 }
 
 TEST(GrowthModel, GivesTheFigureOfTheSeed) {
-  // C' = 0.1: T = sqrt(0.1 * 512) = 7.2, which the seed rounds to 8.
+  // C' = 0.1: T = sqrt(0.1 * 512) = 7.2, which the paper rounds to 8.
   const GrowthRates rates = {.copy_bytes_s = 1e9, .growth_s = 0, .attention_bytes_s = 1e10};
   EXPECT_NEAR(ideal_growths(512, kTokenBytes, rates), 7.155, 0.001);
   EXPECT_EQ(best_growths(512, kTokenBytes, rates), 8U);

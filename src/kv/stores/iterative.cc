@@ -1,5 +1,5 @@
-// The baseline of BMC's section II-B, as Hugging Face's dynamic cache does it: every step takes new
-// memory for exactly the rows there are, and copies.
+// The baseline of BMC's section II-B, which Hugging Face's dynamic cache implements: every step
+// allocates memory for exactly the present rows and copies them.
 
 #include "kv/stores/bucket.h"
 

@@ -1,7 +1,6 @@
-// PagedAttention: rows in blocks of a fixed number of tokens, with a block table per sequence.
-// Blocks are allocated when tokens need them, so that a sequence wastes less than one; they are
-// shared by reference between forks and between sequences with a common prefix, and copied on
-// write.
+// PagedAttention: rows in blocks of a fixed number of tokens, with a block table per sequence. A
+// block is allocated when a token needs it, so a sequence wastes less than one block. Forks and
+// sequences with a common prefix share blocks by reference and copy them on write.
 
 #include <cstring>
 
@@ -27,7 +26,7 @@ void PagedStep::write_fresh(const LayerInput& input) {
                    });
 }
 
-// A dropped step leaves nothing behind.
+// Gives back the fresh blocks of a dropped step.
 PagedStep::~PagedStep() {
   if (ended_) return;
   for (const StepSlot& step_slot : step_slots())
@@ -35,7 +34,7 @@ PagedStep::~PagedStep() {
 }
 
 void PagedStep::keep_all(const Kept& kept) {
-  ended_ = true;  // from now on the sequences may be closed before the step ends
+  ended_ = true;  // from now on the sequences may be closed before the step is destroyed
   RowStep::keep_all(kept);
 }
 
@@ -43,7 +42,7 @@ void PagedStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   const StepSlot& step_slot = step_slots()[slot];
   PagedSequence& sequence = this->sequence(slot);
   const Shape& shape = store_.shape();
-  // Ascending: no row is overwritten before it has moved.
+  // In ascending order no row is overwritten before it has moved.
   for (uint32_t i = 0; i < kept.size(); ++i) {
     if (kept[i] == i) continue;
     for (uint32_t layer = 0; layer < shape.layers; ++layer)

@@ -10,7 +10,7 @@
 namespace kvick::kv {
 namespace {
 
-// What a step adds to the lists of a sequence, so that its commit does not throw.
+// Reserves what a step adds to the lists of a sequence, so that its commit cannot throw.
 void reserve_for(PagedSequence& sequence, size_t blocks, size_t tokens) {
   const auto have_room = [](auto& list, size_t more) {
     if (list.capacity() < list.size() + more)
@@ -74,7 +74,8 @@ std::unique_ptr<Sequence> PagedStore::make_sequence(std::span<const Token> promp
 
 CheckedStore::SequenceOr PagedStore::copy_sequence(SeqId, const Sequence& from) {
   auto copy = std::make_unique<PagedSequence>(static_cast<const PagedSequence&>(from));
-  copy->blocks.resize(blocks_for(copy->length));  // not what a step that was never made has taken
+  copy->blocks.resize(
+      blocks_for(copy->length));  // without the blocks of a step that was not committed
   for (const BlockId block : copy->held()) pool_.add_user(block);
   tree_.hold(copy->tip);
   return std::unique_ptr<Sequence>(std::move(copy));
@@ -83,7 +84,7 @@ CheckedStore::SequenceOr PagedStore::copy_sequence(SeqId, const Sequence& from) 
 void PagedStore::free_sequence(std::unique_ptr<Sequence> sequence) {
   publish_tail(mine(*sequence));
   if (shape().window > 0) mark_window(mine(*sequence), sequence->length);
-  // From the end, so that of blocks used last at the same time the beginning goes last.
+  // From the end: of blocks with equal last use, the first ones are then evicted last.
   const std::span<const BlockId> blocks = mine(*sequence).held();
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) tree_.drop_user(*block);
   tree_.let_go(mine(*sequence).tip);
@@ -99,8 +100,8 @@ void PagedStore::give_back(Sequence& of) {
 
 std::vector<PagedStore::Need> PagedStore::needs_of(std::span<const StepSlot> step_slots) const {
   std::vector<Need> needs;
-  // Per block, the users that copy it in this step: of two forks that write, only the first has to
-  // copy.
+  // Per block: users that copy it in this step. If two forks both write into a shared block, only
+  // the first has to copy it.
   std::map<BlockId, uint32_t> leaving;
   for (const StepSlot& step_slot : step_slots) {
     const PagedSequence& sequence = mine(*step_slot.sequence);
@@ -141,8 +142,7 @@ base::Result<std::vector<BlockId>, Shortage> PagedStore::take(uint64_t count, si
   if (auto shortage =
           over_cap(now, now + count * block, fmt::format("a step of {} sequences", sequences)))
     return *shortage;
-  // A cap that was lowered since (RowStore::limit) is one on blocks that only wait to be used,
-  // too.
+  // If the cap was lowered meanwhile (RowStore::limit), it applies to cached blocks, too.
   while (held_bytes() + count * block > setup().limits.max_bytes && tree_.evict()) continue;
   std::vector<BlockId> taken;
   taken.reserve(count);
@@ -152,7 +152,7 @@ base::Result<std::vector<BlockId>, Shortage> PagedStore::take(uint64_t count, si
       taken.push_back(*id);
       continue;
     }
-    if (pool_.free() > 0 && tree_.evict()) continue;  // what it gave back may be enough
+    if (pool_.free() > 0 && tree_.evict()) continue;  // the evicted block's memory may be enough
     for (const BlockId back : taken) pool_.drop_user(back);
     return Shortage{.needed_bytes = count * block,
                     .available_bytes = taken.size() * block,
@@ -191,7 +191,7 @@ void PagedStore::settle(PagedSequence& sequence) {
   if (!options_.prefix || !sequence.known) return;
   try {
     publish_full(sequence);
-  } catch (const std::bad_alloc&) {  // it goes on, and shares no more
+  } catch (const std::bad_alloc&) {  // the sequence continues but shares no further blocks
     sequence.known = false;
     sequence.tokens.resize(size_t{sequence.published} * pool_.rows());
   }
@@ -211,18 +211,18 @@ void PagedStore::publish_full(PagedSequence& sequence) {
   }
 }
 
-// The known rows behind the last full block, which nobody will add to.
+// Publishes the known rows behind the last full block, which no sequence will add to.
 void PagedStore::publish_tail(PagedSequence& sequence) {
   const uint32_t at = sequence.published;
   const auto rows = static_cast<uint32_t>(sequence.tokens.size() % pool_.rows());
   if (!options_.prefix || sequence.lost || rows == 0 || at < sequence.gone) return;
-  if (pool_.users(sequence.blocks[at]) > 1) return;  // of others, who may add to it
+  if (pool_.users(sequence.blocks[at]) > 1) return;  // another sequence may still add to it
   try {
     PrefixTree::Node* const tail = tree_.publish(
         sequence.owner, sequence.tip,
         std::span(sequence.tokens).subspan(size_t{at} * pool_.rows(), rows), sequence.blocks[at]);
     if (shape().window > 0) tree_.mark(tail, 0, 1);
-  } catch (const std::bad_alloc&) {  // then nobody will find it
+  } catch (const std::bad_alloc&) {  // then no prompt will find these rows
     return;
   }
 }
@@ -232,11 +232,12 @@ void PagedStore::keep(SeqId seq, uint32_t at) {
   PagedSequence& sequence = mine(find(seq));
   KVICK_CHECK(at <= sequence.length, "a checkpoint at token {} of {}", at, sequence.length);
   if (!sequence.known) return;
-  sequence.checkpoint = std::max(sequence.checkpoint, at);  // of the block that is not full yet
+  sequence.checkpoint =
+      std::max(sequence.checkpoint, at);  // mark later blocks when they become full
   mark_window(sequence, at);
 }
 
-// The blocks that are known already of the window that a token after the first `at` sees.
+// Marks the published blocks within the window of the token after the first `at`.
 void PagedStore::mark_window(PagedSequence& sequence, uint32_t at) {
   const uint32_t first = shape().first_seen(at) / pool_.rows();
   const uint32_t end = std::min(blocks_for(at), sequence.published);
@@ -253,7 +254,7 @@ std::vector<PagedStore::Held> PagedStore::held_blocks() const {
       Held& block = held[at];
       uint32_t own = std::min(pool_.rows(), left);
       left -= own;
-      const uint32_t hidden = std::min(own, unseen);  // several blocks' where rows are held
+      const uint32_t hidden = std::min(own, unseen);  // may span several blocks where rows are held
       own -= hidden, unseen -= hidden;
       block.two = std::max(block.two, std::min(own, block.most));
       block.most = std::max(block.most, own);

@@ -20,17 +20,17 @@ struct PagedOptions {
 
 struct PagedSequence : Sequence {
   Owner owner;
-  // By number; the first `gone` were given back.
+  // By index in the sequence; the first `gone` blocks were given back.
   std::vector<BlockId> blocks;
   uint32_t gone = 0;
   uint32_t held_from = UINT32_MAX;  // RowMover::hold_rows
   // Tokens of the committed rows, up to the first unknown one.
   std::vector<Token> tokens;
   bool known = true;
-  // The first `published` blocks are those on the path to `tip`, which the tree holds.
+  // The first `published` blocks are on the tree's path to `tip`; the sequence holds `tip`.
   PrefixTree::Node* tip = nullptr;
   uint32_t published = 0;
-  uint32_t checkpoint = 0;  // tokens before the last one, whose window the tree is to keep
+  uint32_t checkpoint = 0;  // tokens up to the last checkpoint; their blocks are marked in the tree
 
   std::span<const BlockId> held() const { return std::span(blocks).subspan(gone); }
 };
@@ -41,7 +41,8 @@ class PagedStore final : public RowStore, Checkpoints {
       : RowStore(setup),
         options_(options),
         pool_(std::move(pool)),
-        // Blocks behind a window may be gone though those in it are there.
+        // With a window the tree may lose blocks that precede those it still has, so nobody
+        // watches.
         tree_(pool_, options.eviction, setup.sharing.clock,
               setup.shape.window == 0 ? setup.sharing.watcher : nullptr) {}
 
@@ -52,7 +53,7 @@ class PagedStore final : public RowStore, Checkpoints {
                       pool_.base(layer, head, true));
   }
   std::vector<MapEntry> map() const override;
-  // Without a window any token is as good as a checkpoint.
+  // Without a window any token can serve as a checkpoint.
   StoreFacets facets() override {
     StoreFacets all = RowStore::facets();
     if (options_.prefix && shape().window > 0) all.checkpoints = this;
@@ -78,20 +79,20 @@ class PagedStore final : public RowStore, Checkpoints {
   void give_back(Sequence& of) override;
   bool holds_windows() const override { return true; }
 
-  // What a slot needs beyond the blocks that it has.
+  // The blocks that a slot needs in addition to those it has.
   struct Need {
     uint32_t blocks = 0;
-    bool copy = false;  // and one for its last block, which others use and it writes into
+    bool copy = false;  // one more, to copy its last block, which it writes into and others use
   };
   std::vector<Need> needs_of(std::span<const StepSlot> step_slots) const;
   StepOr start(std::vector<StepSlot> step_slots) override;
   base::Result<std::vector<BlockId>, Shortage> take(uint64_t count, size_t sequences);
   std::optional<BlockId> take_one();
   void copy_last(PagedSequence& sequence, BlockId to);
-  // Gives back the blocks that were taken for rows that were not kept.
+  // Gives back the blocks taken for rows that were not kept.
   void drop_fresh(PagedSequence& sequence) noexcept;
-  // After a commit: the same, and full blocks are published in the tree.
-  // Does not throw std::bad_alloc.
+  // After a commit: drops fresh blocks and publishes full blocks in the tree. Does not throw
+  // std::bad_alloc.
   void settle(PagedSequence& sequence);
   void publish_full(PagedSequence& sequence);
   void publish_tail(PagedSequence& sequence);
@@ -107,11 +108,11 @@ class PagedStore final : public RowStore, Checkpoints {
     return before - held_bytes();
   }
 
-  // What sequences have of a block.
+  // The use of one block by open sequences.
   struct Held {
     uint32_t users = 0;
-    uint32_t most = 0, two = 0;  // rows: the most, and what at least two of them have
-    SeqId first{};               // of them
+    uint32_t most = 0, two = 0;  // rows: most used by one sequence, and by at least two
+    SeqId first{};               // the first user
   };
   std::vector<Held> held_blocks() const;
   Usage count() const override;

@@ -1,5 +1,5 @@
-// Blocks shared by forks and by prompts that begin alike: whose rows they are, what they cost, and
-// that nobody sees another's.
+// Blocks shared by forks and by prompts with a common prefix: which rows they hold, what they cost,
+// and that no sequence sees another's rows.
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,7 +16,7 @@ namespace {
 constexpr Shape kShape = {.layers = 2, .kv_heads = 2, .head_dim = 8, .max_tokens = 200};
 constexpr uint64_t kToken = 2 * 2 * 2 * 8 * 2;
 
-// A store driven by tokens, as a model would: equal tokens behind equal tokens have equal rows.
+// A store driven by tokens, as a model would: equal tokens after equal tokens have equal rows.
 struct Conversations {
   explicit Conversations(const std::string& text, uint64_t max_bytes = UINT64_MAX,
                          const Shape& of_all = kShape)
@@ -36,7 +36,7 @@ struct Conversations {
     return rows;
   }
 
-  // Tokens of the prompt that the store had.
+  // Returns how many tokens of the prompt the store had cached.
   uint32_t open(std::span<const Token> prompt, SeqId& seq, const Owner& owner = {}) {
     const Opened opened = store->open(prompt, owner);
     seq = opened.seq;
@@ -48,7 +48,8 @@ struct Conversations {
     open(prompt, seq);
     return seq;
   }
-  // One step with a chain of tokens; keeps the first `keep` of them. False if there was no room.
+  // Runs one step with a chain of tokens and keeps the first `keep` of them. Returns false if there
+  // was no room.
   bool add(SeqId seq, const std::vector<Token>& more, uint32_t keep) {
     const Slot slot = {.seq = seq, .fresh = static_cast<uint32_t>(more.size()), .tokens = more};
     auto step = store->begin({{&slot, 1}});
@@ -100,7 +101,7 @@ TEST(Paged, WastesLessThanABlockASequence) {
     EXPECT_LT(c.usage().wasted_bytes, 2 * 16 * kToken);
     EXPECT_EQ(c.usage().allocated_bytes % (16 * kToken), 0u);
   }
-  c.add(a, same(1, 100), 1);  // blocks of rows that were not kept go back
+  c.add(a, same(1, 100), 1);  // blocks of rows that were not kept are given back
   EXPECT_LT(c.usage().wasted_bytes, 2 * 16 * kToken);
   EXPECT_EQ(c.usage().page_bytes, 16 * kToken);
 }
@@ -121,7 +122,7 @@ TEST(Paged, AForkCopiesNothingUntilItWritesAndThenOneBlockAtMost) {
   EXPECT_EQ(c.usage().used_bytes, (37 + 6) * kToken);
   c.add(a, {6});
   EXPECT_EQ(c.usage().copied_bytes, 10 * kToken);
-  c.add(d, {7});  // alone with it now
+  c.add(d, {7});  // the only user of its last block now
   EXPECT_EQ(c.usage().copied_bytes, 10 * kToken);
   EXPECT_EQ(c.usage().shared_bytes, 32 * kToken);
   c.add(a, {8});
@@ -142,7 +143,7 @@ TEST(Paged, AForkOfALongPromptTakesNothingAndThenOneBlock) {
   c.add(b, {2});
   EXPECT_EQ(c.usage().copied_bytes, 2000 % 32 * kToken);
   EXPECT_EQ(c.usage().allocated_bytes, before.allocated_bytes + 32 * kToken);
-  for (int i = 0; i < 15; ++i) c.add(b, {i});  // the rest of that block
+  for (int i = 0; i < 15; ++i) c.add(b, {i});  // fills the rest of that block
   EXPECT_EQ(c.usage().copied_bytes, 2000 % 32 * kToken);
   EXPECT_EQ(c.usage().allocated_bytes, before.allocated_bytes + 32 * kToken);
 }
@@ -190,7 +191,7 @@ TEST(Paged, AppendedRowsServePromptsThatBeginAlike) {
   to.close(d);
   EXPECT_EQ(to.open(same(1, 30), b), 0u);
   EXPECT_EQ(to.open(same(1, 30), d, {.salt = 5}), 21u);
-  EXPECT_TRUE(to.add(d, {7}));  // and they are the same rows
+  EXPECT_TRUE(to.add(d, {7}));  // the rows are the same
 }
 
 TEST(Paged, APromptThatBeginsAlikeFindsItsRows) {
@@ -201,7 +202,7 @@ TEST(Paged, APromptThatBeginsAlikeFindsItsRows) {
   EXPECT_EQ(c.open(letters("the quick brown dog"), b), 16u);  // while a is open: whole blocks
   c.add(b, letters("dog"));
   c.close(a);
-  EXPECT_EQ(c.open(letters("the quick brown fox jumps"), d), 19u);  // and its last one, in part
+  EXPECT_EQ(c.open(letters("the quick brown fox jumps"), d), 19u);  // the last block in part, too
   c.add(d, letters(" jumps"));
   EXPECT_EQ(c.open(letters("the quiet one"), e), 7u);
   c.add(e, letters("et one"));
@@ -225,14 +226,14 @@ TEST(Paged, RowsServePromptsOfTheSameSaltOnly) {
   EXPECT_EQ(c.open(same(1, 11), a, {.salt = 1}), 0u);
   c.add(a, same(1, 10));
   EXPECT_EQ(c.open(same(1, 11), b, {.salt = 2}), 0u);
-  c.add(b, same(1, 10));  // the same tokens side by side stay apart as well
+  c.add(b, same(1, 10));  // equal tokens of two salts stay separate
   EXPECT_EQ(c.usage().shared_bytes, 0u);
   EXPECT_EQ(c.usage().allocated_bytes, 2 * 3 * 4 * kToken);
   const SeqId forked = c.fork(b);
   c.add(forked, same(1, 2));
   for (const SeqId seq : {a, b, forked}) c.close(seq);
   EXPECT_EQ(c.open(same(1, 20), d, {.salt = 1}), 10u);
-  EXPECT_EQ(c.open(same(1, 20), e, {.salt = 2}), 12u);  // what its fork added
+  EXPECT_EQ(c.open(same(1, 20), e, {.salt = 2}), 12u);  // rows that its fork added
   EXPECT_EQ(c.open(same(1, 20), a), 0u);
   EXPECT_EQ(c.usage().shared_bytes, 0u);
 }
@@ -250,7 +251,7 @@ TEST(Paged, ByPriorityTheRowsOfTheHighestOwnersStay) {
   EXPECT_EQ(c.usage().evicted_bytes, 0u);
   EXPECT_TRUE(c.add(next, same(3, 8))) << c.shortage.what;
   EXPECT_EQ(c.usage().evicted_bytes, 2 * 4 * kToken);
-  EXPECT_EQ(c.open(same(1, 12), high, {.priority = 5}), 12u);  // though used longer ago
+  EXPECT_EQ(c.open(same(1, 12), high, {.priority = 5}), 12u);  // although they were used longer ago
   EXPECT_EQ(c.open(same(2, 12), low), 4u);
 }
 
@@ -288,8 +289,8 @@ TEST(Paged, KeptBlocksGiveWayToSequences) {
   EXPECT_TRUE(c.add(b, same(2, 16))) << c.shortage.what;
   EXPECT_EQ(c.usage().cached_bytes, 6 * 4 * kToken);
   SeqId d;
-  EXPECT_EQ(c.open(same(1, 30), d), 24u);  // its end went first
-  EXPECT_FALSE(c.add(b, same(2, 4)));      // now all of it is used
+  EXPECT_EQ(c.open(same(1, 30), d), 24u);  // the last blocks were evicted first
+  EXPECT_FALSE(c.add(b, same(2, 4)));      // now all blocks are in use
   EXPECT_EQ(c.shortage.available_bytes, 0u);
   c.close(d);
   EXPECT_TRUE(c.add(b, same(2, 24))) << c.shortage.what;
@@ -306,7 +307,7 @@ TEST(Paged, EqualPromptsReadSideBySideBecomeOne) {
   c.add(b, {3});
 }
 
-// Few letters, so that much begins alike; a small cap, so that blocks are evicted.
+// Few letters, so that many prompts share prefixes; a small cap, so that blocks are evicted.
 TEST(Paged, RandomConversationsSeeTheirOwnRows) {
   const char* given = std::getenv("KVICK_TEST_SEED");
   const auto seed = given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10))

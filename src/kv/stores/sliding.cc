@@ -1,10 +1,10 @@
 // The static sliding cache of "LLM Technical Notes: KV Cache Implementation for inference on HTP",
-// for engines that take static shapes only. Every KV head has one tensor of past keys and one of
-// past values, of exactly S - 1 rows, padded on the left; S is the context, or the window of the
-// layers if that is less. It is a window into a buffer of reserve *
-// (S - 1) rows: a new row is written behind the window, and appending it moves the window by one
-// row, which is pointer arithmetic. Where the buffer ends, the window's rows are copied to its
-// start once. A sequence may go on without end; each step sees the last S - 1 rows before it.
+// for engines that support static shapes only. Every KV head has one tensor of past keys and one of
+// past values, each of exactly S - 1 rows, padded on the left. S is the context, or the layers'
+// window if smaller. The tensor is a window into a buffer of reserve * (S - 1) rows: a new row is
+// written behind the window, and appending it moves the window by one row, which is pointer
+// arithmetic. At the end of the buffer the window's rows are copied to its start once. A sequence
+// may grow without end; each step sees the last S - 1 rows before it.
 
 #include "kv/stores/sliding.h"
 
@@ -21,7 +21,7 @@
 namespace kvick::kv {
 namespace {
 
-constexpr uint64_t kOne = 1'000'000;  // of a reserve: 1.0
+constexpr uint64_t kOne = 1'000'000;  // a reserve of 1.0
 
 constexpr Option kOptions[] = {
     {.name = "reserve",
@@ -31,7 +31,7 @@ constexpr Option kOptions[] = {
 
 constexpr Traits kTraits = {.endless = true};
 
-// Bytes of one layer with `rows` rows per head.
+// Returns the bytes of one layer with `rows` rows per head.
 uint64_t layer_bytes(const Shape& shape, uint64_t rows) {
   return saturating_mul(rows, shape.token_bytes() / shape.layers);
 }
@@ -47,17 +47,17 @@ std::byte* row_of(const Shape& shape, const LayerRows& rows, uint32_t head, bool
 }
 
 struct SlidingSequence : Sequence {
-  std::vector<RowBlock> blocks;   // per layer; none before the first step
+  std::vector<RowBlock> blocks;   // per layer; empty before the first step
   std::vector<LayerRows> layers;  // the buffers in them
   uint64_t offset = 0;            // row of the buffer where the window begins
-  uint32_t held = 0;              // valid rows, at the window's end; the others are zero
+  uint32_t held = 0;              // valid rows, at the window's end; the rows before them are zero
 };
 
 // Where a slot's fresh rows go.
 struct Output {
-  bool behind = true;  // the window, so that appending moves nothing
-  // Else tensors of the step alone, its outputs, which the commit appends: no part of the cache,
-  // and not counted as such. [layer][head] of place.fresh rows.
+  bool behind = true;  // fresh rows go behind the window, so appending moves nothing
+  // Otherwise: the step's own output tensors, which the commit appends. They are not part of the
+  // cache and not counted in its usage. [layer][head] of StepSlot::fresh rows.
   std::vector<RowBlock> blocks;
   std::vector<LayerRows> layers;
 };
@@ -80,7 +80,7 @@ class SlidingStep final : public CheckedStep {
   SlidingSequence& sequence(uint32_t slot) const {
     return static_cast<SlidingSequence&>(*step_slots()[slot].sequence);
   }
-  // Row 0 of a slot's fresh ones.
+  // Row 0 of a slot's fresh rows.
   std::byte* fresh_rows(uint32_t slot, uint32_t layer, uint32_t head, bool is_v) const;
   void append(uint32_t slot, std::span<const uint32_t> kept);
 
@@ -109,7 +109,7 @@ class SlidingStore final : public CheckedStore {
   static SlidingSequence& mine(Sequence& sequence) {
     return static_cast<SlidingSequence&>(sequence);
   }
-  // Valid rows that the next token sees: in a chunk those before it are seen by nobody.
+  // Valid rows that the next token sees: in a chunked window not those before the chunk.
   static uint32_t seen(const SlidingSequence& sequence) {
     return std::min(sequence.held, sequence.length - sequence.first);
   }
@@ -119,7 +119,8 @@ class SlidingStore final : public CheckedStore {
     return std::make_unique<SlidingSequence>();
   }
 
-  // Zeroed buffers, an empty window at their start. Throws std::bad_alloc and changes nothing.
+  // Allocates zeroed buffers with an empty window at their start. Throws std::bad_alloc and changes
+  // nothing.
   void allocate(SlidingSequence& sequence) {
     const uint64_t bytes = layer_bytes(shape(), sliding_.rows());
     std::vector<RowBlock> blocks;
@@ -158,7 +159,7 @@ class SlidingStore final : public CheckedStore {
     if (!mine(*sequence).blocks.empty()) allocated_bytes_ -= sequence_bytes();
   }
 
-  // Copies the last `rows` valid rows of a window so that they end before row `end` in `to`.
+  // Copies the last `rows` valid rows of a window to rows [end - rows, end) of `to`.
   void move_rows(const SlidingSequence& from, uint32_t rows, SlidingSequence& to, uint64_t end) {
     const uint64_t source = from.offset + sliding_.window - rows;
     for (uint32_t layer = 0; layer < shape().layers; ++layer)
@@ -185,7 +186,7 @@ class SlidingStore final : public CheckedStore {
       try {
         if (sequence.blocks.empty()) allocate(sequence);
         if (!outputs[i].behind) make_outputs(step_slots[i].fresh, outputs[i]);
-      } catch (const std::bad_alloc&) {  // buffers that were made stay, empty
+      } catch (const std::bad_alloc&) {  // buffers made so far stay, empty
         return refused(sequence_bytes() +
                        saturating_mul(step_slots[i].fresh, shape().token_bytes()));
       }
@@ -204,8 +205,8 @@ class SlidingStore final : public CheckedStore {
     }
   }
 
-  // Behind the window, for no more than the spare rows. Where the buffer ends the window goes back
-  // to its start, which loses no row, so that a dropped step need not undo it.
+  // Makes room behind the window for fresh rows, at most the spare ones. At the end of the buffer
+  // the window moves back to the start. That loses no row, so a dropped step need not undo it.
   void make_room(SlidingSequence& sequence, uint32_t fresh) {
     if (sequence.offset + sliding_.window + fresh <= sliding_.rows()) return;
     move_rows(sequence, sequence.held, sequence, sliding_.window);
@@ -261,8 +262,8 @@ void SlidingStep::write_rows(uint32_t layer, const float* k, const float* v) {
                    });
 }
 
-// Row 0 of the past is the window's first: with its S - 1 rows it is the tensor that a static graph
-// takes in, zero up to the first valid one. Attention is told of the valid rows alone.
+// Row 0 of the past is the window's first row. Its S - 1 rows are the input tensor of a static
+// graph, zero before the first valid row. The runs tell attention only the valid rows.
 void SlidingStep::view_rows(const Query& query, base::Arena&, kernels::View& out) {
   const SlidingSequence& sequence = this->sequence(query.slot);
   const Shape& shape = store_.shape();
@@ -293,15 +294,15 @@ void SlidingStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   sequence.length += added;
 }
 
-// Moves the window to end behind the kept rows, which come to lie there.
+// Moves the kept rows to the end of the window and moves the window over them.
 void SlidingStep::append(uint32_t slot, std::span<const uint32_t> kept) {
   SlidingSequence& sequence = this->sequence(slot);
   const Shape& shape = store_.shape();
   const uint32_t window = store_.sliding_.window;
   const bool behind = outputs_[slot].behind;
-  uint64_t in_place = 0;  // rows of the path that are where they belong
+  uint64_t in_place = 0;  // kept rows that are already in their final place
   while (behind && in_place < kept.size() && kept[in_place] == in_place) ++in_place;
-  // Rows that the window has passed before they are old.
+  // Drop rows that have already left the window.
   if (kept.size() > window) kept = kept.last(window);
   const auto added = static_cast<uint32_t>(kept.size());
   const uint64_t offset = sequence.offset;
@@ -315,26 +316,26 @@ void SlidingStep::append(uint32_t slot, std::span<const uint32_t> kept) {
     for (uint32_t head = 0; head < shape.kv_heads; ++head)
       for (const bool is_v : {false, true}) {
         const size_t row = shape.row_bytes(is_v);
-        // If they lie behind the window, as it was:
+        // If the fresh rows are behind the window, at its old offset:
         const std::byte* from = row_of(shape, sequence.layers[layer], head, is_v, offset + window);
         if (!behind) from = fresh_rows(slot, layer, head, is_v);
         std::byte* to =
             row_of(shape, sequence.layers[layer], head, is_v, sequence.offset + window - added);
-        // Ascending: no row is overwritten before it has moved.
+        // In ascending order no row is overwritten before it has moved.
         for (uint64_t i = in_place; i < added; ++i)
           std::memcpy(to + i * row, from + kept[i] * row, row);
       }
   store_.copied_bytes_ += (added - in_place) * shape.token_bytes();
 }
 
-// Rows that sequences move which grow by one token a step: before token i * spare, at each turn,
-// the min(i * spare, window) that are there. Without spare rows the commit of token i leaves min(i,
-// window) rows, all of them moved or appended.
+// Returns the rows moved by a sequence that grows by one token per step. With spare rows: before
+// token i * spare, at each copy, the min(i * spare, window) rows present. Without spare rows the
+// commit of token i leaves min(i, window) rows, all moved or appended.
 uint64_t moved_rows(const Sliding& sliding, uint64_t tokens) {
   if (tokens == 0 || sliding.window == 0) return 0;
   const uint64_t every = std::max<uint64_t>(1, sliding.spare());
   const uint64_t turns = sliding.spare() == 0 ? tokens : (tokens - 1) / every;
-  // The first ones find a window that is not full.
+  // The first copies find a window that is not yet full.
   const uint64_t rising = std::min(turns, sliding.window / every);
   const uint64_t pairs = rising % 2 == 0 ? saturating_mul(rising / 2, rising + 1)
                                          : saturating_mul(rising, (rising + 1) / 2);

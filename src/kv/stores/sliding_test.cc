@@ -1,5 +1,5 @@
-// The static sliding cache against its source's numbers and against the trivial model: the last
-// S - 1 rows.
+// The static sliding cache against the numbers of its source and against the reference model: the
+// last S - 1 rows.
 
 #include "kv/stores/sliding.h"
 
@@ -15,7 +15,7 @@ namespace {
 constexpr Shape kShape = {.layers = 2, .kv_heads = 3, .head_dim = 8, .max_tokens = 21};
 constexpr uint32_t kWindow = 20;
 
-// Llama-7B of the source: 16 bits a value, 2048 tokens.
+// The source's Llama-7B: 16-bit values, 2048 tokens.
 constexpr Shape kLlama = {.layers = 32, .kv_heads = 32, .head_dim = 128, .max_tokens = 2048};
 
 Cost cost(const std::string& spec, const Shape& shape, const Load& load) {
@@ -29,7 +29,7 @@ TEST(Sliding, HasTheSizesOfItsSourceToTheByte) {
   EXPECT_EQ(sliding_formula_bytes(kLlama, sliding("sliding", kLlama)), 2'146'435'072u);
   EXPECT_EQ(sliding_formula_bytes(kLlama, sliding("sliding:reserve=1.5", kLlama)), 1'609'826'304u);
   EXPECT_EQ(cost("sliding:reserve=2.0", kLlama, {1, 1}).fast_bytes, 2'146'435'072u);
-  // 1.5 * 2047 rows are 3070 and a half: allocated are 3071, in each of 2 * 32 * 32 tensors.
+  // 1.5 * 2047 rows are 3070.5: each of the 2 * 32 * 32 tensors has 3071.
   const uint64_t half_row = 64 * 2;
   EXPECT_EQ(cost("sliding:reserve=1.5", kLlama, {1, 1}).fast_bytes,
             1'609'826'304u + 2 * 32 * 32 * half_row);
@@ -40,7 +40,7 @@ TEST(Sliding, SizesOfAbsurdShapesDoNotWrap) {
   EXPECT_EQ(sliding_formula_bytes(shape, {.window = ~0u - 1}), UINT64_MAX);
   EXPECT_EQ(sliding_formula_bytes({.layers = 1, .kv_heads = 1, .head_dim = 1, .max_tokens = 2},
                                   {.window = 1, .reserve = 1'100'000}),
-            5u);  // 4.4, a part of a byte is one
+            5u);  // 4.4 rounded up
 }
 
 TEST(Sliding, TakesTheWholeBufferAtTheFirstStepAndNeverMore) {
@@ -52,7 +52,7 @@ TEST(Sliding, TakesTheWholeBufferAtTheFirstStepAndNeverMore) {
   }
 }
 
-// Steps of one token that moved rows, and the bytes that all moved.
+// Counts the one-token steps that moved rows, and the rows moved.
 TEST(Sliding, CopiesOnceInReserveLessOneTimesTheWindow) {
   const std::pair<const char*, uint32_t> cases[] = {{"sliding:reserve=2.0", 20},
                                                     {"sliding:reserve=1.5", 10},
@@ -97,7 +97,7 @@ TEST(Sliding, WithoutSpareRowsEveryCommitShiftsTheWindow) {
   }
 }
 
-// The input of a static graph: S - 1 rows from the past's row 0, the first ones being padding.
+// The input of a static graph: S - 1 rows from the past's row 0; the first ones are padding.
 TEST(Sliding, PaddingLiesInFrontOfTheRowsAndIsZero) {
   for (const char* spec : {"sliding", "sliding:reserve=1.2", "sliding:reserve=1.0"}) {
     Pair p(spec, kShape);
@@ -177,7 +177,7 @@ TEST(Sliding, TakesADecimalReserveFromOneToTwo) {
                   "new rows between two copies)");
 }
 
-// Of each row of some segments, over keys and values (FNV-1a).
+// Returns a hash (FNV-1a) of each row of the segments, over keys and values.
 std::vector<uint64_t> hashes(std::span<const kernels::Segment> segments, const Shape& shape) {
   std::vector<uint64_t> all;
   for (const kernels::Segment& segment : segments)
@@ -195,8 +195,8 @@ std::vector<uint64_t> hashes(std::span<const kernels::Segment> segments, const S
   return all;
 }
 
-// A row is quantised once. Wherever the buffer's end, forks and commits take it, its bytes are
-// those that were written.
+// A row is quantised once. Copies at the buffer's end, forks and commits must leave its bytes
+// unchanged.
 TEST(Sliding, AStoredRowIsNeverRewritten) {
   for (const char* spec : {"sliding", "sliding:reserve=1.3", "sliding:reserve=1.0"})
     for (const auto& [k_type, v_type] : kTypes) {

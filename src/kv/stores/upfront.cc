@@ -1,12 +1,12 @@
-// The baseline of BMC's section II-C: room for the whole context is taken, and written, at a
-// sequence's first step.
+// The baseline of BMC's section II-C: the first step of a sequence allocates and zeroes room for
+// the whole context.
 
 #include "kv/stores/bucket.h"
 
 namespace kvick::kv {
 namespace {
 
-// With a window: room for it and a few rows more, at the first step as well.
+// With a window: room for the window and a few more rows, also at the first step.
 Growth growth_of(const Setup& setup) {
   return {.unit_rows = setup.shape.max_tokens, .most_spare_rows = 64};
 }

@@ -1,7 +1,7 @@
-// The default: the operating system's page table as the block table. Each sequence reserves address
+// The default: the operating system's page table is the block table. Each sequence reserves address
 // space for the whole context once; a page of it becomes memory when a row in it is first written.
-// Contiguous, never copied, and each region wastes less than a page. A fork maps the same pages,
-// and the MMU copies those that it writes to. Why it is the default:
+// Rows are contiguous and never copied, and each region wastes less than a page. A fork maps the
+// same pages, and the MMU copies those that it writes to. Why it is the default:
 // docs/adr/0002-virtual-is-the-default.md; how forks work:
 // docs/adr/0012-forks-by-the-page-table.md.
 

@@ -7,8 +7,8 @@
 
 namespace kvick::kv {
 
-// The system gives huge pages only to anonymous memory (by default, files in memory get none), so
-// their sequences are copied on fork, which does not count as a fallback.
+// The system gives huge pages only to anonymous memory (by default, files in memory get none).
+// Sequences with huge pages are therefore copied on fork, which does not count as a fallback.
 CheckedStore::SequenceOr VirtualStore::copy_sequence(SeqId id, const Sequence& from) {
   if (from.length == 0) return make_sequence({}, {});
   if (pages_ == Pages::kHuge) return ContiguousStore::copy_sequence(id, from);
@@ -17,8 +17,8 @@ CheckedStore::SequenceOr VirtualStore::copy_sequence(SeqId id, const Sequence& f
   if (source.is_fork() && source.length - std::max(source.first, source.shared) >=
                               source.shared - std::min(source.first, source.shared))
     move_to_own_range(id, source);
-  // The last tenth is for the others in this process: they would fail, and a fork can be copied,
-  // since ranges of the file share a mapping.
+  // Keep the last tenth of the mappings for the rest of the process, which would fail without them.
+  // A fork can be copied instead, because ranges of the file share one mapping.
   if (mappings() < most_mappings_ / 10 * 9)
     if (auto mapping = source.memory.rows->range.copy_on_write(); mapping.ok())
       return share(id, source, std::move(mapping).value());
@@ -31,8 +31,8 @@ CheckedStore::SequenceOr VirtualStore::fall_back(SeqId id, const Sequence& from)
   return copy;
 }
 
-// A fork of the same rows. If `from` is a fork itself, what it added is in pages of its own, which
-// nobody else can map: that is copied.
+// Makes a fork that maps the same rows. If `from` is itself a fork, the rows it added are in
+// private pages that no other sequence can map; those are copied.
 CheckedStore::SequenceOr VirtualStore::share(SeqId id, const VirtualSequence& from,
                                              Reservation mapping) {
   std::unique_ptr<Sequence> made = make_sequence({}, {});
@@ -51,9 +51,10 @@ CheckedStore::SequenceOr VirtualStore::share(SeqId id, const VirtualSequence& fr
   return made;
 }
 
-// For a fork that has added at least as many rows as it shares: moves it to a range of the file, so
-// that its own forks can share all of its rows. This copies at most twice what one of those would
-// copy, and saves memory from the first one on. Without room it stays as it is.
+// For a fork that has added at least as many rows as it shares: moves it to its own range of the
+// file, so that its forks can share all its rows. This copies at most twice as much as one of those
+// forks would copy, and saves memory from the first fork on. Without room the fork stays where it
+// is.
 void VirtualStore::move_to_own_range(SeqId id, VirtualSequence& fork) {
   auto made = ContiguousStore::copy_sequence(id, fork);
   if (!made.ok()) return;
@@ -113,7 +114,7 @@ void VirtualStore::release_gaps(const SharedRows& rows, uint32_t layer, bool is_
   });
 }
 
-// Gives back the rows in the file from `from` up to the first that the sequence still sees.
+// Gives back file pages of the rows from `from` up to the first row that the sequence still sees.
 void VirtualStore::give_back_in_file(const VirtualSequence& sequence, uint32_t from, uint32_t layer,
                                      bool is_v) {
   const SharedRows& rows = *sequence.memory.rows;
@@ -125,7 +126,7 @@ void VirtualStore::give_back_in_file(const VirtualSequence& sequence, uint32_t f
   release_gaps(rows, layer, is_v, span);
 }
 
-// Bytes of the file that its sequences need.
+// Returns the bytes of the file that its sequences need.
 uint64_t VirtualStore::file_bytes(const SharedRows& rows) const {
   uint64_t bytes = 0;
   for (uint32_t layer = 0; layer < shape().layers; ++layer)

@@ -1,5 +1,5 @@
 // Forks of `virtual`: what they hold and copy, against the kernel's own count. Larger than 400
-// lines because windows are among their cases.
+// lines because it also tests windows.
 
 #include <chrono>
 #include <gtest/gtest.h>
@@ -17,10 +17,10 @@ constexpr Shape kShape = {.layers = 3, .kv_heads = 2, .head_dim = 42, .max_token
 constexpr uint64_t kRow = 84, kRegions = 12;
 
 uint64_t page() { return base::page_bytes(); }
-// Bytes of `count` pages in every region.
+// Returns the bytes of `count` pages in every region.
 uint64_t pages(uint64_t count) { return count * kRegions * page(); }
 uint64_t pages_of(uint64_t rows) { return pages((rows * kRow + page() - 1) / page()); }
-// Those that a fork of `shared` rows has of its own once it has `rows`.
+// Returns the bytes of a fork's private pages: it shares `shared` rows and has `rows` rows.
 uint64_t own_pages_of(uint64_t shared, uint64_t rows) {
   return pages_of(rows) - pages(shared * kRow / page());
 }
@@ -35,7 +35,7 @@ struct Forks : Pair {
     twin[*made] = twin[of];
     return *made;
   }
-  // The pages that the kernel holds, in the file and for forks, are these and what usage says.
+  // Checks that the kernel and usage() both count these pages, in the file and for forks.
   void expect_pages(uint64_t file_bytes, uint64_t own_bytes) const {
     const KernelPages held = kernel_pages();
     EXPECT_EQ(held.file_bytes, file_bytes);
@@ -65,7 +65,7 @@ TEST(VirtualFork, CopiesThePagesThatItWritesTo) {
   p.add(b, 1);
   p.expect_pages(pages_of(150), own_pages_of(150, 151));
   EXPECT_EQ(p.store->usage().copied_bytes, own_pages_of(150, 151));
-  p.add(b, 50);  // past the file's last page, which gets no other
+  p.add(b, 50);  // past the file's last page; the file gets no page for these rows
   p.expect_pages(pages_of(150), own_pages_of(150, 201));
   p.add(a, 100);  // in place
   p.expect_pages(pages_of(250), own_pages_of(150, 201));
@@ -120,7 +120,7 @@ TEST(VirtualFork, ADroppedStepGivesItsPagesBack) {
   auto step = p.begin({{b, 400}});
   write_all(*step, kShape, p.fresh);
   p.commit(*step, {.rows = {{3, 7}}});
-  p.expect_pages(pages_of(150), own_pages_of(150, 152 + 48));  // a page for the next rows
+  p.expect_pages(pages_of(150), own_pages_of(150, 152 + 48));  // and a page for the next rows
   p.expect_contents();
 }
 
@@ -219,7 +219,7 @@ TEST(VirtualFork, IsACopyWhenTheLimitOfMappingsIsNearAndTheStoreSaysSo) {
   Forks p;
   p.store = std::make_unique<VirtualStore>(test_setup(kShape), VirtualOptions{.most_mappings = 10});
   const SeqId a = p.open();
-  p.add(a, 150);  // one mapping, for many sequences
+  p.add(a, 150);  // one mapping, shared by many sequences
   std::vector<SeqId> forks;
   for (int i = 0; i < 8; ++i) forks.push_back(p.fork(a));
   EXPECT_EQ(p.store->usage().fallbacks, 0u);
@@ -283,7 +283,7 @@ TEST(VirtualFork, OfHugePagesIsACopy) {
   p.expect_contents();
 }
 
-// Whatever happens, usage is what the kernel counts.
+// Checks after random operations that usage() equals the kernel's count.
 void expect_the_kernels_count(const Shape& shape, uint32_t seed) {
   Forks p("virtual", shape);
   std::mt19937 random(seed);
@@ -341,11 +341,12 @@ TEST(VirtualFork, APageOfTheFileGoesOnceTheWriterAndAllForksHaveMovedPastIt) {
   p.add(a, 128);  // 63 rows are seen, of one page
   p.expect_pages(pages(1), 0);
   const SeqId b = p.fork(a), c = p.fork(a);
-  p.add(a, 256);  // not those pages of the file that the step wrote and nobody sees any more
+  p.add(a,
+        256);  // the step wrote pages of the file that no token sees any more; they are given back
   p.expect_pages(pages(2), 0);
   p.add(b, 64);
   p.expect_pages(pages(2), pages(1));
-  p.add(c, 62);  // it still sees the last of the rows that it shares
+  p.add(c, 62);  // it still sees the last shared row
   p.expect_pages(pages(2), pages(2));
   p.add(c, 1);
   p.expect_pages(pages(1), pages(2));
@@ -358,7 +359,7 @@ TEST(VirtualFork, RowsOfAClosedWriterGoAsItsForkMovesOn) {
   const Shape shape = with_window(129);
   Forks p("virtual", shape);
   const SeqId a = p.open();
-  p.add(a, 192);  // rows from 64 on are seen: two pages
+  p.add(a, 192);  // rows from 64 on are visible: two pages
   const SeqId b = p.fork(a);
   p.close(a);
   p.add(b, 63);
@@ -366,7 +367,7 @@ TEST(VirtualFork, RowsOfAClosedWriterGoAsItsForkMovesOn) {
   p.add(b, 1);
   p.expect_pages(pages(1), pages(1));
   p.expect_contents();
-  const SeqId c = p.fork(b);  // before it, `b` moves to a range of its own
+  const SeqId c = p.fork(b);  // the fork first moves `b` to its own range
   p.add(b, 64);
   p.add(c, 64);
   EXPECT_EQ(p.store->usage().shared_bytes, 64 * shape.token_bytes());
@@ -374,7 +375,7 @@ TEST(VirtualFork, RowsOfAClosedWriterGoAsItsForkMovesOn) {
   p.expect_contents();
 }
 
-// Said, not asserted: times depend on the machine.
+// The time is printed, not tested: it depends on the machine.
 TEST(VirtualFork, SixtyFourOfALongSequenceCopyNoByte) {
   const Shape shape = {.layers = 30, .kv_heads = 3, .head_dim = 64, .max_tokens = 8'192};
   auto store = make_store({"virtual", {}}, {.shape = shape}).value();

@@ -36,7 +36,7 @@ uint32_t VirtualStore::page_rows() const {
   return static_cast<uint32_t>(std::max<uint64_t>(1, bytes_of(pages_) / row));
 }
 
-// A fork has the page of its first own row to itself, from when it writes there.
+// From its first write on, a fork owns the page of its first own row.
 VirtualStore::Span VirtualStore::written(const VirtualSequence& sequence, uint32_t touched,
                                          bool is_v) const {
   const uint64_t begin = begin_of(std::max(sequence.first, sequence.shared), is_v);
@@ -142,8 +142,8 @@ CheckedStore::SequenceOr VirtualStore::make_room_for_fork(SeqId id,
   return sequence;
 }
 
-// Pages that were never written read as zeros, so any width would do. A whole number of kBucketRows
-// gives a library few shapes to compile and little to compute in vain.
+// Pages that were never written read as zeros, so any width is correct. A multiple of kBucketRows
+// gives a library few shapes to compile and few spare rows to compute.
 kernels::Bucket VirtualStore::bucket_of(const ContiguousSequence& sequence, uint32_t layer) const {
   const uint32_t touched = static_cast<const VirtualSequence&>(sequence).touched_rows[layer];
   const uint32_t rows = std::max(touched, sequence.first) - sequence.first;
@@ -159,7 +159,7 @@ void VirtualStore::use(ContiguousSequence& used, uint32_t layer, uint32_t rows) 
   const uint64_t before = layer_bytes(sequence, touched), after = layer_bytes(sequence, rows);
   count_bytes(sequence, before, after);
   if (sequence.is_fork() && after > before) {
-    copied_bytes_ += after - before;  // by the kernel, page by page
+    copied_bytes_ += after - before;  // the kernel copies page by page
     SharedRows& shared = *sequence.memory.rows;
     shared.new_begin = std::min(shared.new_begin, touched);
     shared.new_end = std::max(shared.new_end, rows);
@@ -167,9 +167,9 @@ void VirtualStore::use(ContiguousSequence& used, uint32_t layer, uint32_t rows) 
   touched = rows;
 }
 
-// The kernel copies a fork's page from one of the file, which it makes if there is none. What only
-// forks write to goes from there again: for all of them at once, since it is taken from the page
-// tables of all.
+// The kernel copies a fork's page from a page of the file, and creates the latter if there is none.
+// Gives those created pages back where only forks write. It does so once for all forks, because a
+// release changes the page tables of all.
 void VirtualStore::wrote(ContiguousSequence& written, uint32_t layer) {
   if (!mine(written).is_fork()) return;
   SharedRows& rows = *mine(written).memory.rows;
@@ -180,12 +180,12 @@ void VirtualStore::wrote(ContiguousSequence& written, uint32_t layer) {
     release_gaps(rows, layer, is_v, {begin_of(begin, is_v), end_of(end, is_v)});
 }
 
-// Draft tokens that cross a page's end and are not kept come there again with the next step: that
-// page stays. Given back and faulted in anew, with three rows a step, it cost 1.9 ms (SmolLM2, 180
-// pages) for each of two steps in 32.
+// Draft tokens that cross a page boundary and are rejected return to the same page in the next
+// step, so that page stays. Releasing it and faulting it in again, with three rows per step, cost
+// 1.9 ms (SmolLM2, 180 pages) in each of two steps out of 32.
 void VirtualStore::settle(ContiguousSequence& settled, bool committed) {
   VirtualSequence& sequence = mine(settled);
-  // With a window no more is held than the next step of this size may need.
+  // With a window keep no more than the next step of this size may need.
   const uint32_t spare =
       shape().window == 0 ? page_rows() : std::min(page_rows(), sequence.step_rows);
   const uint32_t most =
@@ -264,9 +264,9 @@ void VirtualStore::free_sequence(std::unique_ptr<Sequence> closed) {
       Span span = in_file(sequence, layer, is_v);
       const uint64_t bytes = gap_bytes(rows, layer, is_v, span);
       allocated_bytes_ -= bytes;
-      // With the last of them all of the range goes back.
+      // After the last of them the whole range is given back.
       if (bytes == 0 || (rows.writer == nullptr && rows.forks.empty())) continue;
-      // Behind what was written there may be pages that were only read.
+      // Pages behind the written ones may exist because they were read.
       if (rows.writer == nullptr) span.end = is_v ? v_bytes_ : k_bytes_;
       release_gaps(rows, layer, is_v, span);
     }
@@ -274,7 +274,7 @@ void VirtualStore::free_sequence(std::unique_ptr<Sequence> closed) {
 
 std::vector<MapEntry> VirtualStore::map() const {
   std::vector<MapEntry> pieces = ContiguousStore::map();
-  // Rows that their writer has given up or that is closed, and the forks that see them.
+  // Rows that their writer has given up, or whose writer is closed, and the forks that see them.
   std::map<const SharedRows*, MapEntry> kept;
   for_each_sequence([&](SeqId id, const Sequence& one) {
     const auto& sequence = static_cast<const VirtualSequence&>(one);
@@ -318,8 +318,8 @@ Usage VirtualStore::count() const {
   Usage usage = ContiguousStore::count();
   usage.used_bytes = used * shape().token_bytes();
   usage.shared_bytes = twice * shape().token_bytes();
-  // As the system counts the file: a library that reads a whole bucket makes pages there that no
-  // row has been written to yet.
+  // Count the file's pages as the system does: a library that reads a whole bucket creates pages in
+  // which no row has been written yet.
   if (file_ != nullptr) usage.allocated_bytes = own_bytes_ + file_->held_bytes();
   usage.page_bytes = bytes_of(pages_);
   usage.fallbacks = fallbacks_;

@@ -9,7 +9,7 @@
 namespace kvick::kv::test {
 namespace {
 
-// Rows of 84 bytes, which straddle pages, in regions of 5 MB, in which the kernel could use huge
+// Rows of 84 bytes, which straddle pages, in regions of 5 MB, for which the kernel could use huge
 // pages.
 constexpr Shape kShape = {.layers = 3, .kv_heads = 2, .head_dim = 42, .max_tokens = 60'000};
 
@@ -85,7 +85,7 @@ TEST(Virtual, TheStoreGivesTheAddressSpaceBack) {
   EXPECT_LT(mapped_bytes(), before + (uint64_t{1} << 30));
 }
 
-// So many rows of every region, in pages.
+// Returns the bytes of the pages that hold `rows` rows in every region.
 uint64_t pages_of(uint64_t rows) {
   const uint64_t page = base::page_bytes(), regions = 2ull * kShape.layers * kShape.kv_heads;
   return regions * ((rows * 84 + page - 1) / page) * page;
@@ -104,7 +104,7 @@ TEST(Virtual, PagesOfRowsThatWereNotKeptGoBackButForThoseOfTheNextRows) {
   EXPECT_EQ(kernel_pages().file_bytes, pages_of(103 + 48));
   p.add(a, 120);
   EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(223));
-  step.reset();  // ended with its commit: what came later stays
+  step.reset();  // the step ended with its commit: later rows stay
   EXPECT_EQ(kernel_pages().file_bytes, pages_of(223));
   p.expect_contents();
 }
@@ -149,7 +149,7 @@ TEST(Virtual, ADroppedStepGivesItsPagesBack) {
 TEST(Virtual, WhatALibraryReadsPastTheRowsIsCounted) {
   Pair p("virtual", kShape);
   const SeqId a = p.open();
-  auto step = p.begin({{a, 10}});  // a page; its bucket of 64 rows is two
+  auto step = p.begin({{a, 10}});  // one page; its bucket of 64 rows spans two
   write_all(*step, kShape, p.fresh);
   base::Arena scratch;
   kernels::View view;
@@ -159,7 +159,7 @@ TEST(Virtual, WhatALibraryReadsPastTheRowsIsCounted) {
   EXPECT_EQ(view.fresh.k[63 * 84], std::byte{0});
   EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(10) + base::page_bytes());
   p.commit(*step, Kept::all({p.slots}));
-  p.add(a, 54);  // into that page too
+  p.add(a, 54);  // also writes into that page
   EXPECT_EQ(p.store->usage().allocated_bytes, pages_of(64));
   p.close(a);
   EXPECT_EQ(p.store->usage().allocated_bytes, 0u);
@@ -177,7 +177,7 @@ TEST(Virtual, HugePagesAreAccountedInFull) {
   const Usage usage = p.store->usage();
   EXPECT_EQ(usage.page_bytes, 2u << 20);
   EXPECT_EQ(usage.allocated_bytes, 12ull * 2 * (2 << 20));
-  // When memory is fragmented the kernel makes do with small pages: fewer bytes than are accounted,
+  // When memory is fragmented the kernel falls back to small pages: fewer bytes than accounted,
   // never more.
   EXPECT_LE(resident_bytes(*step, shape), usage.allocated_bytes);
   EXPECT_GE(resident_bytes(*step, shape), 30'000 * shape.token_bytes());

@@ -1,5 +1,5 @@
 #pragma once
-// Where units are in a slower tier: pieces of one size, each for one unit of tokens in all layers
+// Allocates space in a slower tier: extents of one size, each for one unit of tokens in all layers
 // and heads.
 
 #include <vector>
@@ -11,14 +11,14 @@ namespace kvick::kv {
 
 class Extents {
  public:
-  // bytes: of one, a multiple of kTierPage.
+  // bytes: size of an extent, a multiple of kTierPage.
   Extents(Tier& tier, uint64_t bytes) : tier_(tier), bytes_(bytes) {}
 
   uint64_t bytes() const { return bytes_; }
   uint64_t taken_bytes() const { return (next_ - free_.size()) * bytes_; }
   uint64_t at(uint32_t extent) const { return extent * bytes_; }
 
-  // Takes `count` extents, or a Shortage and no change.
+  // Takes `count` extents, or returns a Shortage and changes nothing.
   base::Result<std::vector<uint32_t>, Shortage> take(uint64_t count) {
     const uint64_t left = tier_.most_bytes() - std::min(tier_.most_bytes(), taken_bytes());
     if (count > left / bytes_)
@@ -28,7 +28,7 @@ class Extents {
                                           count * bytes_, left, tier_.most_bytes())};
     std::vector<uint32_t> taken;
     taken.reserve(count);
-    // So that nothing has to be allocated to give them back.
+    // So that give() never has to allocate.
     if (free_.capacity() < next_ + count) free_.reserve(2 * (next_ + count));
     while (taken.size() < count) {
       const uint32_t extent = free_.empty() ? next_ : free_.back();

@@ -53,7 +53,7 @@ void Frames::remove(FrameId id) {
 
 // -- frames --
 
-// One that holds nothing; kNoFrame if there is none, or no more may be taken.
+// Returns an empty frame, or kNoFrame if there is none or the limit is reached.
 FrameId Frames::unused() {
   if (counts_.taken >= counts_.limit) return kNoFrame;
   FrameId id = list(FrameState::kFree).first;
@@ -81,7 +81,7 @@ void Frames::detach(FrameId id) {
   frame.unit = {};
 }
 
-// A frame that holds nothing any more leaves the process, if pages are its own.
+// Frees a frame and returns its memory to the system if the frame consists of whole pages.
 void Frames::free(FrameId id) {
   detach(id);
   if (frame_bytes_ % base::page_bytes() == 0) memory_.release(id * frame_bytes_, frame_bytes_);
@@ -89,7 +89,7 @@ void Frames::free(FrameId id) {
   --counts_.taken;
 }
 
-// A frame that is on no list and holds nothing.
+// Returns an empty frame that is on no list, or kNoFrame.
 FrameId Frames::find(std::unique_lock<std::mutex>& lock, Patience patience) {
   const bool waits = patience == Patience::kWait;
   for (;;) {
@@ -110,7 +110,8 @@ FrameId Frames::find(std::unique_lock<std::mutex>& lock, Patience patience) {
 
 bool Frames::take(Unit unit) {
   std::unique_lock lock(mutex_);
-  reserve_tasks(under_way_ + counts_.solid + 1);  // first: a frame that was found is on no list
+  reserve_tasks(under_way_ + counts_.solid + 1);  // first, because the frame that find() returns is
+                                                  // on no list and an exception would lose it
   const FrameId id = find(lock, Patience::kWait);
   if (id == kNoFrame) return false;
   frames_[id].unit = unit;
@@ -122,7 +123,7 @@ bool Frames::take(Unit unit) {
 
 // -- transfers --
 
-// Reserves room for `count` transfers at once.
+// Reserves memory for `count` concurrent transfers.
 void Frames::reserve_tasks(size_t count) {
   if (tasks_.capacity() < count) tasks_.reserve(std::max(count, 2 * tasks_.capacity()));
   free_tags_.reserve(tasks_.capacity());
@@ -171,8 +172,8 @@ std::string Frames::too_slow() const {
                      seconds_);
 }
 
-// False: it took too long, or nothing is under way that could make it so. Whoever waits first
-// takes what ends, for all.
+// Waits until done(). Returns false if that took too long, or if no transfer is under way that
+// could change done(). The first waiting thread takes the ended transfers for all threads.
 template <class Done>
 bool Frames::await(std::unique_lock<std::mutex>& lock, double seconds, Done done) {
   if (!begun_.empty()) tier_->start(begun_);
@@ -191,7 +192,7 @@ bool Frames::await(std::unique_lock<std::mutex>& lock, double seconds, Done done
     moved.clear();
     try {
       tier_->finish(left, moved);
-    } catch (...) {  // without memory for what has ended: whoever waits next takes it
+    } catch (...) {  // no memory for the ended transfers: the next waiting thread takes them
       lock.lock();
       finishing_ = false;
       ended_.notify_all();
@@ -229,7 +230,7 @@ void Frames::copy(Unit unit, TieredSequence& to, uint64_t at) {
   write(unit.of->frames[unit.index], to, at);
 }
 
-// Starts to write a frame for `of`, or throws and nothing is under way.
+// Starts to write a frame for `of`. If it throws, no transfer was started.
 void Frames::write(FrameId id, TieredSequence& of, uint64_t at) {
   const Transfer transfer = {.way = Way::kWrite,
                              .at = at,
@@ -251,10 +252,11 @@ bool Frames::pin(Unit unit, uint64_t at, Patience patience) {
   std::unique_lock lock(mutex_);
   FrameId id = unit.of->frames[unit.index];
   if (id == kNoFrame) {
-    begun_.reserve(begun_.size() + 1);  // first: a frame that was found is on no list
+    begun_.reserve(begun_.size() +
+                   1);  // first, because a found frame is on no list and an exception would lose it
     reserve_tasks(under_way_ + counts_.solid + 1);
     const FrameId found = find(lock, patience);
-    // While it waited another thread may have read the unit.
+    // While this thread waited, another one may have read the unit.
     id = unit.of->frames[unit.index];
     if (id != kNoFrame && found != kNoFrame) free(found);
     if (id == kNoFrame) {

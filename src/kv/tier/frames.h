@@ -1,9 +1,9 @@
 #pragma once
-// Fast memory for the units of a slower tier: a bounded number of frames, each of which holds one
-// unit. A frame is solid while its rows are in memory only; once they are stored in the tier it may
-// be evicted for another unit, least recently used first, unless it is pinned.
+// Fast memory for the units of a slower tier: a bounded number of frames, each holding one unit. A
+// solid frame holds rows that are not in the tier yet. Once they are stored there, the frame may be
+// evicted for another unit, least recently used first, unless it is pinned.
 //
-// All calls may come from many threads.
+// Any thread may call any function at any time.
 
 #include <condition_variable>
 #include <mutex>
@@ -23,16 +23,16 @@ inline constexpr uint32_t kNoExtent = UINT32_MAX;
 // What a store over a slower tier keeps for a sequence. Frames writes `frames`, `failure` and
 // `transfers`.
 struct TieredSequence : Sequence {
-  std::vector<FrameId> frames;  // per unit and [layer][kv head], kNoFrame if it has none
-  // Per unit that is full: where it is in the slower tier, kNoExtent if nowhere. The first `gone`
-  // units were given back.
+  std::vector<FrameId> frames;  // [unit][layer][kv head]; kNoFrame: not in a frame
+  // Per full unit: its extent in the slower tier, or kNoExtent. The first `gone` units were given
+  // back.
   std::vector<uint32_t> extents;
   uint32_t gone = 0;
-  std::string failure;     // why its rows are lost; empty: they are not
-  uint32_t transfers = 0;  // under way on its behalf
+  std::string failure;     // why its rows are lost, or empty
+  uint32_t transfers = 0;  // transfers under way for it
 };
 
-// One unit of a sequence, by its index in `frames`.
+// One unit of a sequence in one layer and KV head, by its index in `frames`.
 struct Unit {
   TieredSequence* of = nullptr;
   size_t index = 0;
@@ -40,12 +40,13 @@ struct Unit {
 
 struct FrameCounts {
   uint32_t taken = 0, solid = 0, limit = 0;
-  uint64_t read_bytes = 0, written_bytes = 0;  // from and to the tier, since it was made
+  uint64_t read_bytes = 0,
+           written_bytes = 0;  // read from and written to the tier since it was made
 };
 
 class Frames {
  public:
-  // memory: for `most` frames. seconds: the longest that a call waits for the tier.
+  // memory: for `most` frames. seconds: longest time that a call waits for the tier.
   Frames(std::unique_ptr<Tier> tier, Reservation memory, size_t frame_bytes, uint32_t most,
          double seconds);
 
@@ -58,44 +59,45 @@ class Frames {
 
   // Limits the number of frames taken at once; never below the number taken now.
   void limit(uint32_t frames);
-  // Gives the unit a solid frame. False: none came free in time. A later store() of it needs no
-  // further memory here, so it cannot throw std::bad_alloc.
+  // Gives the unit a solid frame. False: no frame became free in time. A later store() of the unit
+  // allocates nothing here, so it cannot throw std::bad_alloc.
   bool take(Unit unit);
-  // Writes the solid frame of a unit to the tier; it counts as stored from then on.
+  // Starts to write a unit's solid frame to the tier; the frame counts as stored from then on.
   void store(Unit unit, uint64_t at);
-  // Writes the pinned frame of a unit to another place, on behalf of another sequence.
+  // Starts to write a unit's pinned frame to another place, for another sequence.
   void copy(Unit unit, TieredSequence& to, uint64_t at);
 
   enum class Patience { kWait, kSpare };
-  // Pins the frame of a unit that is at `at` in the tier, and begins to read it if it has none.
-  // False: no frame came free; with kSpare: none is free or only passing through, right now.
+  // Pins the frame of a unit that is at `at` in the tier. If it has none, finds one and prepares a
+  // read, which submit() starts. False: no frame became free in time; with kSpare: no frame is free
+  // or kPassing right now.
   bool pin(Unit unit, uint64_t at, Patience patience);
-  // Starts the reads that pin() has begun.
+  // Starts the reads that pin() prepared.
   void submit();
   // Waits until the frames of these pinned units hold their rows or their sequence has failed.
   void wait(std::span<const Unit> units);
-  // kept: the frame is evicted only after those that are not.
+  // kept: evict this frame only after all frames that are not kept.
   void unpin(Unit unit, bool kept);
 
-  // Waits until a sequence has no transfers under way; if that takes too long it fails.
+  // Waits until a sequence has no transfers under way; fails the sequence if that takes too long.
   void wait_idle(TieredSequence& sequence);
-  // The same for at most `seconds`, after which it returns without failing the sequence.
+  // Waits for this at most `seconds`, then returns without failing the sequence.
   void wait_idle(TieredSequence& sequence, double seconds);
   // Fails a sequence because no frame came free in time.
   void fail(TieredSequence& sequence);
-  // Gives back the frames of a sequence from unit index `first` on. False: some are still used by
-  // transfers, and remain.
+  // Gives back the frames of a sequence from unit index `first` on. False: transfers still use some
+  // of them; those remain.
   bool drop(TieredSequence& sequence, size_t first);
-  // The same of unit indices [first, end), none of which is pinned. False: some are used by
-  // transfers, and all remain.
+  // Gives back the frames of unit indices [first, end), none of which is pinned. False: transfers
+  // still use some of them; then all remain.
   bool drop(TieredSequence& sequence, size_t first, size_t end);
-  // Frees up to `count` frames that are neither solid nor pinned; returns how many.
+  // Frees up to `count` frames that are neither solid nor pinned; returns the number freed.
   uint32_t evict(uint32_t count);
-  // Takes note of transfers that have ended.
+  // Processes the transfers that have ended.
   void poll();
 
  private:
-  enum class FrameState : uint8_t { kNone, kFree, kPassing, kKept };  // of the lists below
+  enum class FrameState : uint8_t { kNone, kFree, kPassing, kKept };  // the list that a frame is on
   struct Frame {
     Unit unit;
     uint32_t pins = 0, transfers = 0;
@@ -109,7 +111,7 @@ class Frames {
   struct Task {
     FrameId frame;
     Way way;
-    TieredSequence* of;  // on whose behalf
+    TieredSequence* of;  // the sequence for which it moves
   };
 
   List& list(FrameState state) { return lists_[static_cast<size_t>(state)]; }
@@ -136,15 +138,15 @@ class Frames {
   Reservation memory_;
   mutable std::mutex mutex_;
   std::condition_variable ended_;
-  bool finishing_ = false;  // one thread waits for the tier, the others for it
+  bool finishing_ = false;  // one thread waits for the tier, the others wait for that thread
   FrameCounts counts_;
-  std::vector<Frame> frames_;  // those that were ever taken
+  std::vector<Frame> frames_;  // all frames that were ever taken
   List lists_[4];
-  std::vector<Task> tasks_;  // by tag
+  std::vector<Task> tasks_;  // indexed by tag
   std::vector<uint64_t> free_tags_;
   uint64_t under_way_ = 0;
-  std::vector<Transfer> begun_;  // reads that wait for submit()
-  std::unique_ptr<Tier> tier_;   // last: it waits for transfers of the frames
+  std::vector<Transfer> begun_;  // reads that submit() will start
+  std::unique_ptr<Tier> tier_;   // last: its destructor waits for transfers of the frames
 };
 
 }  // namespace kvick::kv

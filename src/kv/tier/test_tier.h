@@ -1,5 +1,5 @@
 #pragma once
-// For tests: a tier that does what it is told to.
+// For tests: a tier in memory that fails, hangs or is full when the test says so.
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +12,7 @@
 
 namespace kvick::kv::test {
 
-// Bytes in memory, moved when finish() is called. What happens to it is the test's to say.
+// Moves bytes when finish() is called. The test sets `full`, `fails` and `hangs`.
 class MadeTier final : public Tier {
  public:
   explicit MadeTier(uint64_t most_bytes = uint64_t{1} << 40) : most_bytes_(most_bytes) {}

@@ -10,7 +10,7 @@
 namespace kvick::kv {
 namespace {
 
-// -- of all tiers --
+// -- options of all tiers --
 constexpr Option kFast = {.name = "fast",
                           .summary = "fast memory for what is read and for the newest rows",
                           .fallback = "256MiB"};
@@ -26,7 +26,7 @@ constexpr Option kTimeout = {.name = "timeout",
                              .fallback = "30s"};
 constexpr Option kCommon[] = {kFast, kSize, kUnit, kTimeout};
 
-// -- of one --
+// -- options of one kind --
 constexpr Option kBandwidth = {
     .name = "bandwidth", .summary = "simulated bandwidth, such as 4GB/s", .fallback = ""};
 constexpr Option kLatency = {.name = "latency",

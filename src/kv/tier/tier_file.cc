@@ -16,7 +16,7 @@
 namespace kvick::kv {
 namespace {
 
-// Reads that wait for a disk, not for a processor.
+// They wait for a disk, not for a processor.
 constexpr unsigned kThreads = 8;
 
 TierQueue::Outcome move(int file, const FileCalls& calls, Transfer transfer) {
@@ -47,12 +47,12 @@ class FileTier final : public Tier {
 
   base::Status<> reserve(uint64_t at, uint64_t bytes) override {
     if (allocate(0, at, bytes) == 0) return base::Done{};
-    // A file system that cannot promise room says so when it is written.
+    // A file system that cannot reserve room reports a full disk when it is written.
     if (errno == EOPNOTSUPP || errno == ENOSYS) return base::Done{};
     return base::fail("the file tier in {} has no room for {} more bytes: {}", dir_, bytes,
                       std::strerror(errno));
   }
-  // What cannot be given back to the disk is used again.
+  // Room that the file system cannot take back is reused later.
   void release(uint64_t at, uint64_t bytes) override {
     allocate(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, bytes);
   }
@@ -75,7 +75,7 @@ class FileTier final : public Tier {
   }
 
  private:
-  // Again after a signal, such as the one that lets a server complete its requests and end.
+  // Retries after a signal, such as the one that tells a server to finish its requests and end.
   int allocate(int mode, uint64_t at, uint64_t bytes) const {
     int result = 0;
     do {
@@ -100,7 +100,7 @@ base::Result<OpenFile> open_in(const std::string& dir) {
   if (file.get() >= 0) return file;
   if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
     return base::fail("file: no file can be made in {}: {}", dir, std::strerror(errno));
-  // A file system without files that have no name.
+  // This file system has no unnamed files.
   std::string path = dir + "/kvick-tier-XXXXXX";
   file = OpenFile(mkostemp(path.data(), O_CLOEXEC));
   if (file.get() < 0)
@@ -109,7 +109,7 @@ base::Result<OpenFile> open_in(const std::string& dir) {
   return file;
 }
 
-// Whether units go past the page cache, tried with one.
+// Sets direct I/O and tests with one unit whether it works.
 base::Status<> set_direct(int file, size_t unit_bytes) {
   const int flags = fcntl(file, F_GETFL);
   if (fcntl(file, F_SETFL, flags | O_DIRECT) != 0)
@@ -117,7 +117,7 @@ base::Status<> set_direct(int file, size_t unit_bytes) {
   base::Buffer unit((unit_bytes + kTierPage) * 2);
   const size_t part = std::min<size_t>(size_t{1} << std::countr_zero(unit_bytes), kTierPage);
   std::memset(unit.data(), 0, unit.size());
-  // Aligned as frames are, and no better.
+  // Aligned exactly as frames are, not better.
   const auto from = reinterpret_cast<uintptr_t>(unit.data());
   std::byte* const data = unit.data() + ((from + kTierPage - 1) / kTierPage * kTierPage - from);
   std::byte* const at = part == kTierPage ? data : data + part;

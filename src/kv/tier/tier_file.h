@@ -1,5 +1,5 @@
 #pragma once
-// A slower tier in a file of its own, which has no name and is gone with the process.
+// A slower tier in its own file, which has no name and disappears with the process.
 
 #include <sys/types.h>
 
@@ -7,7 +7,7 @@
 
 namespace kvick::kv {
 
-// The system's calls, for tests that let them fail.
+// The system calls, replaceable in tests that make them fail.
 struct FileCalls {
   ssize_t (*read)(int file, void* to, size_t bytes, off_t at);
   ssize_t (*write)(int file, const void* from, size_t bytes, off_t at);
@@ -15,7 +15,7 @@ struct FileCalls {
 };
 const FileCalls& system_file_calls();
 
-// A descriptor. Move-only; the destructor closes it.
+// A file descriptor. Move-only; the destructor closes it.
 class OpenFile {
  public:
   OpenFile() = default;
@@ -32,14 +32,14 @@ class OpenFile {
   int file_ = -1;
 };
 
-// What is left of a transfer once the system has answered a call with `result`: bytes, or -errno.
-// True: nothing, it has ended, and `error` says whether well. False: `transfer` is what to ask for
-// again.
+// Updates a transfer after a system call returned `result`: bytes moved, or -errno. Returns true if
+// the transfer has ended; `error` then says why it failed, or is empty. Returns false if
+// `transfer`, now the rest, has to be tried again.
 bool settle(Transfer& transfer, ssize_t result, std::string& error);
 
-// By io_uring or, if it is refused and options allow, by threads that call pread and pwrite
-// (`calls` if given). Errors: no such folder, no files in it, what io= or direct= ask for cannot be
-// had.
+// Makes a tier that uses io_uring or, if the system refuses it and the options allow it, threads
+// that call pread and pwrite (`calls` if given). Errors: no such folder, no files possible in it,
+// or io= or direct= ask for something unavailable.
 base::Result<std::unique_ptr<Tier>> make_file_tier(const TierOptions& options, size_t unit_bytes,
                                                    const FileCalls* calls = nullptr);
 

@@ -13,17 +13,17 @@
 namespace kvick::kv {
 namespace {
 
-// What is simulated; zeros: no limit.
+// Simulated limits; 0: none.
 struct Channel {
   double bytes_s = 0, latency_s = 0;
 };
 
-// What was started first has the channel first, and the next begins when it ends. Latency passes
-// beside others'.
+// Simulates the channel: a transfer takes its time after the one started before it. Latencies of
+// several transfers overlap.
 class Pacer {
  public:
   explicit Pacer(const Channel& channel) : channel_(channel) {}
-  // When a transfer that begins now is through.
+  // Returns the time at which a transfer that begins now ends.
   double due(size_t bytes) {
     if (channel_.bytes_s == 0 && channel_.latency_s == 0) return 0;
     free_at_ = std::max(free_at_, base::steady_seconds());
@@ -33,7 +33,7 @@ class Pacer {
 
  private:
   Channel channel_;
-  double free_at_ = 0;  // of the one thread that moves
+  double free_at_ = 0;  // only the one moving thread uses it
 };
 
 class MemoryTier final : public Tier {
@@ -45,7 +45,7 @@ class MemoryTier final : public Tier {
         pacer_(channel),
         queue_(1, [this](const Transfer& transfer) { return move(transfer); }) {}
 
-  // The system makes pages when they are first written: what there is in all was counted before.
+  // The system allocates pages when they are first written. most_bytes already limits the total.
   base::Status<> reserve(uint64_t, uint64_t) override { return base::Done{}; }
   void release(uint64_t at, uint64_t bytes) override { memory_.release(at, bytes); }
   void start(std::span<const Transfer> transfers) override { queue_.start(transfers); }
@@ -97,7 +97,7 @@ base::Result<std::unique_ptr<Tier>> make_numa_tier(const TierOptions& options) {
   if (std::find(nodes.begin(), nodes.end(), node) == nodes.end())
     return base::fail("numa: there is no node {} with memory; this machine has {}", node,
                       fmt::join(nodes, ", "));
-  long long free = 0;  // past it the system would end the process
+  long long free = 0;  // beyond this the system would kill the process
   numa_node_size64(node, &free);
   const uint64_t bytes =
       whole_pages(std::min(options.most_bytes, static_cast<uint64_t>(std::max(free, 0LL))));

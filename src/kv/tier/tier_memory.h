@@ -5,10 +5,10 @@
 
 namespace kvick::kv {
 
-// Memory of this machine, held to a bandwidth and a latency: it shows what a pool behind CXL would
-// do, and is none. Error: the system has no such range of addresses.
+// Memory of this machine, slowed to a bandwidth and a latency to simulate a pool behind CXL. Error:
+// the system has no free address range of this size.
 base::Result<std::unique_ptr<Tier>> make_ram_tier(const TierOptions& options);
-// Memory of one node, where a CXL pool appears on machines that have one. Error: no such node.
+// Memory of one NUMA node; a CXL pool appears as such a node. Error: no such node.
 base::Result<std::unique_ptr<Tier>> make_numa_tier(const TierOptions& options);
 
 }  // namespace kvick::kv

@@ -34,7 +34,7 @@ void TierQueue::stop() {
 void TierQueue::start(std::span<const Transfer> transfers) {
   {
     const std::lock_guard lock(mutex_);
-    // With room for what each will say at its end: its thread has nobody to tell of a failure.
+    // Reserve room for the result of each transfer: a thread could not report a failed allocation.
     ended_.reserve(ended_.size() + waiting_.size() + moving_ + transfers.size());
     waiting_.insert(waiting_.end(), transfers.begin(), transfers.end());
   }
@@ -68,7 +68,7 @@ void TierQueue::work() {
 
 bool TierQueue::take_due(std::vector<Moved>& ended) {
   const double now = base::steady_seconds();
-  ended.reserve(ended.size() + ended_.size());  // nothing that has ended is lost on the way
+  ended.reserve(ended.size() + ended_.size());  // first: an exception here loses no ended transfer
   const auto is_due = [&](const Ended& one) { return one.due <= now; };
   const auto later = std::stable_partition(ended_.begin(), ended_.end(), is_due);
   for (auto one = ended_.begin(); one != later; ++one) ended.push_back(std::move(one->moved));

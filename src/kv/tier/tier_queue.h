@@ -1,6 +1,5 @@
 #pragma once
-// Threads that move bytes by calls that wait: the half of a slower tier that is the same for memory
-// and for files read by pread.
+// Threads that move bytes by blocking calls: used by tiers in memory and by files read with pread.
 
 #include <condition_variable>
 #include <deque>
@@ -16,10 +15,10 @@ namespace kvick::kv {
 class TierQueue {
  public:
   struct Outcome {
-    std::string error;  // as of Moved
-    double due = 0;     // seconds of steady_seconds() before which it is not reported
+    std::string error;  // see Moved
+    double due = 0;     // not reported before this time of steady_seconds()
   };
-  // move is called from the threads.
+  // move: called from the threads.
   TierQueue(unsigned threads, std::function<Outcome(const Transfer&)> move);
   ~TierQueue();
   TierQueue(const TierQueue&) = delete;

@@ -25,7 +25,7 @@ TierRing::~TierRing() {
     ended.clear();
     try {
       finish(1, ended);
-    } catch (const std::bad_alloc&) {  // the system still uses memory of the caller's
+    } catch (const std::bad_alloc&) {  // retry: the system still uses the caller's memory
     }
   }
   if (made_) io_uring_queue_exit(&ring_);
@@ -37,7 +37,7 @@ void TierRing::start(std::span<const Transfer> transfers) {
   submit();
 }
 
-// As many as there are slots; a ring has as many entries.
+// Submits as many transfers as there are free slots; the ring has as many entries as slots.
 void TierRing::submit() {
   bool some = false;
   while (!waiting_.empty() && !free_.empty()) {
@@ -55,14 +55,15 @@ void TierRing::submit() {
     io_uring_sqe_set_data64(entry, slot);
     some = true;
   }
-  // What the system does not take now (EAGAIN, EBUSY) stays in the ring for the next call.
+  // Entries that the system does not accept now (EAGAIN, EBUSY) stay in the ring for the next call.
   if (some) io_uring_submit(&ring_);
 }
 
 bool TierRing::reap(std::vector<Moved>& ended) {
   const std::lock_guard lock(mutex_);
   const size_t before = ended.size();
-  ended.reserve(before + slots_.size() - free_.size());  // nothing is lost on the way
+  ended.reserve(before + slots_.size() -
+                free_.size());  // first: an exception here loses no ended transfer
   io_uring_cqe* entry = nullptr;
   while (io_uring_peek_cqe(&ring_, &entry) == 0 && entry != nullptr) {
     const auto slot = static_cast<uint32_t>(io_uring_cqe_get_data64(entry));
@@ -99,7 +100,8 @@ void TierRing::finish(double seconds, std::vector<Moved>& ended) {
     time.tv_sec = static_cast<long long>(left);
     time.tv_nsec = static_cast<long long>((left - std::floor(left)) * 1e9);
     io_uring_cqe* entry = nullptr;
-    io_uring_wait_cqe_timeout(&ring_, &entry, &time);  // whatever it says, reap() looks
+    io_uring_wait_cqe_timeout(&ring_, &entry,
+                              &time);  // reap() checks the ring whatever this returns
   }
 }
 

@@ -13,8 +13,8 @@ namespace kvick::kv {
 
 class TierRing {
  public:
-  // The descriptor outlives the ring. Error: the system refuses, or cannot wait with a time limit
-  // (Linux before 5.11).
+  // `file` must stay open for the ring's lifetime. Error: the system refuses io_uring, or cannot
+  // wait with a time limit (Linux before 5.11).
   static base::Result<std::unique_ptr<TierRing>> make(int file);
   ~TierRing();
   TierRing(const TierRing&) = delete;
@@ -23,7 +23,7 @@ class TierRing {
   void start(std::span<const Transfer> transfers);
   void finish(double seconds, std::vector<Moved>& ended);
 
-  static constexpr unsigned kDepth = 256;  // transfers that the system has at once
+  static constexpr unsigned kDepth = 256;  // transfers given to the system at once
 
  private:
   explicit TierRing(int file) : file_(file), slots_(kDepth) {}
@@ -33,10 +33,10 @@ class TierRing {
   int file_;
   io_uring ring_{};
   bool made_ = false;
-  std::mutex mutex_;  // of all below and of submitting; waiting for the ring needs none
+  std::mutex mutex_;  // guards all below and submitting; waiting for the ring needs no lock
   std::deque<Transfer> waiting_;
-  std::vector<Transfer> slots_;  // what the system has; user_data is an index
-  std::vector<uint32_t> free_;   // slots
+  std::vector<Transfer> slots_;  // transfers given to the system; user_data is the index
+  std::vector<uint32_t> free_;   // free slots
 };
 
 }  // namespace kvick::kv

@@ -1,4 +1,4 @@
-// What tier.h promises, of each tier; and what the system may do to a file.
+// Tests what tier.h promises for each kind of tier, and failures of the system's file calls.
 
 #include "kv/tier/tier.h"
 
@@ -33,7 +33,7 @@ std::string refusal_of(const std::string& text) {
 }
 std::string here() { return std::filesystem::temp_directory_path().string(); }
 
-// Memory as frames have it: whole units, the first at a page.
+// Memory like that of frames: whole units, the first at a page boundary.
 struct Memory {
   explicit Memory(size_t units) : buffer((units + 1) * kUnit) {
     void* at = buffer.data();
@@ -45,7 +45,7 @@ struct Memory {
   std::byte* first;
 };
 
-// All that is under way, by tag.
+// Waits for all transfers under way and returns their errors by tag.
 std::map<uint64_t, std::string> finish_all(Tier& tier, size_t count) {
   std::vector<Moved> ended;
   for (size_t i = 0; i < count + 100 && ended.size() < count; ++i) tier.finish(1, ended);
@@ -85,7 +85,7 @@ TEST_P(EachTier, BringsBackWhatWasWrittenInWhateverOrder) {
   ASSERT_TRUE(made.ok()) << made.error().message;
   Tier& tier = **made;
   EXPECT_FALSE(tier.description().empty());
-  constexpr size_t kUnits = 600;  // more than a ring has room for
+  constexpr size_t kUnits = 600;  // more than a ring has slots
   ASSERT_TRUE(tier.reserve(0, kUnits * kUnit).ok());
   const Memory out(kUnits), in(kUnits);
   for (size_t i = 0; i < kUnits; ++i)
@@ -133,7 +133,7 @@ TEST(RamTier, IsHeldToItsBandwidthAndLatency) {
   const double began = base::steady_seconds();
   tier->start(transfers(memory, {Way::kWrite, 10}));
   finish_all(*tier, 10);
-  // 10 units of a millisecond each, one after the other, and one latency.
+  // 10 units of one millisecond each, one after the other, and one latency.
   EXPECT_GE(base::steady_seconds() - began, 0.03 - 1e-4);
 }
 

@@ -9,7 +9,7 @@
 namespace kvick::kv {
 namespace {
 
-// Frames that fast memory has room for: the tier's share, and what the store may take at all.
+// Returns how many frames fit into the tier's fast memory and the store's limit.
 uint64_t most_frames(const Setup& setup, const TierOptions& options, const UnitLayout& layout) {
   const uint64_t bytes = std::min(options.fast_bytes, setup.limits.max_bytes);
   return std::min<uint64_t>(bytes / layout.bytes, UINT32_MAX / layout.tokens - 1);
@@ -23,8 +23,8 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec&) {
   return std::unique_ptr<Store>(std::move(store));
 }
 
-// Of sequences that grow by one token a step, all together. Of a token before which no unit was
-// filled: just filled ones are in frames still.
+// Computes the cost of sequences that grow together by one token per step. The reads are those of a
+// token before which no unit was filled: a unit that was just filled is still in its frame.
 base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
   KVICK_TRY(const TierOptions options, read_tier(*setup.tier.spec));
   const UnitLayout layout(setup.shape, options.unit_tokens);
@@ -63,7 +63,7 @@ uint32_t chosen_units(const Setup& setup, const ChosenRows& chosen) {
   const auto& [top_rows, rows, together] = chosen;
   const uint32_t full = layout.full(rows);
   if (top_rows.all()) return full;
-  // Units of what is chosen together, which begins at a multiple of `together`.
+  // Units touched by the rows chosen together, which begin at a multiple of `together`.
   uint32_t units = layout.touched(together);
   if (together % layout.tokens != 0 && layout.tokens % together != 0) ++units;
   const uint32_t ends = layout.touched(top_rows.first) + full - layout.full(top_rows.last);

@@ -1,8 +1,8 @@
 #pragma once
-// Full keys and values in a slower tier (kv/tier/tier.h), and a bounded number of frames in fast
-// memory: what a step reads is pinned in frames until its layer is computed, and read ahead of
-// need; fresh rows stay in frames until their unit of tokens is full, and are then written in the
-// background. docs/adr/0019-slower-tiers.md.
+// Keeps all keys and values in a slower tier (kv/tier/tier.h), and a bounded number of frames in
+// fast memory. A layer's rows are read ahead into frames and stay pinned until the layer is
+// computed. Fresh rows stay in frames until their unit of tokens is full; then it is written in the
+// background. See docs/adr/0019-slower-tiers.md.
 
 #include "kv/strategy/selection.h"
 #include "kv/strategy/strategy.h"
@@ -12,18 +12,18 @@ namespace kvick::kv {
 
 class CheckedStore;
 
-// The store that the strategy `tiered` makes, over a tier that the caller has made.
+// Makes the store of the strategy `tiered` over a given tier.
 base::Result<std::unique_ptr<CheckedStore>> make_tiered_store(const Setup& setup,
                                                               const TierOptions& options,
                                                               std::unique_ptr<Tier> tier);
-// Size in bytes of one unit, what a tiered store moves at a time.
+// Returns the size in bytes of one unit, which a tiered store moves at a time.
 size_t tier_unit_bytes(const Shape& shape, const TierOptions& options);
 
-// Tokens per unit that suit a policy which chooses `rows_together` rows at once: that number; in a
-// file rounded up to whole disk sectors.
+// Returns the tokens per unit that suit a policy which chooses `rows_together` rows at once: that
+// number, for a file rounded up to whole disk sectors.
 uint32_t unit_tokens_for(const Setup& setup, uint32_t rows_together);
-// Upper bound on the full units that the chosen rows of a sequence touch in one layer and head;
-// exact if rows are chosen by whole units.
+// Returns an upper bound on the full units that a sequence's chosen rows touch in one layer and
+// head; it is exact if rows are chosen by whole units.
 struct ChosenRows {
   TopRows top_rows;
   uint32_t rows = 0, together = 1;

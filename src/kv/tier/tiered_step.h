@@ -11,8 +11,9 @@ namespace kvick::kv {
 
 class TieredStep final : public CheckedStep, public RowFetcher {
  public:
-  // extents: for the units that fresh rows fill. kept_units: how many of the committed units that
-  // the step reads, in order [layer][slot, unit][head], stay in frames; the others pass through.
+  // extents: for the units that fresh rows fill. kept_units: the step reads committed units in the
+  // order [layer][slot, unit][head]; the first kept_units of them stay in frames, the others are
+  // evicted first.
   TieredStep(TieredStore& store, std::vector<StepSlot> step_slots, std::vector<uint32_t> extents,
              uint64_t kept_units);
   ~TieredStep() override;
@@ -30,12 +31,12 @@ class TieredStep final : public CheckedStep, public RowFetcher {
     TieredSequence* of;
     uint32_t unit;
   };
-  // Units of one layer that views may show.
+  // Pinned units of one layer, for its views.
   struct Pinned {
     uint32_t layer = kNoLayer;
-    uint64_t tried = 0;  // of the layer's units, in order
+    uint64_t tried = 0;  // units of the layer tried so far, in order
     std::vector<Unit> units;
-    std::vector<uint64_t> numbers;  // of each among all layers'
+    std::vector<uint64_t> numbers;  // number of each unit in the order of all layers
   };
 
   void write_rows(uint32_t layer, const float* k, const float* v) override;
@@ -47,7 +48,7 @@ class TieredStep final : public CheckedStep, public RowFetcher {
     return static_cast<TieredSequence&>(*step_slots()[slot].sequence);
   }
   uint64_t units_of_layer() const { return full_.size() * store_.layout_.heads; }
-  // Pins the units of `rows` in one layer and head, and appends those that it could pin.
+  // Pins the units of `rows` in one layer and head, and appends the units pinned.
   void pin_some(const Query& query, std::span<const uint32_t> rows, Frames::Patience patience,
                 std::vector<Unit>& pinned);
   void unpin_chosen(uint32_t but_layer);
@@ -64,18 +65,18 @@ class TieredStep final : public CheckedStep, public RowFetcher {
   void release();
 
   TieredStore& store_;
-  std::vector<uint32_t> extents_;  // not used yet
+  std::vector<uint32_t> extents_;  // not yet used
   uint64_t kept_units_;
-  std::vector<FullUnit> full_;  // before the step, of the slots that show all their rows
-  // Whether full_ covers all slots; if not, nothing is read ahead, since its frames are needed for
-  // the rows that view_some() asks for.
+  std::vector<FullUnit> full_;  // committed before the step, of slots whose views show all rows
+  // Whether full_ covers all slots. If not, nothing is read ahead, because the frames are needed
+  // for the rows that view_some() asks for.
   bool ahead_ = true;
   std::mutex loading_;
-  std::atomic<uint32_t> layer_ = kNoLayer;  // of current_, once its rows are there
+  std::atomic<uint32_t> layer_ = kNoLayer;  // layer of current_ once its rows are in frames
   Pinned current_, next_;
   std::mutex choosing_;
-  std::atomic<uint32_t> chosen_layer_ = kNoLayer;  // that view_some was last called for
-  std::vector<std::pair<uint32_t, Unit>> chosen_;  // pinned by view_some and prefetch, by layer
+  std::atomic<uint32_t> chosen_layer_ = kNoLayer;  // layer of the last call of view_some
+  std::vector<std::pair<uint32_t, Unit>> chosen_;  // with layer: pinned by view_some and prefetch
   bool released_ = false;
 };
 

@@ -11,13 +11,13 @@
 namespace kvick::kv {
 namespace {
 
-// What a call waits for transfers of a sequence that is closed. What they use is given back later
-// if it takes longer.
+// Longest time that close() waits for the sequence's transfers. If they take longer, their memory
+// is given back later.
 constexpr double kCloseSeconds = 0.25;
 
 uint32_t number(SeqId id) { return static_cast<uint32_t>(id); }
 
-// Direct I/O moves whole sectors, and a disk moves fewer than a page no faster.
+// Direct I/O moves whole sectors, and a disk is no faster with less than a page.
 uint32_t tokens_that_suit(const Shape& shape, size_t pair_bytes) {
   const size_t least = UnitLayout::sector_tokens(shape);
   return static_cast<uint32_t>(least *
@@ -73,7 +73,7 @@ void TieredStore::give_extents(std::span<const uint32_t> extents) noexcept {
     if (extent != kNoExtent) extents_.give({&extent, 1});
 }
 
-// But those that a transfer uses: a later commit, or close, gives them back.
+// Units that a transfer still uses are given back by a later commit or by close.
 void TieredStore::give_back(Sequence& of) {
   CheckedStore::give_back(of);
   TieredSequence& sequence = mine(of);
@@ -98,18 +98,18 @@ void TieredStore::release_closed() {
 void TieredStore::free_sequence(std::unique_ptr<Sequence> sequence) {
   try {
     frames_->wait_idle(mine(*sequence), kCloseSeconds);
-  } catch (const std::bad_alloc&) {  // then it is as if that had taken too long
+  } catch (const std::bad_alloc&) {  // treated like a wait that took too long
   }
   if (!release(mine(*sequence))) closed_.push_back(std::move(sequence));
   try {
     release_closed();
-  } catch (const std::bad_alloc&) {  // the next step asks again
+  } catch (const std::bad_alloc&) {  // the next step tries again
   }
 }
 
 CheckedStore::SequenceOr TieredStore::copy_sequence(SeqId id, const Sequence& from) {
   const std::string what = fmt::format("fork of sequence {}", number(id));
-  // Its frames come and go, its rows stay.
+  // Pinning changes the frames of the source, but not its rows.
   auto& source = const_cast<TieredSequence&>(static_cast<const TieredSequence&>(from));
   closed_.reserve(closed_.size() + 1);  // for the copy, if it fails with transfers under way
   auto copy = std::make_unique<TieredSequence>();
@@ -143,7 +143,8 @@ CheckedStore::SequenceOr TieredStore::copy_sequence(SeqId id, const Sequence& fr
   return Shortage{.needed_bytes = source.length * shape().token_bytes(), .what = why};
 }
 
-// A layer's heads of one unit after the other, through frames. False: one of both has failed.
+// Copies unit by unit, all heads of a layer at a time, through frames. Returns false if either
+// sequence has failed.
 bool TieredStore::copy_units(TieredSequence& from, TieredSequence& to) {
   const size_t all = size_t{layout_.full(from.length)} * layout_.regions;
   std::vector<Unit> units;
@@ -165,7 +166,7 @@ bool TieredStore::copy_units(TieredSequence& from, TieredSequence& to) {
   return true;
 }
 
-// units: those that it has pinned, also if it throws.
+// units: appends the units that it pins, also if it throws.
 void TieredStore::copy_layer(TieredSequence& from, TieredSequence& to, size_t first,
                              std::vector<Unit>& units) {
   for (size_t index = first; index < first + layout_.heads; ++index) {
@@ -240,7 +241,7 @@ bool TieredStore::take_fresh(std::span<const StepSlot> step_slots) {
   return true;
 }
 
-// Frames of rows that are not committed.
+// Drops the frames of rows that are not committed.
 void TieredStore::drop_fresh(TieredSequence& sequence) {
   const size_t committed = size_t{layout_.touched(sequence.length)} * layout_.regions;
   frames_->drop(sequence, committed);
@@ -261,7 +262,7 @@ CheckedStore::StepOr TieredStore::start(std::vector<StepSlot> step_slots) {
     if (claimed.ok() && !take_fresh(step_slots))
       claimed = Shortage{.needed_bytes = need.fresh * layout_.bytes,
                          .what = fmt::format("{}: the slower tier frees no memory in time", what)};
-    // Of copies of the lists, which undo() may still need.
+    // Pass copies of the lists, because undo() may still need them.
     if (claimed.ok())
       return std::unique_ptr<CheckedStep>(
           std::make_unique<TieredStep>(*this, step_slots, extents, kept_frames(need)));
@@ -273,12 +274,12 @@ CheckedStore::StepOr TieredStore::start(std::vector<StepSlot> step_slots) {
   }
 }
 
-// Frames that a step leaves in memory behind a layer's views.
+// Returns how many frames a step keeps in memory after a layer's views.
 uint64_t TieredStore::kept_frames(const Need& need) const {
   const FrameCounts counts = frames_->counts();
   const uint64_t passing = counts.limit - counts.solid, all = need.layer * shape().layers;
-  // Where some rows are asked for each one's turn is its own, and the one used longest ago goes
-  // first.
+  // Where a policy asks for some rows, each row is used at its own time, so plain LRU order is
+  // best.
   if (setup().tier.asked) return 0;
   return all <= passing ? all : passing - std::min(passing, 2 * need.layer);
 }
@@ -313,7 +314,7 @@ Usage TieredStore::count() const {
   return usage;
 }
 
-// What each sequence has in frames.
+// Reports what each sequence has in frames.
 std::vector<MapEntry> TieredStore::map() const {
   return piece_each([&](const Sequence& sequence) -> MapEntry {
     const auto& frames = static_cast<const TieredSequence&>(sequence).frames;

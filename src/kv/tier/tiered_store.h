@@ -10,25 +10,25 @@
 
 namespace kvick::kv {
 
-// How rows lie: a token's key and value side by side, `tokens` tokens of one layer and head behind
-// one another in a unit, and units of all layers and heads in an extent as [layer][kv head]. A
-// frame is a unit, so that a row has one number in all frames.
+// Layout of rows: a token's key and value are side by side; a unit holds `tokens` tokens of one
+// layer and head one after the other; an extent holds one unit per layer and head as [layer][kv
+// head]. A frame holds one unit, so rows can be numbered across all frames.
 struct UnitLayout {
   uint32_t tokens = 0;
   uint32_t heads = 0;         // KV heads of a layer
   uint32_t regions = 0;       // layers * heads
   size_t pair_bytes = 0;      // a key and its value
-  size_t bytes = 0;           // of a unit
-  uint64_t extent_bytes = 0;  // of `regions` units, in whole pages
+  size_t bytes = 0;           // size of a unit
+  uint64_t extent_bytes = 0;  // `regions` units, in whole pages
 
   UnitLayout(const Shape& shape, uint32_t unit_tokens);
-  // Fewest tokens whose unit is whole disk sectors.
+  // Returns the smallest number of tokens whose unit is a whole number of disk sectors.
   static uint32_t sector_tokens(const Shape& shape);
   uint32_t full(uint64_t rows) const { return static_cast<uint32_t>(rows / tokens); }
   uint32_t touched(uint64_t rows) const {
     return static_cast<uint32_t>((rows + tokens - 1) / tokens);
   }
-  // Index in TieredSequence::frames of a unit in one layer and head.
+  // Returns the index in TieredSequence::frames of a unit in one layer and head.
   size_t index(uint32_t unit, uint32_t layer, uint32_t head) const {
     return size_t{unit} * regions + layer * heads + head;
   }
@@ -63,24 +63,24 @@ class TieredStore final : public CheckedStore {
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
   void give_back(Sequence& sequence) override;
   void give_extents(std::span<const uint32_t> extents) noexcept;
-  // Number of leading units whose rows are all before the window.
+  // Returns the number of leading units whose rows are all before the window.
   uint32_t unseen(const Sequence& sequence) const { return layout_.full(sequence.first); }
-  // Frees a sequence's frames and extents; false: some are still in use.
+  // Frees a sequence's frames and extents. False: transfers still use some of them.
   bool release(TieredSequence& sequence);
   void release_closed();
 
-  // Frames that a step needs beyond those that are solid already.
+  // The frames and extents that a step needs in addition to solid frames.
   struct Need {
-    uint64_t fresh = 0;    // solid ones, for fresh rows
-    uint64_t layer = 0;    // upper bound for the views of one layer
-    uint64_t extents = 0;  // of the slower tier
+    uint64_t fresh = 0;    // solid frames for fresh rows
+    uint64_t layer = 0;    // upper bound on frames for the views of one layer
+    uint64_t extents = 0;  // in the slower tier
   };
-  // Whether the views of a slot show all its rows.
+  // Returns whether the views of a slot show all its rows.
   bool shows_all(const StepSlot& step_slot) const;
   Need need_of(std::span<const StepSlot> step_slots) const;
   uint64_t kept_frames(const Need& need) const;
   StepOr start(std::vector<StepSlot> step_slots) override;
-  // Charges what a step needs, and as much beyond as it can use and the budget has free.
+  // Charges what a step needs, and as much more as it can use and the budget has free.
   base::Status<Shortage> claim(uint64_t solid, uint64_t layer, const std::string& what);
   bool take_fresh(std::span<const StepSlot> step_slots);
   void drop_fresh(TieredSequence& sequence);
@@ -93,7 +93,7 @@ class TieredStore final : public CheckedStore {
   UnitLayout layout_;
   std::unique_ptr<Frames> frames_;
   Extents extents_;
-  std::vector<std::unique_ptr<Sequence>> closed_;  // whose transfers have not ended
+  std::vector<std::unique_ptr<Sequence>> closed_;  // closed sequences with transfers under way
   uint64_t copied_bytes_ = 0;
 };
 

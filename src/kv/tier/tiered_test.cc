@@ -1,4 +1,4 @@
-// Rows in a slower tier: few frames, and tiers that are full, slow or broken.
+// Rows in a slower tier, with few frames and with tiers that are full, slow or broken.
 
 #include "kv/tier/tiered.h"
 
@@ -16,7 +16,7 @@
 namespace kvick::kv::test {
 namespace {
 
-// Units of 8 tokens, 8 * 2 * 16 bytes each, 6 of them for 8 tokens of all layers.
+// Units of 8 tokens, 8 * 2 * 16 bytes each; 8 tokens of all layers take 6 units.
 constexpr Shape kShape = {.layers = 3, .kv_heads = 2, .head_dim = 8, .max_tokens = 300};
 constexpr uint64_t kUnit = 8 * 2 * 16, kRegions = 6;
 
@@ -45,7 +45,7 @@ struct Made {
 };
 
 TEST(Tiered, ShowsAllRowsThroughFramesForOneLayer) {
-  // 200 tokens are 25 units a region: 50 frames for a layer, 6 for the fresh row's units.
+  // 200 tokens are 25 units per region: 50 frames for a layer, 6 for the fresh row's units.
   Made made(50 + 2 * kRegions);
   Pair& p = made.pair;
   const SeqId a = p.open();
@@ -57,7 +57,7 @@ TEST(Tiered, ShowsAllRowsThroughFramesForOneLayer) {
   const Usage usage = p.store->usage();
   EXPECT_GT(usage.slow_read_bytes, 0u);
   EXPECT_EQ(usage.slow_written_bytes, 25 * kRegions * kUnit);
-  EXPECT_EQ(usage.slow_bytes, 25 * kTierPage);  // 1536 bytes, in whole pages
+  EXPECT_EQ(usage.slow_bytes, 25 * kTierPage);  // 1536 bytes, rounded up to whole pages
 }
 
 TEST(Tiered, SaysWhatALayerNeedsIfThereAreTooFewFrames) {
@@ -74,7 +74,7 @@ TEST(Tiered, SaysWhatALayerNeedsIfThereAreTooFewFrames) {
   EXPECT_TRUE(failure(*p.store, a).empty());
 }
 
-// Bytes that one more token read from the tier.
+// Adds one token and returns the bytes that this read from the tier.
 uint64_t read_by_a_token(Pair& p, const std::vector<Slot>& slots) {
   const uint64_t before = p.store->usage().slow_read_bytes;
   auto step = p.begin(slots);
@@ -96,7 +96,7 @@ TEST(Tiered, ReadsFromTheTierWhatThePlannerSays) {
       for (uint32_t tokens = 1; tokens <= 200; ++tokens) {
         const uint64_t read = read_by_a_token(p, slots);
         const Cost cost = cost_of({"tiered", {}}, setup, {tokens, sequences}).value();
-        // Right after a unit was filled it is in its frame still.
+        // A unit that was just filled is still in its frame.
         if (tokens > 16 && tokens % 8 >= 4) {
           ASSERT_EQ(read, cost.slow_read_bytes_per_token)
               << tokens << " tokens of " << sequences << " sequences, " << frames << " frames";
@@ -129,7 +129,7 @@ TEST(Tiered, GivesFramesBackThatOthersNeed) {
 
 uint32_t seven_units(uint32_t, uint32_t) { return 7; }
 
-// The keys, then the values, of the rows that a policy has chosen, in one layer and head.
+// Checks the keys and values of the rows that a policy has chosen, in one layer and head.
 void expect_some(Pair& p, Step& step, const Query& query, const std::vector<uint32_t>& chosen) {
   base::Arena scratch;
   kernels::View view;
@@ -154,12 +154,12 @@ TEST(Tiered, ReadsTheUnitsOfChosenRowsAndNoOthers) {
   ASSERT_NE(step, nullptr) << p.shortage.what;
   const uint64_t before = p.store->usage().slow_read_bytes;
   write_layer(*step, kShape, p.fresh, 0);
-  // Units 0, 1, 2 and 24; row 200 and those after it are not full.
+  // Units 0, 1, 2 and 24. Rows from 200 on are in a unit that is not full.
   expect_some(p, *step, {.slot = 0, .layer = 0, .head = 1}, {3, 9, 10, 16, 199, 200, 202});
   EXPECT_LE(p.store->usage().slow_read_bytes - before, 4 * kUnit);
   EXPECT_GE(p.store->usage().slow_read_bytes - before, 3 * kUnit);
   const uint64_t read = p.store->usage().slow_read_bytes;
-  expect_some(p, *step, {.slot = 0, .layer = 0, .head = 1}, {0, 8});  // the same again
+  expect_some(p, *step, {.slot = 0, .layer = 0, .head = 1}, {0, 8});  // reads nothing again
   EXPECT_EQ(p.store->usage().slow_read_bytes, read);
   const std::vector<uint32_t> next = {40, 41, 100};
   step->facets().fetcher->prefetch({.slot = 0, .layer = 1, .head = 0}, next);
@@ -225,7 +225,7 @@ TEST(Tiered, AReadThatFailsEndsItsSequenceAlone) {
     write_all(*step, p.shape, p.fresh);
     p.commit(*step, Kept::all({p.slots}));
   }
-  // Extents are taken in turn: those of a are the even ones.
+  // Extents are taken alternately: the even ones belong to a.
   made.tier->fails = [](const Transfer& transfer) {
     return transfer.way == Way::kRead && transfer.at / kTierPage == 2;
   };
@@ -258,7 +258,7 @@ TEST(Tiered, AWriteThatFailsEndsItsSequenceAlone) {
   Pair& p = made.pair;
   const SeqId a = p.open(), b = p.open();
   p.add(b, 20);
-  made.tier->fails = [](const Transfer& transfer) {  // extents 0 and 1 are b's
+  made.tier->fails = [](const Transfer& transfer) {  // extents 0 and 1 belong to b
     return transfer.way == Way::kWrite && transfer.at / kTierPage == 2;
   };
   p.add(a, 9);
@@ -286,7 +286,7 @@ TEST(Tiered, ATierThatHangsEndsTheSequenceThatWaitsAndIsGivenBackLater) {
     step->commit(Kept::all({p.slots}));
   }
   p.close(a);
-  EXPECT_GT(p.store->usage().allocated_bytes, kRegions * kUnit);  // the disk may write there yet
+  EXPECT_GT(p.store->usage().allocated_bytes, kRegions * kUnit);  // the disk may still write there
   EXPECT_GT(p.store->usage().slow_bytes, 0u);
   made.tier->hangs = {};
   p.expect_contents();  // of b
@@ -314,7 +314,7 @@ TEST(Tiered, AForkThatCannotBeCopiedIsAShortageAndLeavesTheSequence) {
   p.expect_contents();
 }
 
-// -- beside the trivial model, with few frames --
+// -- against the reference model, with few frames --
 
 class FewFrames : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(

@@ -1,4 +1,4 @@
-// What a window leaves in the slower tier.
+// What remains in the slower tier with a window.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ struct WindowOfTier {
     const TierOptions options = read_tier(parse_spec("ram:unit=8").value()).value();
     pair.store = make_tiered_store(test_setup(kShape), options, std::move(owned)).value();
   }
-  // Units that the tier holds.
+  // Returns the number of units in the tier.
   uint64_t units() const {
     const uint64_t bytes = kUnit * kShape.token_bytes();
     return pair.store->usage().slow_bytes / ((bytes + kTierPage - 1) / kTierPage * kTierPage);
@@ -52,7 +52,7 @@ TEST(TieredWindow, OfALongPromptOnlyTheUnitsWithinItAreWritten) {
   WindowOfTier t;
   const SeqId a = t.pair.open();
   t.pair.add(a, 203);
-  // Rows from 184 on are seen, and 200 to 202 are in the last unit, which is not full.
+  // Rows from 184 on are visible; 200 to 202 are in the last unit, which is not full.
   EXPECT_EQ(t.pair.store->usage().slow_written_bytes, 2 * kUnit * kShape.token_bytes());
   EXPECT_EQ(t.units(), 2u);
   t.pair.expect_contents();

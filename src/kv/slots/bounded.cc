@@ -1,9 +1,9 @@
-// The Bounded-Cache Transformer's cache (Yi et al. 2024, section 3.2): per layer and KV head the
-// keys MK of M slots, which are weights, and their values MV, which every token is added to:
-// MV_t = MV_{t-1} + softmax(k_t * MK^T)^T * v_t, with what the model writes as k_t its write query
-// and as v_t its write value, times its step size. A token reads softmax(q_t * MK^T) * MV_t. What
-// the model carries from a token to the next (SlotReader::carry) lies behind the values.
-// See docs/adr/0008-a-memory-of-slots.md.
+// The cache of the Bounded-Cache Transformer (Yi et al. 2024, section 3.2). Each layer and KV head
+// has M slots: their keys MK are weights of the model, and every token adds to their values MV:
+// MV_t = MV_{t-1} + softmax(k_t * MK^T)^T * v_t. Here k_t is the token's write query and v_t its
+// write value times its step size. A token reads softmax(q_t * MK^T) * MV_t. The floats that the
+// model carries from one token to the next (SlotReader::carry) are stored behind the values. See
+// docs/adr/0008-a-memory-of-slots.md.
 
 #include <cstring>
 
@@ -24,7 +24,7 @@ class BoundedStore final : public CheckedStore {
  public:
   explicit BoundedStore(const Setup& setup) : CheckedStore(setup), workers_(setup.compute.pool) {}
 
-  // There is room for any number of tokens.
+  // The slots have room for any number of tokens.
   std::vector<MapEntry> map() const override {
     return piece_each([&](const Sequence& of) -> MapEntry {
       const auto& sequence = static_cast<const SlotSequence&>(of);

@@ -8,11 +8,12 @@
 namespace kvick::kv {
 namespace {
 
-// Scores that a thread works on at once: half a megabyte, so that they, the values and the keys of
-// a head fit a second-level cache of 2 MiB at 2048 slots of 64 elements.
+// Most scores that a thread works on at once: half a megabyte, so that they, the values and the
+// keys of a head fit into a second-level cache of 2 MiB at 2048 slots of 64 elements.
 constexpr uint32_t kScoreFloats = 1 << 17;
 constexpr uint32_t kLeastTokens = 8, kMostTokens = 64;
-// A step of so few tokens keeps their weights for commit(): a pass over the keys saved in decoding.
+// A slot of the batch with at most this many tokens keeps their weights for commit(), which saves a
+// pass over the keys in decoding.
 constexpr uint32_t kFewTokens = 8;
 static_assert(kFewTokens <= kLeastTokens);
 
@@ -95,8 +96,8 @@ BoundedStep::WorkSpace BoundedStep::make_desk(const Where& at, uint32_t tokens, 
           .inverse = scratch.make<float>(queries).data()};
 }
 
-// Fills a desk for these rows and, if queries.group is not 0, their queries: one pass over the
-// keys.
+// Fills the work space for these rows and, if queries.group is not 0, for their queries, in one
+// pass over the keys.
 void BoundedStep::weigh(const Where& at, const Rows& rows, const SlotQueries& queries,
                         const WorkSpace& work) const {
   const kernels::Table& kernels = this->kernels();
@@ -125,7 +126,7 @@ void BoundedStep::weigh(const Where& at, const Rows& rows, const SlotQueries& qu
   for (uint32_t i = 0; i < asking; ++i) work.inverse[i] = 1 / sum(n + i);
 }
 
-// Adds these rows, which are the desk's first ones, in order.
+// Returns a walk that adds these rows in order; they are the first ones in the work space.
 kernels::MemoryWalk BoundedStep::walk_of(const Where& at, const Rows& rows,
                                          const WorkSpace& work) const {
   return {.slots = slots().slots,
@@ -139,7 +140,7 @@ kernels::MemoryWalk BoundedStep::walk_of(const Where& at, const Rows& rows,
           .gates = gates_of(at, rows.first)};
 }
 
-// What is left of the softmax of a walk's queries.
+// Completes the softmax of a walk's queries: divides by the sums of their scores.
 void BoundedStep::divide(const kernels::MemoryWalk& walk, const float* inverse) const {
   for (uint32_t t = walk.first_read; t < walk.tokens; ++t)
     for (uint32_t g = 0; g < walk.group; ++g, ++inverse) {
@@ -158,7 +159,7 @@ void BoundedStep::read_chain(const Where& at, const SlotQueries& queries, base::
   const uint32_t fresh = step_slots()[at.slot].fresh;
   const uint32_t most = std::min(fresh, most_tokens(queries.group));
   const WorkSpace work = make_desk(at, most, queries.group, scratch);
-  // What the values become while tokens are read that do not fit one walk.
+  // The values so far, if the tokens do not fit into one walk.
   float* now = fresh > most ? scratch.make<float>(head_floats()).data() : nullptr;
   for (uint32_t first = 0; first < fresh; first += most) {
     const uint32_t n = std::min(most, fresh - first);
@@ -177,7 +178,7 @@ void BoundedStep::read_chain(const Where& at, const SlotQueries& queries, base::
   if (few(at.slot)) keep_few(at, work);
 }
 
-// Each token after those on its path only: a walk of its own, over copies of their weights.
+// Reads a tree: each token gets its own walk over copies of the weights of the tokens on its path.
 void BoundedStep::read_tree(const Where& at, const SlotQueries& queries, base::Arena& scratch) {
   const uint32_t fresh = step_slots()[at.slot].fresh, dim = shape().head_dim;
   const WorkSpace work = make_desk(at, fresh, queries.group, scratch);
@@ -227,7 +228,7 @@ void BoundedStep::read(uint32_t layer, const SlotQueries& queries) {
   was_read_[layer] = true;
 }
 
-// Adds rows to the values for good.
+// Adds rows to the stored values; only commit does this.
 void BoundedStep::absorb(const Where& at, const Rows& rows, base::Arena& scratch) {
   const auto add = [&](const Rows& some, const WorkSpace& work) {
     kernels::MemoryWalk walk = walk_of(at, some, work);
@@ -249,7 +250,7 @@ void BoundedStep::absorb(const Where& at, const Rows& rows, base::Arena& scratch
   }
 }
 
-// What this row brings is what the next step is told.
+// Stores what this row carries to the next step.
 void BoundedStep::carry_on(uint32_t layer, uint32_t slot, uint32_t row) {
   const uint32_t floats = slots().carried;
   const float* of_layer = carried_[layer].get();

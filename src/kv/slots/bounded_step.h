@@ -1,6 +1,6 @@
 #pragma once
-// A step over memories of slots. It leaves the values alone: read() walks over them with the step's
-// own tokens added on the way, and commit() walks again to keep the sum.
+// A step over slots. It leaves the stored values unchanged: read() walks over them and adds the
+// step's tokens on the way; commit() walks again to store the sums.
 
 #include "kernels/attention/memory.h"
 #include "kv/rows/row_block.h"
@@ -9,11 +9,11 @@
 namespace kvick::kv {
 
 struct SlotSequence : Sequence {
-  // [layers][kv_heads][slots][head_dim] floats, then [layers][carried]; none before the first step.
+  // [layers][kv_heads][slots][head_dim] floats, then [layers][carried]; null before the first step.
   RowBlock values;
 };
 
-// The threads of a store, with work space for each.
+// A store's threads, each with its own scratch memory.
 class Workers {
  public:
   explicit Workers(base::ThreadPool* pool)
@@ -26,7 +26,7 @@ class Workers {
   std::vector<base::Arena> scratch_;
 };
 
-// Sequences are SlotSequences that have their values.
+// Its sequences are SlotSequences with allocated values.
 class BoundedStep final : public CheckedStep, public SlotReader {
  public:
   BoundedStep(CheckedStore& store, std::vector<StepSlot> step_slots, const Setup& setup,
@@ -49,11 +49,11 @@ class BoundedStep final : public CheckedStep, public SlotReader {
 
   // Work space for some tokens of one (sequence, layer, KV head).
   struct WorkSpace {
-    float* x;        // [tokens + queries][inputs of the keys]
-    float* scores;   // [tokens + queries][stride]: e^logit of the tokens' writes, then of their
-                     // queries
-    float* adds;     // [tokens][head_dim]: what is added, over the sum of the token's scores
-    float* inverse;  // [queries], of the sums of their scores
+    float* x;       // [tokens + queries][inputs of the keys]
+    float* scores;  // [tokens + queries][stride]: e^logit of the tokens' write queries, then of
+                    // their queries
+    float* adds;    // [tokens][head_dim]: the write values divided by the sum of the token's scores
+    float* inverse;  // [queries]: inverse sums of the queries' scores
   };
 
   const Shape& shape() const { return setup_.shape; }
@@ -64,7 +64,7 @@ class BoundedStep final : public CheckedStep, public SlotReader {
   }
   size_t head_floats() const { return size_t{slots().slots} * shape().head_dim; }
   size_t layer_floats() const { return tokens_ * shape().kv_heads * shape().head_dim; }
-  // Not a multiple of 128 bytes: scores of consecutive tokens must not share a set of the cache.
+  // Not a multiple of 128 bytes, because scores of consecutive tokens must not share a cache set.
   uint32_t stride() const { return ((slots().slots + 15) / 16 | 1) * 16; }
   const kernels::Matrix& keys(const Where& at) const {
     return slots().keys[size_t{at.layer} * shape().kv_heads + at.head];
@@ -80,20 +80,20 @@ class BoundedStep final : public CheckedStep, public SlotReader {
            size_t{shape().layers} * shape().kv_heads * head_floats() +
            size_t{layer} * slots().carried;
   }
-  // A fresh row as it was written.
+  // Returns a fresh row as it was written.
   const float* row(const Where& at, bool is_v, uint32_t token) const {
     const size_t first = (step_slots()[at.slot].first + token) * shape().kv_heads + at.head;
     return rows_.get() + (size_t{at.layer} * 2 + (is_v ? 1 : 0)) * layer_floats() +
            first * shape().head_dim;
   }
-  // Of fresh rows, one after the other; null: all 1.
+  // Returns the gates of consecutive fresh rows; null: all gates are 1.
   const float* gates_of(const Where& at, uint32_t token) const {
     const float* of_layer = gates_[at.layer].get();
     return of_layer == nullptr ? nullptr
                                : of_layer + at.head * tokens_ + step_slots()[at.slot].first + token;
   }
-  // Where a slot of few tokens keeps their weights, then what is added: [fresh][stride],
-  // [fresh][head_dim].
+  // For batch slots of few tokens: the weights kept for commit, [fresh][stride], then the values to
+  // add, [fresh][head_dim].
   size_t few_floats() const { return size_t{stride()} + shape().head_dim; }
   bool few(uint32_t slot) const;
   float* few_weights(const Where& at) const {
@@ -135,7 +135,7 @@ class BoundedStep final : public CheckedStep, public SlotReader {
   std::unique_ptr<float[]> rows_;                  // [layers][k, v][tokens_][kv_heads][head_dim]
   std::vector<std::unique_ptr<float[]>> gates_;    // per layer null, or [kv_heads][tokens_]
   std::vector<std::unique_ptr<float[]>> carried_;  // per layer null, or [tokens_][carried]
-  std::vector<size_t> few_first_;                  // per slot: tokens in slots of few before it
+  std::vector<size_t> few_first_;  // per batch slot: tokens of earlier slots that have few tokens
   size_t few_tokens_ = 0;
   std::unique_ptr<float[]> few_;
 };

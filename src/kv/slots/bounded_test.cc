@@ -1,4 +1,4 @@
-// A memory of slots against its definition.
+// Slots against their definition.
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace kvick::kv::test {
 namespace {
 
-// A store and, per sequence, the tokens that it holds.
+// A store and the tokens of each of its sequences.
 struct Runner {
   explicit Runner(const MadeSlots& made_memory, bool with_gates,
                   base::Isa isa = tried_kernels().isa, base::ThreadPool* pool = nullptr,
@@ -31,7 +31,7 @@ struct Runner {
     return seq;
   }
 
-  // Begins a step that adds those tokens and reads all layers. Returns what each token reads.
+  // Begins a step that adds these tokens and reads all layers; `out` gets what each token reads.
   std::unique_ptr<Step> begin(const std::vector<SeqId>& seqs,
                               const std::vector<std::vector<uint32_t>>& tokens,
                               const std::vector<Path>& paths = {}) {
@@ -51,7 +51,7 @@ struct Runner {
     return std::move(begun).value();
   }
 
-  // One step that keeps everything; returns what its last token reads.
+  // Runs one step that keeps everything; returns what its last token reads.
   Floats add(SeqId seq, const std::vector<uint32_t>& tokens) {
     const auto step = begin({seq}, {tokens});
     EXPECT_NE(step, nullptr);
@@ -62,7 +62,7 @@ struct Runner {
     return out.back();
   }
 
-  // What a token would read behind what the sequence holds.
+  // Checks what one more token would read after the sequence's tokens.
   void expect_holds(SeqId seq, uint32_t token = 999) {
     ASSERT_NE(begin({seq}, {{token}}), nullptr);
     std::vector<uint32_t> tokens = held[seq];
@@ -190,7 +190,7 @@ TEST_P(BoundedOf, TakesManySlotsWhoseScoresDoNotFitOneWalkAndKeysOfSixteenBits) 
   }
 }
 
-// 0 -> 1 -> 3, 0 -> 2 -> 4 -> 5; and a second tree of more tokens than are kept for commit().
+// 0 -> 1 -> 3, 0 -> 2 -> 4 -> 5; then a second tree of more tokens than commit() keeps weights for.
 TEST_P(BoundedOf, ReadsEachPathOfATreeAsIfItWereAlone) {
   const MadeSlots made(kSlotShape, 37);
   const std::vector<Path> paths = {{0}, {0, 1}, {0, 2}, {0, 1, 3}, {0, 2, 4}, {0, 2, 4, 5}};
@@ -297,7 +297,7 @@ TEST(Bounded, ARefusalOfTheSystemIsAShortage) {
 }
 #endif
 
-// Random operations beside a list of tokens per sequence.
+// Plays random operations and compares with a list of tokens per sequence.
 class Player {
  public:
   Player(const MadeSlots& made, bool gated, base::ThreadPool& pool, uint32_t seed)

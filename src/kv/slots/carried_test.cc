@@ -1,4 +1,4 @@
-// What a model carries from a token to the next one, beside a memory of slots.
+// What a model with slots carries from one token to the next.
 
 #include <gtest/gtest.h>
 
@@ -7,14 +7,14 @@
 namespace kvick::kv::test {
 namespace {
 
-// A sequence of a memory that carries three floats a layer.
+// A sequence of a model that carries three floats per layer.
 class Carrying : public testing::Test {
  protected:
   static constexpr uint32_t kCarried = 3;
   using Carried = std::vector<float>;
 
-  // A step of some rows whose layers are written; row r of step n brings 100 n + 10 layer + r and
-  // what comes after.
+  // Begins a step and writes all its layers. Row r of step n carries 100 n + 10 layer + r, then
+  // that number plus 0.25 and plus 0.5.
   std::unique_ptr<Step> begin(SeqId seq, uint32_t rows, bool carries = true) {
     auto step = store_->begin({{{Slot{seq, rows, {}}}}}).value();
     ++steps_;
@@ -52,7 +52,7 @@ TEST_F(Carrying, WhatTheLastKeptRowBroughtIsToldToTheNextStep) {
   expect_carried(seq, 0, 0);
   begin(seq, 5)->commit({.rows = {{0, 2, 3}}});
   expect_carried(seq, 1, 3);
-  (void)begin(seq, 4);  // nothing happened
+  (void)begin(seq, 4);  // dropped: nothing happened
   expect_carried(seq, 1, 3);
   begin(seq, 4)->commit({.rows = {{}}});
   expect_carried(seq, 1, 3);

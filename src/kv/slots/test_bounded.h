@@ -1,5 +1,5 @@
 #pragma once
-// What a memory of slots is, one token after the other in doubles. Tokens are known by a number.
+// The definition of a memory of slots, token by token in doubles. A number stands for each token.
 
 #include <cmath>
 #include <random>
@@ -20,8 +20,8 @@ inline constexpr Shape kSlotShape = {.layers = 2,
 using Floats = std::vector<float>;
 using Path = std::vector<uint32_t>;
 
-// What one token writes and asks, in all layers: k, v [layers][kv_heads][head_dim], q
-// [layers][kv_heads][group][head_dim]; gates [layers][kv_heads], which a store is given or not.
+// The inputs of one token in all layers: k, v [layers][kv_heads][head_dim], q
+// [layers][kv_heads][group][head_dim], gates [layers][kv_heads] for tests with gates.
 struct Input {
   Floats k, v, q, gates;
 };
@@ -41,7 +41,7 @@ inline Input make_input(uint32_t number) {
   return made;
 }
 
-// The definition, over all layers and heads.
+// The definition, for all layers and heads.
 inline void write_naive(const MadeSlots& made, const Input& in, Doubles& values, bool gated) {
   const uint32_t dim = kSlotShape.head_dim;
   for (size_t head = 0; head < size_t{kSlotShape.layers} * kSlotShape.kv_heads; ++head)
@@ -63,7 +63,7 @@ inline Doubles naive(const MadeSlots& made, const Input& in, Doubles& values, bo
   return read_naive(made, in, values);
 }
 
-// What the last of some tokens reads. Each is known by a number.
+// Returns what the last of these tokens reads.
 inline Doubles naive(const MadeSlots& made, const std::vector<uint32_t>& tokens, bool gated) {
   Doubles values(made.initial.begin(), made.initial.end());
   for (const uint32_t token : tokens) write_naive(made, make_input(token), values, gated);

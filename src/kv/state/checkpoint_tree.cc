@@ -36,7 +36,7 @@ CheckpointTree::Found CheckpointTree::find(std::span<const Token> prompt, uint64
   return found;
 }
 
-// What comes before it is in use as well, but nobody went on from there.
+// Ancestors count as used now, too, but not as resumed from: their `uses` stay the same.
 void CheckpointTree::touch(Node& node) {
   ++node.uses;
   node.base_worth = worth_gone_;
@@ -63,7 +63,7 @@ void CheckpointTree::keep(std::span<const Token> tokens, uint64_t salt, const Sh
   if (kept_.size() > kMost) drop(*least_worth(nullptr, node));
 }
 
-// The node behind these tokens, made if there is none.
+// Returns the node for these tokens, making it if there is none.
 CheckpointTree::Node* CheckpointTree::reach(std::span<const Token> tokens, uint64_t salt) {
   auto root = roots_.find(salt);
   if (root == roots_.end()) {
@@ -95,14 +95,14 @@ CheckpointTree::Node* CheckpointTree::reach(std::span<const Token> tokens, uint6
   return at;
 }
 
-// The first `common` tokens of a node become one of their own, before it.
+// Splits off the first `common` tokens of a node into a new node before it.
 void CheckpointTree::split(std::unique_ptr<Node>& link, size_t common) {
   const auto at = link->tokens.begin() + static_cast<ptrdiff_t>(common);
   auto upper = std::make_unique<Node>();
   upper->tokens.assign(link->tokens.begin(), at);
   std::vector<Token> rest(at, link->tokens.end());
   std::unique_ptr<Node>& below = upper->children[rest.front()];
-  // From here on nothing is allocated.
+  // Nothing below allocates.
   upper->parent = link->parent;
   upper->end = link->end - static_cast<uint32_t>(rest.size());
   upper->used_seconds = link->used_seconds;
@@ -119,7 +119,8 @@ double CheckpointTree::worth(const Node& node) const {
   return node.base_worth + node.uses * read_again;
 }
 
-// Of those before the end of a path, or of all; never `but`.
+// Returns the checkpoint of least worth among the ancestors of `path`, or among all if it is null;
+// never `but`.
 CheckpointTree::Node* CheckpointTree::least_worth(const Node* path, const Node* but) const {
   Node* least = nullptr;
   double least_worth = 0;
@@ -162,7 +163,8 @@ void CheckpointTree::drop(Node& node) {
   prune(&node);
 }
 
-// Removes a node that is for nothing, and what comes before it if that is for nothing then.
+// Removes a node without a state and without children, then its ancestors that have become such
+// nodes.
 void CheckpointTree::prune(Node* node) {
   while (node->parent != nullptr && node->state == nullptr && node->children.empty()) {
     Node* const parent = node->parent;
@@ -178,8 +180,8 @@ void CheckpointTree::prune(Node* node) {
   }
 }
 
-// Puts a node's only child in its place, so that a path is not longer than checkpoints are many.
-// False: there was no memory for that, and the node stays.
+// Replaces a node by its only child, so a path has no more nodes than needed. Returns false if
+// there was no memory for that; then the node stays.
 bool CheckpointTree::merge(Node& node) {
   std::unique_ptr<Node> child = std::move(node.children.begin()->second);
   try {

@@ -1,6 +1,6 @@
 #pragma once
-// For models in which no layer keeps anything: encoders, whose steps read only what they compute
-// themselves. Keeps just a sequence's length.
+// For models in which no layer keeps anything: encoders, whose steps read only their own rows.
+// Keeps only a sequence's length.
 
 #include "kv/strategy/checked_store.h"
 
@@ -8,7 +8,7 @@ namespace kvick::kv {
 
 class EmptyStore final : public CheckedStore {
  public:
-  // setup.shape: with max_tokens, and no layers.
+  // setup.shape: max_tokens is set, and there are no layers.
   explicit EmptyStore(const Setup& setup) : CheckedStore(setup) {}
 
   std::vector<MapEntry> map() const override { return {}; }

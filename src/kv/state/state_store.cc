@@ -11,7 +11,7 @@
 namespace kvick::kv {
 namespace {
 
-// reserve() alone would take exactly that, and every step would copy all tokens before it.
+// Grows by doubling: reserve() alone takes the exact size, so every step would copy all tokens.
 void reserve_tokens(std::vector<Token>& tokens, size_t more) {
   const size_t wanted = tokens.size() + more;
   if (tokens.capacity() < wanted) tokens.reserve(std::max(wanted, 2 * tokens.capacity()));
@@ -21,7 +21,7 @@ void reserve_tokens(std::vector<Token>& tokens, size_t more) {
 
 class StateStep final : public CheckedStep, public StateKeeper, public RowSink {
  public:
-  // after: per slot the states after its rows, or after the last alone (Slot::whole).
+  // after: per batch slot the states after its rows, or only the last one (Slot::whole).
   StateStep(StateStore& store, std::vector<StepSlot> step_slots,
             std::vector<std::vector<SharedState>> after)
       : CheckedStep(store, std::move(step_slots)), store_(store), after_(std::move(after)) {}
@@ -54,7 +54,7 @@ class StateStep final : public CheckedStep, public StateKeeper, public RowSink {
   void write_rows(uint32_t layer, const float* k, const float* v) override {
     KVICK_CHECK(k == nullptr && v == nullptr, "rows of layer {}, which keeps a state", layer);
   }
-  // Of other layers: here nothing is known of them but how many there are.
+  // The rows belong to other layers. This store only needs their number.
   void put(std::span<const std::byte> rows) override {
     check_live();
     KVICK_CHECK(rows.empty(), "rows of layers that keep a state");
@@ -66,7 +66,7 @@ class StateStep final : public CheckedStep, public StateKeeper, public RowSink {
   }
   void keep_all(const Kept& kept) override {
     CheckedStep::keep_all(kept);
-    after_.clear();  // a step may outlive its commit
+    after_.clear();  // frees the states now: a step may outlive its commit
   }
   void keep_rows(uint32_t slot, std::span<const uint32_t> kept) override {
     if (kept.empty()) return;
@@ -105,7 +105,7 @@ SharedState StateStore::make_state() const {
                      });
 }
 
-// Goes on from the checkpoint that is furthest.
+// Resumes from the checkpoint with the longest prefix.
 std::unique_ptr<Sequence> StateStore::make_sequence(std::span<const Token> prompt,
                                                     const Owner& owner) {
   auto sequence = std::make_unique<StateSequence>();
@@ -145,7 +145,7 @@ void StateStore::read_state(SeqId seq, std::span<std::byte> out) const {
   std::memcpy(out.data(), sequence.state.get(), out.size());
 }
 
-// The step that put rows has left memory that nobody shares.
+// The step that put the rows left a state that no other sequence or checkpoint shares.
 void StateStore::put_state(SeqId seq, std::span<const std::byte> state) {
   check_idle("put_state");
   StateSequence& sequence = mine(find(seq));
@@ -161,7 +161,7 @@ void StateStore::keep(const StateSequence& sequence) {
     return;
   try {
     checkpoints_.keep(sequence.tokens, sequence.owner.salt, sequence.state);
-  } catch (const std::bad_alloc&) {  // nobody goes on from it then
+  } catch (const std::bad_alloc&) {  // then no prompt can resume here
   }
 }
 
@@ -203,7 +203,7 @@ uint64_t StateStore::evict(uint64_t bytes) {
   return given;
 }
 
-// Those of sequences, each once.
+// Returns the states of sequences, each once.
 std::vector<StateStore::Held> StateStore::held_states() const {
   std::vector<Held> held;
   for_each_sequence([&](SeqId id, const Sequence& one) {

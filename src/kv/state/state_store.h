@@ -1,10 +1,11 @@
 #pragma once
-// Layers that keep a state of a fixed size of each sequence, and no rows (LayerSpec::kState).
+// A store for layers that keep a state of fixed size per sequence instead of rows
+// (LayerSpec::kState).
 //
-// A step writes the states after its tokens into memory of its own, and commit takes the one after
-// the last token that is kept: a dropped step leaves the old state, and of a tree of drafts the
-// kept path's is there. What was committed is never written again, so forks, checkpoints and
-// prompts that go on from one share it. When a sequence is closed its last state stays as a
+// A step writes the states after its tokens into new memory, and commit keeps the state after the
+// last accepted token. So a dropped step leaves the old state, and a tree of draft tokens leaves
+// the state of the accepted path. Committed states are never changed, so forks, checkpoints and the
+// prompts that resume from them share them. When a sequence is closed, its last state stays as a
 // checkpoint.
 
 #include "kv/state/checkpoint_tree.h"
@@ -13,19 +14,19 @@
 namespace kvick::kv {
 
 struct StateSequence : Sequence {
-  SharedState state;  // [layers][state bytes]; none before the first token
+  SharedState state;  // [layers][state bytes]; null before the first token
   Owner owner;
-  std::vector<Token> tokens;  // committed ones, if they are known
+  std::vector<Token> tokens;  // committed tokens, if known
   bool known = true;
-  bool resumed = false;  // from a checkpoint, and no step has shown yet that it goes on from there
-  bool lacks_state = false;  // rows were put, and its state was not yet
+  bool resumed = false;      // from a checkpoint, and no step was committed yet
+  bool lacks_state = false;  // rows were put, but not yet the state
 };
 
 class StateStore final : public CheckedStore, Checkpoints, RowMover {
  public:
-  // setup.shape.layers layers, which keep setup.shape.state_bytes each.
+  // setup.shape.layers layers of setup.shape.state_bytes each.
   explicit StateStore(const Setup& setup) : StateStore(setup, setup.shape.max_tokens) {}
-  // most_tokens: of a sequence, which no state limits.
+  // most_tokens: of one sequence; the states themselves set no limit.
   StateStore(const Setup& setup, uint32_t most_tokens)
       : CheckedStore(setup, most_tokens),
         state_bytes_(setup.shape.state_bytes),
@@ -52,7 +53,7 @@ class StateStore final : public CheckedStore, Checkpoints, RowMover {
   uint64_t state_bytes() const override { return sequence_bytes(); }
   void read_state(SeqId seq, std::span<std::byte> out) const override;
   void put_state(SeqId seq, std::span<const std::byte> state) override;
-  // It has none of its own.
+  // This store has no rows of its own.
   void read_rows(SeqId, uint32_t, uint32_t, std::span<std::byte>) const override {}
   uint32_t first_row(SeqId) const override { return 0; }
   void hold_rows(SeqId, uint32_t) override {}
@@ -72,7 +73,7 @@ class StateStore final : public CheckedStore, Checkpoints, RowMover {
   uint64_t evict(uint64_t bytes) override;
   Usage count() const override;
 
-  // A state, the number of sequences that use it, and the tokens before it.
+  // A state, the number of sequences that use it, the tokens before it, and the first user.
   struct Held {
     const std::byte* state;
     uint32_t users, tokens;
@@ -81,7 +82,7 @@ class StateStore final : public CheckedStore, Checkpoints, RowMover {
   std::vector<Held> held_states() const;
 
   uint64_t state_bytes_;
-  // Bytes of all states. Shared with their deleters, since sequences may outlive these members.
+  // Bytes of all states. Shared with their deleters, because sequences may outlive these members.
   std::shared_ptr<uint64_t> held_bytes_ = std::make_shared<uint64_t>(0);
   CheckpointTree checkpoints_;
   uint64_t evicted_ = 0, resumed_ = 0;

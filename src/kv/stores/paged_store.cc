@@ -74,8 +74,7 @@ std::unique_ptr<Sequence> PagedStore::make_sequence(std::span<const Token> promp
 
 CheckedStore::SequenceOr PagedStore::copy_sequence(SeqId, const Sequence& from) {
   auto copy = std::make_unique<PagedSequence>(static_cast<const PagedSequence&>(from));
-  copy->blocks.resize(
-      blocks_for(copy->length));  // without the blocks of a step that was not committed
+  copy->blocks.resize(blocks_for(copy->length));  // without the blocks of an uncommitted step
   for (const BlockId block : copy->held()) pool_.add_user(block);
   tree_.hold(copy->tip);
   return std::unique_ptr<Sequence>(std::move(copy));
@@ -232,8 +231,7 @@ void PagedStore::keep(SeqId seq, uint32_t at) {
   PagedSequence& sequence = mine(find(seq));
   KVICK_CHECK(at <= sequence.length, "a checkpoint at token {} of {}", at, sequence.length);
   if (!sequence.known) return;
-  sequence.checkpoint =
-      std::max(sequence.checkpoint, at);  // mark later blocks when they become full
+  sequence.checkpoint = std::max(sequence.checkpoint, at);  // marks later blocks once full
   mark_window(sequence, at);
 }
 

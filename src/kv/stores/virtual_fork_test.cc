@@ -341,8 +341,8 @@ TEST(VirtualFork, APageOfTheFileGoesOnceTheWriterAndAllForksHaveMovedPastIt) {
   p.add(a, 128);  // 63 rows are seen, of one page
   p.expect_pages(pages(1), 0);
   const SeqId b = p.fork(a), c = p.fork(a);
-  p.add(a,
-        256);  // the step wrote pages of the file that no token sees any more; they are given back
+  // Pages of the file that the step wrote and no token sees any more are given back.
+  p.add(a, 256);
   p.expect_pages(pages(2), 0);
   p.add(b, 64);
   p.expect_pages(pages(2), pages(1));

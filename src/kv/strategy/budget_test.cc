@@ -118,8 +118,7 @@ TEST(Budget, TwoStoresWithLiveStepsTakeNoMoreThanThereIs) {
   const SeqId in_a = a.open(), in_b = b.open();
   auto step = a.begin({{in_a, 1}});
   ASSERT_NE(step, nullptr);
-  EXPECT_EQ(a.store->usage().allocated_bytes,
-            0u);  // nothing is written yet, but all of it is charged
+  EXPECT_EQ(a.store->usage().allocated_bytes, 0u);  // not written yet, but all is charged
   EXPECT_EQ(b.begin({{in_b, 1}}), nullptr);
   write_layer(*step, a.shape, a.fresh, 0);
   step.reset();

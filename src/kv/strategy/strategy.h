@@ -45,16 +45,14 @@ struct Option {
 struct Load {
   uint32_t tokens = 0;  // of each sequence, prompt included
   uint32_t sequences = 1;
-  uint32_t step =
-      1;  // tokens that each sequence gains per step; old rows are added several at a time
+  uint32_t step = 1;  // tokens that each gains per step; old rows are added several at a time
 };
 // What a load costs, computed from the strategy's formulas alone.
 struct Cost {
   uint64_t fast_bytes = 0, slow_bytes = 0;  // allocated at the end of the load
   uint64_t read_bytes_per_token = 0;        // read by attention for the last token
-  uint64_t slow_read_bytes_per_token =
-      0;                      // read from the slower tier for one token of each sequence
-  uint64_t copied_bytes = 0;  // over all steps of the load
+  uint64_t slow_read_bytes_per_token = 0;   // from the slower tier, for a token of each sequence
+  uint64_t copied_bytes = 0;                // over all steps of the load
 };
 
 class RowStore;  // row_store.h

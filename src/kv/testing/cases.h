@@ -1,5 +1,5 @@
 #pragma once
-// What the conformance tests try: strategies, their options and element types.
+// The strategies, options and element types that the conformance tests try.
 
 #include <cctype>
 #include <gtest/gtest.h>
@@ -12,20 +12,21 @@
 
 namespace kvick::kv::test {
 
-// Programs are ten times slower under a sanitizer, which looks for errors of memory and of threads.
-// Those come with a strategy or with an element type rather than with a certain pair: so each
-// strategy is tried with some types and each type with some strategies. Without one all pairs are.
+// Programs are ten times slower under a sanitizer. The memory and thread errors that it finds
+// depend on a strategy or on an element type, not on a certain pair. So with a sanitizer each
+// strategy is tried with some types and each type with some strategies; without one, all pairs are
+// tried.
 #if defined(KVICK_SANITIZED)
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
-// Whether a test of many strategies and many types (or forms) tries this pair of them.
+// Returns whether a test of many strategies and many types (or forms) tries this pair.
 inline constexpr bool tries(size_t strategy, size_t type) {
   return !kSanitized || (strategy + type) % 2 == 0;
 }
 
-// A row of the registry, with its defaults or with options worth trying, and element types.
+// A strategy of the registry, with its defaults or with other options, and element types.
 struct Case {
   std::string spec;
   kernels::DType k_type, v_type;
@@ -48,7 +49,7 @@ inline std::vector<std::string> specs() {
        {"virtual:hugepages=on", "bmc:r=1", "bmc:r=7", "bmc:r=100000", "paged:block=1",
         "paged:block=7,prefix=off", "sliding:reserve=1.25", "sliding:reserve=1"})
     all.emplace_back(more);
-  // Policies, over layouts that keep rows in different ways.
+  // Policies, over layouts that store rows in different ways.
   for (const char* layout : {"virtual", "bmc:r=7", "paged:block=7"})
     for (const Policy& policy : policies())
       if (std::string_view(layout) == "virtual" || !forgets({std::string(policy.name), {}}))
@@ -69,7 +70,7 @@ inline constexpr std::pair<kernels::DType, kernels::DType> kTypes[] = {
     {kernels::DType::kQ3, kernels::DType::kQ2},
     {kernels::DType::kStatic8, kernels::DType::kStatic16}};
 
-// Of old rows, with windows that sequences of a few dozen tokens pass.
+// Aging, with windows shorter than sequences of a few dozen tokens.
 inline constexpr Aging kAgings[] = {
     {.k_type = kernels::DType::kQ8, .v_type = kernels::DType::kQ4, .window = 32},
     {.k_type = kernels::DType::kQ4, .v_type = kernels::DType::kF32, .window = 0},
@@ -94,8 +95,8 @@ inline std::vector<Case> cases() {
   return all;
 }
 
-// The case's shape, with head_dim or, where types take groups of 32, with 32; with 8 for a policy
-// that asks the kernel of attention.
+// Returns the case's shape. head_dim is that of `like`, 32 for types in groups of 32, or 8 for a
+// policy that uses the attention kernel.
 inline Shape shape_of(const Case& test, const Shape& like) {
   Shape shape = like;
   shape.k_type = test.k_type;
@@ -118,25 +119,25 @@ inline std::string name_of(const testing::TestParamInfo<Case>& info) {
   return name;
 }
 
-// Those whose sequences grow past max_tokens.
+// Returns the cases whose sequences grow past max_tokens.
 inline std::vector<Case> endless_cases() {
   std::vector<Case> all = cases();
   std::erase_if(all, [](const Case& test) { return !traits_of(test.spec).endless; });
   return all;
 }
 
-// Those whose rows can be moved as they are stored.
+// Returns the cases whose rows can be moved as they are stored.
 inline std::vector<Case> moving_cases() {
   std::vector<Case> all = cases();
   std::erase_if(all, [](const Case& test) {
-    // Under a policy it is the layout that moves them; random_test.cc moves those, too.
+    // Under a policy the layout moves the rows; random_test.cc tests that.
     const bool policy = !select_of(test.spec).name.empty();
     return test.aging.has_value() || policy || !traits_of(test.spec).moves_rows;
   });
   return all;
 }
 
-// Why a spec cannot be tried on this machine, or "".
+// Returns why a spec cannot be tried on this machine, or "".
 inline std::string unavailable(const std::string& spec) {
   if (spec.find("hugepages=on") == std::string::npos) return "";
   auto made = make_store(spec_of(spec), {.shape = {1, 1, 1, 1}});

@@ -1,6 +1,5 @@
 #pragma once
-// Memories of slots for the tests of stores: keys and first values at random, as a model would
-// bring them.
+// Slots for the tests of stores: random keys and initial values, in the form that a model gives.
 
 #include <map>
 #include <random>
@@ -48,7 +47,8 @@ struct MadeSlots {
   Slots facts;
 };
 
-// A case's text is a strategy's spec or, with a policy, "STRATEGY POLICY": bmc:r=7 quest:budget=9.
+// The text of a case: a strategy's spec, or with a policy "STRATEGY POLICY": bmc:r=7
+// quest:budget=9.
 inline Spec spec_of(const std::string& text) {
   return parse_spec(text.substr(0, text.find(' '))).value();
 }
@@ -57,7 +57,7 @@ inline Spec select_of(const std::string& text) {
   return space == std::string::npos ? Spec{} : parse_spec(text.substr(space + 1)).value();
 }
 
-// Whatever its shape and options are.
+// Returns the traits that hold for any shape and any options.
 inline Traits traits_of(const std::string& text) {
   Traits traits = find_strategy(spec_of(text).name)->traits;
   const Spec select = select_of(text);
@@ -68,7 +68,7 @@ inline Traits traits_of(const std::string& text) {
   return traits;
 }
 
-// A predictor of random weights, which predicts from keys.
+// Makes a predictor of random weights, which predicts from keys.
 inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape, PredictorForm form) {
   auto made = std::make_shared<Predictor>();
   made->shape = {.layers = shape.layers,
@@ -90,7 +90,7 @@ inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape, Predi
   return made;
 }
 
-// The memory of slots that all stores of a shape are tried with.
+// Returns the slots that all stores of a shape are tried with.
 inline const MadeSlots& made_slots(const Shape& shape) {
   static std::map<std::tuple<uint32_t, uint32_t, uint32_t>, MadeSlots> made;
   constexpr uint32_t kSlots = 21;
@@ -98,12 +98,12 @@ inline const MadeSlots& made_slots(const Shape& shape) {
   return made.try_emplace(key, shape, kSlots).first->second;
 }
 
-// What a strategy is made from: with a memory and of type f32, if it keeps one; with a slower tier,
-// if it needs one.
+// Returns the setup for a spec: with slots and type f32 if the strategy keeps slots, with a slower
+// tier if it needs one.
 inline Setup setup_for(const std::string& spec, const Shape& shape,
                        uint64_t max_bytes = UINT64_MAX) {
   Setup setup = test_setup(shape, max_bytes);
-  // Units so small that sequences of a few dozen tokens fill some.
+  // Units are small enough that sequences of a few dozen tokens fill some.
   if (traits_of(spec).tiered) setup.tier.spec = parse_spec("ram:unit=8,size=64MiB").value();
   setup.select.spec = select_of(spec);
   if (setup.select.spec.name == "maple")

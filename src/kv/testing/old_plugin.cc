@@ -1,4 +1,4 @@
-// A plugin that was compiled with other headers: nothing of it but the id may be looked at.
+// A plugin that was compiled with other headers: only its id may be read.
 
 #include "kv/strategy/plugin.h"
 

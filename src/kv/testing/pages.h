@@ -1,5 +1,5 @@
 #pragma once
-// For tests of `virtual`: memory as the kernel counts it.
+// For tests of `virtual`: memory as counted by the kernel.
 
 #include <cstdio>
 #include <filesystem>
@@ -15,8 +15,8 @@
 
 namespace kvick::kv::test {
 
-// Bytes of [data, data + bytes) that are in memory now. Of a mapping of a file: or that the file
-// has.
+// Returns the bytes of [data, data + bytes) that are in memory now. In a mapping of a file that
+// includes all pages that the file has.
 inline uint64_t resident_bytes(const std::byte* data, size_t bytes) {
   const size_t page = base::page_bytes(), pages = (bytes + page - 1) / page;
   std::vector<unsigned char> in_memory(pages);
@@ -26,7 +26,7 @@ inline uint64_t resident_bytes(const std::byte* data, size_t bytes) {
   return count * page;
 }
 
-// Of every region of one sequence, as a step shows them.
+// Returns the bytes in memory of all regions of one sequence, as a step's views show them.
 inline uint64_t resident_bytes(Step& step, const Shape& shape) {
   base::Arena scratch;
   kernels::View view;
@@ -40,7 +40,7 @@ inline uint64_t resident_bytes(Step& step, const Shape& shape) {
   return bytes;
 }
 
-// What this process holds of files of rows: pages in them, and pages copied from them.
+// This process's pages in files of rows, and pages copied from them.
 struct KernelPages {
   uint64_t file_bytes = 0, copied_bytes = 0;
   uint64_t all() const { return file_bytes + copied_bytes; }
@@ -66,7 +66,7 @@ inline KernelPages kernel_pages() {
   return pages;
 }
 
-// Fills what is left of the table of mappings while it lives.
+// Fills the rest of the process's table of mappings during its lifetime.
 class FullTableOfMappings {
  public:
   FullTableOfMappings() : bytes_((most_mappings() + 100) * base::page_bytes()) {
@@ -78,7 +78,7 @@ class FullTableOfMappings {
     const size_t page = base::page_bytes();
     for (size_t at = 0; at < bytes_; at += 2 * page)
       if (mprotect(fence_ + at, page, PROT_READ) != 0) break;
-    while (last_.size() < 64) {  // what mprotect left
+    while (last_.size() < 64) {  // fill what mprotect left
       void* one = mmap(nullptr, page, last_.size() % 2 == 0 ? PROT_READ : PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (one == MAP_FAILED) break;
@@ -92,7 +92,7 @@ class FullTableOfMappings {
   FullTableOfMappings(const FullTableOfMappings&) = delete;
   FullTableOfMappings& operator=(const FullTableOfMappings&) = delete;
 
-  // Why it cannot be tried on this machine, or "".
+  // Returns why this cannot be tried on this machine, or "".
   static std::string unavailable() {
 #if defined(KVICK_SANITIZED)
     return "a sanitizer needs mappings of its own";

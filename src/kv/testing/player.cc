@@ -87,11 +87,11 @@ void Player::failed(const Usage& before, const Shortage& shortage) {
   EXPECT_GT(shortage.needed_bytes, shortage.available_bytes) << shortage.what;
   Usage after = pair_.store->usage();
   const bool has_policy = pair_.shows_rows && !pair_.shows_all;
-  if (has_policy) {  // cached rows may have given way to summaries for which rows had no room
+  if (has_policy) {  // summaries may have evicted cached rows before rows found no room
     EXPECT_LE(after.cached_bytes, before.cached_bytes);
     after.allocated_bytes += before.cached_bytes - after.cached_bytes;
     after.cached_bytes = before.cached_bytes;
-    EXPECT_LE(after.metadata_bytes, before.metadata_bytes);  // their entries went with them
+    EXPECT_LE(after.metadata_bytes, before.metadata_bytes);  // their entries were evicted with them
     after.metadata_bytes = before.metadata_bytes;
     EXPECT_GE(after.evicted_bytes, before.evicted_bytes);
     after.evicted_bytes = before.evicted_bytes;

@@ -1,6 +1,5 @@
 #pragma once
-// Random operations on a store beside a trivial model. Larger than 150 lines because it is the
-// source of several tests.
+// Plays random operations on a store beside a reference model.
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,7 +13,7 @@
 
 namespace kvick::kv::test {
 
-// KVICK_TEST_SEED repeats a run that failed.
+// The environment variable KVICK_TEST_SEED repeats a run that failed.
 inline uint32_t seed() {
   const char* given = std::getenv("KVICK_TEST_SEED");
   return given != nullptr ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10))
@@ -27,17 +26,18 @@ class Player {
       : traits_(kv::traits_of(*find_strategy(spec_of(test.spec).name), shape, {},
                               select_of(test.spec))),
         budget_(std::make_shared<Budget>(cap)),
-        // What ends the memory is the store's own cap or the budget.
+        // Either the store's own cap or the budget limits memory.
         pair_(test.spec, shape, seed % 2 == 0 ? cap : UINT64_MAX, budget_),
         cap_(cap),
         random_(seed) {}
 
-  // `after` looks at what each operation left.
+  // Calls `after` after each operation.
   void play(int operations, base::FunctionRef<void()> after = kNothing);
 
   int shortages() const { return shortages_; }
   const Pair& pair() const { return pair_; }
-  // Fresh rows of a sequence's last step, or of the last one that was committed if they were more.
+  // Returns the fresh rows of a sequence's last step, or of its last committed step if that had
+  // more.
   uint32_t step_rows(SeqId seq) const {
     const auto rows = step_rows_.find(seq);
     return rows == step_rows_.end() ? 1 : std::max(rows->second.begun, rows->second.committed);
@@ -55,7 +55,7 @@ class Player {
   }
 
   void fork(SeqId seq);
-  // Some rows of one sequence become another's, or its own once more.
+  // Appends some rows of one sequence to another one, or to itself.
   void move(SeqId from, SeqId to);
   std::vector<Slot> slots();
   Kept kept();

@@ -1,5 +1,5 @@
 #pragma once
-// Strategies that were built outside, in kvick's own tests.
+// Lets kvick's own tests test strategies from a plugin.
 
 #include <cstdlib>
 #include <stdexcept>
@@ -8,8 +8,8 @@
 
 namespace kvick::kv::test {
 
-// Strategies of a plugin are tested like the others: the environment variable KVICK_TEST_PLUGIN
-// names it.
+// Loads the plugin that the environment variable KVICK_TEST_PLUGIN names; its strategies are tested
+// like all others.
 inline void add_plugin_of_environment() {
   static const bool once = [] {
     if (const char* file = std::getenv("KVICK_TEST_PLUGIN"))

@@ -1,5 +1,5 @@
 #pragma once
-// How tests try policies.
+// The options with which tests try policies.
 
 #include <algorithm>
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace kvick::kv::test {
 
-// What cases() try: few enough rows that sequences of some dozen tokens have more.
+// Used by cases(): so few rows that sequences of some dozen tokens have more.
 inline constexpr Selection kTriedSelection = {
     .rows = 24, .sinks = 2, .recent = 3, .dense_layers = 1, .unit = 1};
 inline constexpr uint32_t kTriedPage = 4;
-inline constexpr uint32_t kTriedDrop = 5;  // rows that are given up at a time
+inline constexpr uint32_t kTriedDrop = 5;  // rows dropped at a time
 inline constexpr uint32_t kTriedCluster = 4, kTriedBlock = 64;
 
 inline bool has_option(const Policy& policy, std::string_view name) {

@@ -1,6 +1,6 @@
 #pragma once
-// Rows whose every value follows from a number, so that what a store shows can be compared with
-// what was written.
+// Rows whose values follow from a number, so that tests can compare what a store shows with what
+// was written.
 
 #include <cstring>
 #include <memory>
@@ -11,9 +11,9 @@
 
 namespace kvick::kv::test {
 
-// A row is a number; this is its value in one place, never 0, of either sign. Always
-// inlined, because a sanitized build inlines nothing small by itself, and would spend most of a
-// test's time on calls of this function.
+// Returns a row's value at one place; the row is a number. The value is never 0 and may be
+// negative. Always inlined, because sanitized builds inline nothing small and would spend most of a
+// test's time in calls of this function.
 [[gnu::always_inline]] inline float value_of(uint32_t row, uint32_t layer, uint32_t head, bool is_v,
                                              uint32_t i) {
   uint32_t x = row * 2654435761u ^ layer * 40503u ^ head * 69069u ^ (is_v ? 77777u : 0) ^ i * 1013u;
@@ -25,17 +25,17 @@ namespace kvick::kv::test {
 using Row = uint32_t;
 using Rows = std::vector<Row>;
 
-// Of each head another one; the first ones cut some values.
+// The range differs per head; in the first heads it clips some values.
 inline float test_range(const Shape& shape, uint32_t layer, uint32_t head, bool is_v) {
   return 3.5f + 0.25f * static_cast<float>(layer * shape.kv_heads + head) + (is_v ? 0.1f : 0);
 }
-// What stores compute with: the best instruction set of the machine, or the one that KVICK_ISA
-// names.
+// Returns the kernels that the stores use: those of the machine's best instruction set, or of the
+// one that KVICK_ISA names.
 inline const kernels::Table& tried_kernels() {
   static const kernels::Table& table = kernels::table(kernels::choose_isa().value());
   return table;
 }
-// That instruction set, and the scalar one.
+// Returns the scalar instruction set and that of tried_kernels().
 inline std::vector<base::Isa> tried_isas() {
   std::vector<base::Isa> all = {base::Isa::kScalar};
   if (tried_kernels().isa != all[0]) all.push_back(tried_kernels().isa);
@@ -61,10 +61,10 @@ inline bool are_same(const std::vector<std::byte>& a, const std::vector<std::byt
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
-// The keys or values of one head, as bytes in the store's element type.
+// Returns the keys or values of one head, as bytes in the store's element type.
 inline std::vector<std::byte> bytes_as_written(const Shape& shape, const Rows& rows, uint32_t layer,
                                                uint32_t head, bool is_v) {
-  if (is_v && shape.latent) {  // the first elements of the keys
+  if (is_v && shape.latent) {  // values are the first elements of the keys
     Shape keys = shape;
     keys.head_dim = shape.dim(true);
     return bytes_as_written(keys, rows, layer, head, false);
@@ -76,7 +76,7 @@ inline std::vector<std::byte> bytes_as_written(const Shape& shape, const Rows& r
   const float factor = kernels::is_static(type) ? 1 / scale : 1;
   const size_t bytes = shape.row_bytes(is_v);
   std::vector<float> row(dims);
-  float* const values = row.data();  // a checked index for each value is half of a sanitized run
+  float* const values = row.data();  // indexing the vector takes half of a sanitized run
   std::vector<std::byte> all(rows.size() * bytes);
   for (size_t r = 0; r < rows.size(); ++r) {
     const Row number = rows[r];
@@ -86,7 +86,7 @@ inline std::vector<std::byte> bytes_as_written(const Shape& shape, const Rows& r
   return all;
 }
 
-// Rows of a type, as bytes, in another one.
+// Converts rows from one element type to another, as bytes.
 inline std::vector<std::byte> rewritten(const std::vector<std::byte>& bytes, kernels::DType from,
                                         kernels::DType to, uint32_t dims) {
   const size_t row_bytes = kernels::dtype_bytes(from, dims), rows = bytes.size() / row_bytes;
@@ -106,7 +106,7 @@ inline std::vector<std::byte> rewritten(const std::vector<std::byte>& bytes, ker
   return all;
 }
 
-// The same where the first `old` rows were written like the others and are old now.
+// Like bytes_as_written(), but the first `old` rows are old now and converted.
 inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uint32_t layer,
                                        uint32_t head, bool is_v, uint32_t old = 0) {
   const auto split = rows.begin() + old;
@@ -120,7 +120,7 @@ inline std::vector<std::byte> bytes_of(const Shape& shape, const Rows& rows, uin
   return all;
 }
 
-// What a model gives Step::write of these rows.
+// The inputs of Step::write for these rows.
 struct LayerFloats {
   LayerFloats(const Shape& shape, std::span<const Row> rows, uint32_t layer) {
     for (const Row row : rows)

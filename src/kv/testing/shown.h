@@ -1,5 +1,5 @@
 #pragma once
-// What a step shows, gathered and compared with what was written.
+// Gathers the rows that a step shows and compares them with those written.
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace kvick::kv::test {
 
-// Rows of a segment, as bytes, behind those of `out`.
+// Appends the rows of a segment to `out`, as bytes.
 inline void append(const kernels::Segment& segment, bool is_v, uint32_t dims,
                    std::vector<std::byte>& out) {
   const size_t row_bytes = kernels::dtype_bytes(is_v ? segment.v_type : segment.k_type, dims);
@@ -24,10 +24,11 @@ inline void append(const kernels::Segment& segment, bool is_v, uint32_t dims,
     }
 }
 
-// Whether a policy has put it in place of rows that are not read: no store has a bias otherwise.
+// Returns whether a policy uses this segment to stand for rows that are not read: only then a
+// segment has a bias.
 inline bool stands_in(const kernels::Segment& segment) { return segment.row_bias != nullptr; }
 
-// All rows of a view in order, as bytes: committed, then fresh.
+// Returns all rows of a view in order, as bytes: committed, then fresh.
 inline std::vector<std::byte> gather(const kernels::View& view, const Shape& shape, bool is_v) {
   std::vector<std::byte> out;
   for (const kernels::Segment& segment : view.past)
@@ -43,7 +44,7 @@ inline uint32_t rows_of(const kernels::View& view) {
   return rows;
 }
 
-// Positions of the committed rows, in order.
+// Returns the positions of the committed rows, in order.
 inline Rows positions(const kernels::View& view) {
   Rows all;
   for (const kernels::Segment& segment : view.past)
@@ -52,7 +53,7 @@ inline Rows positions(const kernels::View& view) {
   return all;
 }
 
-// With queries of up to 64 tokens, whose group is one.
+// Returns a query with up to 64 tokens and a group of one.
 inline Query query_of(uint32_t slot, uint32_t layer, uint32_t head) {
   static const std::vector<float> queries = [] {
     std::vector<float> made(64 * 64);
@@ -62,9 +63,9 @@ inline Query query_of(uint32_t slot, uint32_t layer, uint32_t head) {
   return {.slot = slot, .layer = layer, .head = head, .q = queries.data() + head, .q_stride = 32};
 }
 
-// Bytes that the attention of a step's slot 0 reads.
+// Returns the bytes that attention reads for a step's slot 0.
 inline uint64_t read_bytes(Step& step, const Shape& shape, const Slots* slots) {
-  if (slots != nullptr) {  // the values, and the keys as they are packed
+  if (slots != nullptr) {  // the values, and the keys as packed
     uint64_t bytes = slots->initial.size_bytes();
     for (const kernels::Matrix& keys : slots->keys) bytes += keys.data.size();
     return bytes;
@@ -81,10 +82,10 @@ inline uint64_t read_bytes(Step& step, const Shape& shape, const Slots* slots) {
 }
 
 struct Shown {
-  uint32_t slot = 0, committed = 0;  // tokens of its sequence
+  uint32_t slot = 0, committed = 0;  // committed tokens of its sequence
 };
-// Expects that one slot shows `rows`: the last `fresh` are this step's and the others the
-// last committed ones.
+// Expects that one slot shows `rows`: the last `fresh` ones are this step's, the others the newest
+// committed ones.
 inline void expect_shows(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
                          uint32_t fresh) {
   base::Arena scratch;

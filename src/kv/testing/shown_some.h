@@ -1,5 +1,6 @@
 #pragma once
-// What a step of a policy shows, which is a part of the rows, compared with what was written.
+// Compares the rows that a step shows under a policy, which may be some rows only, with those
+// written.
 
 #include <functional>
 #include <map>
@@ -12,8 +13,8 @@
 
 namespace kvick::kv::test {
 
-// Expects that one slot shows some of its committed rows: all before top_rows.first and from
-// top_rows.last on, and top_rows.take of the others, if the layer and the step choose.
+// Expects that one slot shows some of its committed rows: all outside [top_rows.first,
+// top_rows.last), and top_rows.take inside if this layer and step select rows.
 inline void expect_shows_some(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
                               const TopRows& top_rows) {
   base::Arena scratch;
@@ -38,7 +39,7 @@ inline void expect_shows_some(Step& step, const Shape& shape, const Shown& what,
     }
 }
 
-// Bytes as text, which sanitized builds compare without a call for each byte.
+// Returns bytes as text, which sanitized builds compare without a call per byte.
 inline std::string text_of(const std::vector<std::byte>& bytes, size_t first, size_t count) {
   return {reinterpret_cast<const char*>(bytes.data()) + first, count};
 }
@@ -46,8 +47,8 @@ inline std::string text_of(const std::vector<std::byte>& bytes) {
   return text_of(bytes, 0, bytes.size());
 }
 
-// The rows of a view, committed and fresh, by their place among `rows`, whose keys and values are
-// looked for. Fails where there is none.
+// Returns the index among `rows` of each row of a view, committed and fresh, found by its keys and
+// values. Fails if a row is not among them.
 inline Rows find_rows(const kernels::View& view, const Shape& shape, const Rows& rows,
                       const Query& query) {
   const std::vector<std::byte> k = bytes_of(shape, rows, query.layer, query.head, false);
@@ -72,9 +73,9 @@ inline Rows find_rows(const kernels::View& view, const Shape& shape, const Rows&
   return found;
 }
 
-// Expects that one slot shows what a policy that forgets may leave of its committed rows, which
-// each head may keep in any order: as many as the budget says, the first ones and the newest ones
-// among them, each once; and all fresh ones.
+// Expects that one slot shows what a policy may keep of its committed rows: as many as the budget
+// allows, among them the first and the newest ones, each once, per head in any order; and all fresh
+// rows.
 inline void expect_shows_left(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
                               const Selection& selection) {
   base::Arena scratch;
@@ -101,7 +102,8 @@ inline void expect_shows_left(Step& step, const Shape& shape, const Shown& what,
     }
 }
 
-// All that one head of a step's slot 0 shows: rows, their positions, and what stands for others.
+// Everything that one head of a step's slot 0 shows: rows, positions, and what stands for other
+// rows.
 struct AllShown {
   std::string k, v;
   Rows positions;

@@ -1,5 +1,5 @@
 #pragma once
-// What a memory of slots is: one token after the other, in doubles.
+// The definition of a memory of slots: token by token, in doubles.
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace kvick::kv::test {
 
 using Doubles = std::vector<double>;
 
-// The share of each slot in what `x`, a key or a query, writes or reads. head: over all layers.
+// Returns each slot's weight for a key or query `x`. head: counted over all layers.
 inline Doubles softmax(const MadeSlots& made, size_t head, const float* x) {
   const uint32_t dim = made.shape.head_dim;
   Doubles weights(made.facts.slots);
@@ -26,7 +26,7 @@ inline Doubles softmax(const MadeSlots& made, size_t head, const float* x) {
   return weights;
 }
 
-// A token is written into the values of a head: [slots][head_dim].
+// Writes a token into the values of one head: [slots][head_dim].
 inline void write_head(const MadeSlots& made, size_t head, const float* k, const float* v,
                        double gate, double* values) {
   const uint32_t dim = made.shape.head_dim;
@@ -35,7 +35,7 @@ inline void write_head(const MadeSlots& made, size_t head, const float* k, const
     values[i] = gate * values[i] + weights[i / dim] * v[i % dim];
 }
 
-// Then its query reads them; head_dim numbers behind those of `out`.
+// Appends what the token's query then reads to `out`: head_dim numbers.
 inline void read_head(const MadeSlots& made, size_t head, const float* q, const double* values,
                       Doubles& out) {
   const uint32_t dim = made.shape.head_dim;
@@ -46,12 +46,12 @@ inline void read_head(const MadeSlots& made, size_t head, const float* q, const 
   }
 }
 
-// Element i of the query of a fresh row.
+// Returns element i of a fresh row's query.
 inline float query_value(Row row, uint32_t layer, uint32_t head, uint32_t i) {
   return value_of(row, layer, head, true, 1000 + i) / 4;
 }
 
-// What the last `fresh` of these rows read in a layer: [fresh][kv_heads][head_dim].
+// Returns what the last `fresh` rows read in a layer: [fresh][kv_heads][head_dim].
 inline Doubles naive_reads(const MadeSlots& made, uint32_t layer, const Rows& rows,
                            uint32_t fresh) {
   const uint32_t heads = made.shape.kv_heads, dim = made.shape.head_dim;
@@ -74,7 +74,7 @@ inline Doubles naive_reads(const MadeSlots& made, uint32_t layer, const Rows& ro
   return out;
 }
 
-// What all fresh rows of a step read in a layer: [sum of fresh][kv_heads][head_dim].
+// Returns what all fresh rows of a step read in a layer: [sum of fresh][kv_heads][head_dim].
 inline std::vector<float> read_layer(Step& step, const Shape& shape, const Rows& fresh,
                                      uint32_t layer) {
   std::vector<float> q;

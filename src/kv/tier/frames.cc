@@ -110,8 +110,7 @@ FrameId Frames::find(std::unique_lock<std::mutex>& lock, Patience patience) {
 
 bool Frames::take(Unit unit) {
   std::unique_lock lock(mutex_);
-  reserve_tasks(under_way_ + counts_.solid + 1);  // first, because the frame that find() returns is
-                                                  // on no list and an exception would lose it
+  reserve_tasks(under_way_ + counts_.solid + 1);  // first: an exception would lose the found frame
   const FrameId id = find(lock, Patience::kWait);
   if (id == kNoFrame) return false;
   frames_[id].unit = unit;
@@ -252,8 +251,7 @@ bool Frames::pin(Unit unit, uint64_t at, Patience patience) {
   std::unique_lock lock(mutex_);
   FrameId id = unit.of->frames[unit.index];
   if (id == kNoFrame) {
-    begun_.reserve(begun_.size() +
-                   1);  // first, because a found frame is on no list and an exception would lose it
+    begun_.reserve(begun_.size() + 1);  // first: an exception would lose the found frame
     reserve_tasks(under_way_ + counts_.solid + 1);
     const FrameId found = find(lock, patience);
     // While this thread waited, another one may have read the unit.

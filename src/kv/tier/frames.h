@@ -24,8 +24,7 @@ inline constexpr uint32_t kNoExtent = UINT32_MAX;
 // `transfers`.
 struct TieredSequence : Sequence {
   std::vector<FrameId> frames;  // [unit][layer][kv head]; kNoFrame: not in a frame
-  // Per full unit: its extent in the slower tier, or kNoExtent. The first `gone` units were given
-  // back.
+  // Per full unit: its extent in the tier, or kNoExtent. The first `gone` units were given back.
   std::vector<uint32_t> extents;
   uint32_t gone = 0;
   std::string failure;     // why its rows are lost, or empty
@@ -40,8 +39,7 @@ struct Unit {
 
 struct FrameCounts {
   uint32_t taken = 0, solid = 0, limit = 0;
-  uint64_t read_bytes = 0,
-           written_bytes = 0;  // read from and written to the tier since it was made
+  uint64_t read_bytes = 0, written_bytes = 0;  // from and to the tier since it was made
 };
 
 class Frames {
@@ -68,9 +66,8 @@ class Frames {
   void copy(Unit unit, TieredSequence& to, uint64_t at);
 
   enum class Patience { kWait, kSpare };
-  // Pins the frame of a unit that is at `at` in the tier. If it has none, finds one and prepares a
-  // read, which submit() starts. False: no frame became free in time; with kSpare: no frame is free
-  // or kPassing right now.
+  // Pins the frame of a unit stored at `at`. If it has none, finds one and prepares a read for
+  // submit(). False: no frame became free in time; with kSpare: none is free or kPassing now.
   bool pin(Unit unit, uint64_t at, Patience patience);
   // Starts the reads that pin() prepared.
   void submit();

@@ -62,8 +62,7 @@ void TierRing::submit() {
 bool TierRing::reap(std::vector<Moved>& ended) {
   const std::lock_guard lock(mutex_);
   const size_t before = ended.size();
-  ended.reserve(before + slots_.size() -
-                free_.size());  // first: an exception here loses no ended transfer
+  ended.reserve(before + slots_.size() - free_.size());  // first: nothing is lost if it throws
   io_uring_cqe* entry = nullptr;
   while (io_uring_peek_cqe(&ring_, &entry) == 0 && entry != nullptr) {
     const auto slot = static_cast<uint32_t>(io_uring_cqe_get_data64(entry));
@@ -100,8 +99,7 @@ void TierRing::finish(double seconds, std::vector<Moved>& ended) {
     time.tv_sec = static_cast<long long>(left);
     time.tv_nsec = static_cast<long long>((left - std::floor(left)) * 1e9);
     io_uring_cqe* entry = nullptr;
-    io_uring_wait_cqe_timeout(&ring_, &entry,
-                              &time);  // reap() checks the ring whatever this returns
+    io_uring_wait_cqe_timeout(&ring_, &entry, &time);  // reap() ignores its result
   }
 }
 

@@ -25,14 +25,13 @@ TieredStep::TieredStep(TieredStore& store, std::vector<StepSlot> step_slots,
       full_.push_back({&sequence, unit});
   }
   if (!ahead_) return;
-  // The first layer is read while the model embeds and projects.
+  // Read the first layer while the model computes embeddings and projections.
   next_.layer = 0;
   pin(next_, Frames::Patience::kSpare);
   store_.frames_->submit();
 }
 
-// What cannot be released any more, after something was thrown in the middle of a step, goes with
-// the store.
+// What cannot be released after an exception in the middle of a step is freed with the store.
 TieredStep::~TieredStep() {
   try {
     release();
@@ -40,7 +39,7 @@ TieredStep::~TieredStep() {
   }
 }
 
-// Only once: a step may outlive its commit, and its sequences.
+// Runs only once: a step may outlive its commit and its sequences.
 void TieredStep::release() {
   if (std::exchange(released_, true)) return;
   layer_ = kNoLayer;
@@ -79,8 +78,8 @@ void TieredStep::unpin(Pinned& pinned) {
   pinned = {};
 }
 
-// The layer's rows are in frames when it returns, and those of the next one are on their way as far
-// as there is room.
+// Brings the layer's rows into frames, and starts to read the next layer's rows as far as there are
+// free frames.
 void TieredStep::load(uint32_t layer) {
   const std::lock_guard lock(loading_);
   if (layer_ == layer) return;
@@ -122,8 +121,8 @@ void TieredStep::write_rows(uint32_t layer, const float* k, const float* v) {
   if (!full_.empty()) load(layer);
 }
 
-// Where the tokens [begin, end) are. Units that could not be read are left out: their sequence has
-// failed.
+// Returns where tokens [begin, end) are. Units that could not be read are left out; their sequence
+// has failed.
 std::span<const kernels::Run> TieredStep::runs(const Query& query, uint32_t begin, uint32_t end,
                                                base::Arena& scratch) const {
   const UnitLayout& layout = store_.layout_;
@@ -151,7 +150,7 @@ std::span<const kernels::Run> TieredStep::runs(const Query& query, uint32_t begi
   return runs.first(count);
 }
 
-// Without runs.
+// Returns the layer's segment without runs.
 kernels::Segment TieredStep::segment(const Query& query) const {
   const std::byte* const rows = store_.frames_->data(0);
   kernels::Segment segment = segment_of(store_.setup(), query.layer, query.head, rows,
@@ -251,7 +250,7 @@ void TieredStep::keep_all(const Kept& kept) {
   unpin(next_);
   try {
     CheckedStep::keep_all(kept);
-  } catch (...) {  // now, too: its sequences may be closed before it goes
+  } catch (...) {  // release here: the sequences may be closed before the step is destroyed
     release();
     throw;
   }
@@ -262,7 +261,7 @@ void TieredStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   TieredSequence& sequence = this->sequence(slot);
   if (!store_.frames_->failure(sequence).empty()) return;
   const Shape& shape = store_.shape();
-  // Ascending: no row is overwritten before it has moved.
+  // In ascending order no row is overwritten before it has moved.
   for (uint32_t i = 0; i < kept.size(); ++i) {
     if (kept[i] == i) continue;
     const uint64_t length = sequence.length;
@@ -281,7 +280,7 @@ void TieredStep::store_full(TieredSequence& sequence, uint32_t first_unit) {
   const UnitLayout& layout = store_.layout_;
   const uint32_t unseen = layout.full(store_.shape().first_seen(sequence.length));
   for (uint32_t unit = first_unit; unit < layout.full(sequence.length); ++unit) {
-    if (unit < unseen) {  // given back at once: see TieredStore::give_back
+    if (unit < unseen) {  // TieredStore::give_back gives it back at once
       sequence.extents.push_back(kNoExtent);
       continue;
     }

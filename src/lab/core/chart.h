@@ -1,6 +1,6 @@
 #pragma once
-// What a chart shows; tools/report draws it. Lines over a numeric axis, bars over names, stacked or
-// side by side, or grids of shares.
+// The data of a chart, which tools/report draws: lines over a numeric axis, bars over names
+// (stacked or side by side), or grids of shares.
 
 #include <string>
 #include <vector>
@@ -14,19 +14,19 @@ struct Point {
 struct Series {
   std::string name;
   std::vector<Point> points;  // of lines: ascending in x
-  bool dashed = false;        // what was predicted, not measured
+  bool dashed = false;        // predicted, not measured
 };
 
 struct Chart {
-  std::string name;  // of its file, without .svg
+  std::string name;  // its file's name, without .svg
   std::string title, x_label, y_label;
-  bool log_x = false, log_y = false;  // all values above 0
+  bool log_x = false, log_y = false;  // axes that need values above 0
   std::vector<Series> series;
-  // Of bars, instead of x: point i of a series is its part of bar i.
+  // For bars, instead of x: point i of a series is its part of bar i.
   std::vector<std::string> bars;
-  bool side_by_side = false;  // the parts of a bar; else on top of one another
-  // Of grids, one for each series, instead of both: point i is in column i % columns.size() of row
-  // i / columns.size(), its y a share of 1.
+  bool side_by_side = false;  // false: the parts of a bar are stacked
+  // For grids, one per series, instead of lines and bars: point i is in column i % columns.size()
+  // of row i / columns.size(); its y is a share from 0 to 1.
   std::vector<std::string> columns = {}, rows = {};
 };
 

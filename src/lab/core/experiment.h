@@ -1,6 +1,7 @@
 #pragma once
-// An experiment of the lab: cells that are measured one by one, in rounds, and what the results
-// look like. A strategy's claims are measured here, so that anybody can measure them again.
+// An experiment of the lab: cells that are measured one by one, in rounds, and the findings from
+// the results. Claims about strategies are measured here, so that anybody can repeat the
+// measurement.
 
 #include <functional>
 #include <memory>
@@ -17,64 +18,65 @@ namespace kvick::lab {
 
 using Json = nlohmann::ordered_json;
 
-// What experiments with row-selection policies (kv/registry/policies.h) go through.
+// Row-selection policies (kv/registry/policies.h) that an experiment compares.
 struct Selecting {
   std::vector<std::string> policies = {};  // as --kv-select takes them, without a budget
   std::vector<std::string> budgets = {};   // as the policies take them
-  // Files of maple, loki and kvzap.
+  // Predictor files of maple, loki and kvzap.
   std::string predictor = {}, components = {}, scores = {};
 };
 
-// What bounded goes through.
+// Inputs of the experiment `bounded`.
 struct Bounding {
-  std::vector<std::string> models = {};  // files of models with a memory of slots
-  std::vector<std::string> recall = {};  // summaries of kvick train on made-up sequences
-  uint32_t trained = 0;  // tokens of the windows that the models were trained on; 0: not known
+  std::vector<std::string> models = {};  // files of models with slots
+  std::vector<std::string> recall = {};  // summary files of kvick train on made-up sequences
+  uint32_t trained = 0;  // window in tokens that the models were trained on; 0: unknown
 };
 
-// What an experiment may use.
+// What an experiment may use: threads, kernels, models, and the user's options.
 struct Bench {
   base::ThreadPool& pool;
   const kernels::Table& kernels;
-  // Opens the model with an attention, once each; error: none was given, or whatever is wrong.
+  // Opens the model with this kind of attention, once per kind. Error: no model was given, or it
+  // cannot be opened.
   std::function<base::Result<engine::Engine*>(engine::Attention)> model;
   // Opens another model, once.
   std::function<base::Result<engine::Engine*>(const std::string& path)> open = {};
-  std::string model_path = {};      // of that model; empty: none was given
-  std::vector<std::string> shapes;  // names of shapes.h to go through; empty: the default ones
-  std::string file;                 // a text, a trace; empty: none
-  // Tokens of a context and sequences of a batch, of experiments that let them be chosen; 0:
-  // theirs.
+  std::string model_path = {};      // path of the model opened by `model`; empty: none was given
+  std::vector<std::string> shapes;  // names of shapes in shapes.h; empty: the default ones
+  std::string file;                 // path of a text or a trace; empty: none
+  // Tokens of a context and sequences of a batch, for experiments with such options; 0: the
+  // experiment's own numbers.
   uint32_t tokens = 0, batch = 0;
-  // As --kv, --kv-type, --kv-tier and --spec take them, of experiments that let them be chosen;
-  // empty: theirs.
+  // Values of --kv, --kv-type and --spec, and of --kv-tier, for experiments with such options;
+  // empty: the experiment's own values.
   std::vector<std::string> stores = {}, types = {}, specs = {};
   std::string tier = {};
-  // What is empty in these: the experiment's own.
+  // Empty fields of these: the experiment's own values.
   Selecting select = {};
   Bounding bounded = {};
-  std::vector<std::string> bandwidths = {};  // as kv-tier's take them: "4GB/s"
-  // Prompts of a category, or requests of a trace; 0: the experiment's own number.
+  std::vector<std::string> bandwidths = {};  // as --kv-tier takes them: "4GB/s"
+  // Prompts per category, or requests of a trace; 0: the experiment's own number.
   uint32_t prompts = 0;
-  // budget: tokens of a window that are read from all rows and do not count. sharing and
-  // preemption: tokens of a prompt; 0: their own number.
+  // budget: tokens of a window that are read from all rows and not counted. sharing and preemption:
+  // tokens of a prompt; 0: the experiment's own number.
   uint32_t prompt = 0;
-  uint32_t text_tokens = 0;  // of the file that are read; 0: the experiment's own number
-  uint32_t answer = 0;       // tokens of an answer, at most; 0: the experiment's own number
-  std::function<void(std::string_view)> note;  // to the user
+  uint32_t text_tokens = 0;  // tokens read of the file; 0: the experiment's own number
+  uint32_t answer = 0;       // tokens of an answer; 0: the experiment's own number
+  std::function<void(std::string_view)> note;  // shows a note to the user
 };
 
 struct Cell {
-  std::string key;  // the same for the same measurement, now and when going on after a break
+  std::string key;  // identifies the measurement, also when the experiment is continued later
   Json what;        // its parameters, by name
 };
 
-// The rounds of one cell: what measure() gave, in order.
+// The rounds of one cell: the results of measure(), in order.
 struct Measured {
   Cell cell;
   std::vector<Json> runs;
 
-  // The median of a number over the runs; 0 where no run has it.
+  // Returns the median of a number over the runs; 0 if no run has it.
   double median(const std::string& field) const;
 };
 
@@ -94,7 +96,8 @@ class Experiment {
  public:
   virtual ~Experiment() = default;
   virtual base::Result<std::vector<Cell>> cells() = 0;
-  // One run of one cell: numbers by name. Error: ends the experiment; what was measured is kept.
+  // Runs one cell once and returns numbers by name. An error ends the experiment; earlier results
+  // are kept.
   virtual base::Result<Json> measure(const Cell& cell) = 0;
   virtual Findings findings(std::span<const Measured> all) = 0;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// What an experiment's figures depend on besides its cells' parameters.
+// The inputs that an experiment's figures depend on, besides the parameters of its cells.
 
 #include <string>
 
@@ -7,9 +7,9 @@
 
 namespace kvick::lab {
 
-// The contents of the files (the model, texts, what was learnt for a policy) and the numbers that
-// hold for all cells: 32 hexadecimal digits. Cells of other inputs are other cells, though their
-// keys are the same. Error: a file that cannot be read.
+// Returns a hash of the contents of the files (model, texts, files learnt for policies) and of the
+// numbers that apply to all cells: 32 hexadecimal digits. Results are reused only for the same
+// inputs, even if the keys of cells are equal. Error: a file cannot be read.
 base::Result<std::string> inputs_of(const Bench& bench);
 
 }  // namespace kvick::lab

@@ -36,7 +36,7 @@ base::Result<Kept> read_kept(const fs::path& path, std::string_view name, const 
     return base::fail("{} is no result of the experiment {}: give another folder, or remove it",
                       path.string(), name);
   Kept kept;
-  if (!found.contains("machine") || found["machine"] != machine) return kept;  // of other times
+  if (!found.contains("machine") || found["machine"] != machine) return kept;  // of another one
   for (const Json& cell : found["cells"])
     if (is_cell(cell))
       kept[{cell["key"].get<std::string>(), cell["inputs"].get<std::string>()}] = cell;
@@ -45,8 +45,8 @@ base::Result<Kept> read_kept(const fs::path& path, std::string_view name, const 
 
 struct Cells {
   std::vector<Measured> measured;
-  std::string inputs;  // of these
-  Kept others;         // that calls with other options have measured, and which stay
+  std::string inputs;  // hash of the inputs of `measured`
+  Kept others;         // measured by calls with other options; kept in the file
 };
 
 Json json_of(const ExperimentRow& row, const RunOptions& options, const Cells& all) {
@@ -65,7 +65,7 @@ Json json_of(const ExperimentRow& row, const RunOptions& options, const Cells& a
           {"cells", cells}};
 }
 
-// A path in the command may be no UTF-8.
+// Replaces invalid UTF-8, which a path in the command may have.
 std::string file_text(const Json& report) {
   return report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Two cells; a run's number says how many there were before it, over all experiments of a test.
+// An experiment of two cells. A run's number counts all runs before it in the test.
 int g_runs = 0;
 bool g_fails_at_three = false;
 class Counting final : public Experiment {
@@ -93,7 +93,7 @@ TEST_F(Lab, GoesOnWhereItWasBroken) {
 TEST_F(Lab, KeepsWhatLaterCellsAndOtherOptionsHave) {
   ASSERT_TRUE(run().ok());
   Json report = Json::parse(read("counting.json"));
-  report["cells"][0]["runs"].erase(1);  // a: its second run is to be measured again
+  report["cells"][0]["runs"].erase(1);  // cell a: its second run has to be measured again
   const Json other = {
       {"key", "c"}, {"inputs", "others"}, {"what", {{"x", 3}}}, {"runs", {{{"run", 7}}}}};
   report["cells"].push_back(other);

@@ -1,5 +1,5 @@
 #pragma once
-// Findings as JSON, and as text for a terminal.
+// Converts findings to JSON, and to text for a terminal.
 
 #include "lab/core/experiment.h"
 
@@ -7,7 +7,7 @@ namespace kvick::lab {
 
 Json json_of(const Chart& chart);
 Json json_of(const Table& table);
-// The tables, columns aligned.
+// Returns the tables with aligned columns.
 std::string text_of(const Findings& findings);
 std::string text_of(const Table& table);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of this folder run experiments with.
+// Benches with which the tests of the lab run experiments.
 
 #include <map>
 
@@ -20,7 +20,7 @@ struct TestBench {
                  .note = [](std::string_view) {}};
 };
 
-// With a small random model of 512 tokens of context, "tiny".
+// A bench with a small random model, "tiny", with a context of 512 tokens.
 struct ModelBench : TestBench {
   ModelBench() {
     bench.model_path = "models/tiny.gguf";
@@ -34,7 +34,7 @@ struct ModelBench : TestBench {
   std::map<engine::Attention, std::unique_ptr<engine::Engine>> engines;
 };
 
-// The cells of an experiment, each measured once.
+// Measures each cell of an experiment once.
 inline std::vector<Measured> measure_all(Experiment& experiment) {
   auto cells = experiment.cells();
   EXPECT_TRUE(cells.ok()) << (cells.ok() ? "" : cells.error().message);
@@ -48,7 +48,7 @@ inline std::vector<Measured> measure_all(Experiment& experiment) {
   return all;
 }
 
-// The same with runs that are made up.
+// Makes up the runs instead of measuring.
 template <typename Made>
 std::vector<Measured> make_up_all(Experiment& experiment, Made made) {
   auto cells = experiment.cells();

@@ -1,16 +1,16 @@
 #pragma once
-// Whether repeated measurements really change with a variable, or only within noise.
+// Tells whether repeated measurements change with a variable or only within noise.
 
 #include <span>
 
 namespace kvick::lab {
 
-// y = at_zero + slope * x by least squares, and the standard error of the slope: 0 where fewer than
-// three points or only one x leave it unknown.
+// A line y = at_zero + slope * x by least squares, and the standard error of the slope: 0 if
+// unknown, with fewer than three points or only one x.
 struct Trend {
   double at_zero = 0, slope = 0, slope_error = 0;
 
-  // The slope cannot be told from none: it is less than two of its standard errors.
+  // True if the slope is less than two standard errors, so it may be zero.
   bool within_noise() const { return slope <= 2 * slope_error && slope >= -2 * slope_error; }
 };
 

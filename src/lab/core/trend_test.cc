@@ -16,8 +16,8 @@ TEST(Trend, FindsALineThroughPointsThatLieOnIt) {
   EXPECT_FALSE(trend.within_noise());
 }
 
-// By hand: y = 0.5 + 0.8 x, off it by -0.3, 0.9, -0.9 and 0.3; the squares of x around their mean
-// sum to 5, so that the error is sqrt(1.8 / 2 / 5).
+// By hand: y = 0.5 + 0.8 x leaves residuals of -0.3, 0.9, -0.9 and 0.3, and the squared deviations
+// of x from its mean sum to 5, so the error is sqrt(1.8 / 2 / 5).
 TEST(Trend, SaysHowSureTheSlopeIs) {
   const std::vector<double> x = {1, 2, 3, 4}, y = {1, 3, 2, 4};
   const Trend trend = trend_of(x, y);

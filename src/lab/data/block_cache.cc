@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-// Per request and block, the next request that has that block.
+// Returns, per request and block, the next request that has this block.
 std::vector<std::vector<uint64_t>> next_uses(std::span<const BlockRequest> requests) {
   std::vector<std::vector<uint64_t>> next(requests.size());
   std::unordered_map<uint64_t, uint64_t> coming;
@@ -24,10 +24,10 @@ std::vector<std::vector<uint64_t>> next_uses(std::span<const BlockRequest> reque
   return next;
 }
 
-// The lowest goes first.
+// The block of the lowest worth is evicted first.
 struct Worth {
-  uint64_t use = 0;    // later is better
-  uint64_t place = 0;  // an earlier one in the prompt is better
+  uint64_t use = 0;    // later use is worth more
+  uint64_t place = 0;  // an earlier place in the prompt is worth more
   uint64_t block = 0;
   auto operator<=>(const Worth&) const = default;
 };

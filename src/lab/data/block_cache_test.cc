@@ -22,14 +22,14 @@ TEST(BlockCache, ABlockBehindOneThatIsMissingIsNotServed) {
 }
 
 TEST(BlockCache, TheOldestGoesAndOfAPromptItsEnd) {
-  // Room for three: with 4, 5 comes, and 2 goes (behind 1 in its prompt).
+  // Room for three: when 4 and 5 come, 2 is evicted because it is behind 1 in its prompt.
   const auto all = requests({{1, 2}, {4, 5}, {1, 2}});
   EXPECT_EQ(served_blocks(all, 3, Replacement::kOldest), 1U);
   EXPECT_EQ(served_blocks(all, 4, Replacement::kOldest), 2U);
 }
 
 TEST(BlockCache, ForesightKeepsWhatIsNeededSoonest) {
-  // The oldest would be 1, which is needed next.
+  // LRU would evict 1, which is needed next.
   const auto all = requests({{1}, {2}, {3}, {1}, {2}});
   EXPECT_EQ(served_blocks(all, 2, Replacement::kOldest), 0U);
   EXPECT_EQ(served_blocks(all, 2, Replacement::kForesees), 2U);

@@ -8,11 +8,11 @@ namespace {
 
 constexpr const char* kColours[] = {"blue", "red", "green", "white", "black", "yellow"};
 constexpr const char* kThings[] = {"house", "boat", "garden", "bridge", "tower", "mill"};
-constexpr uint32_t kNumbers = 90000, kFirstNumber = 10000;  // of five digits
-// The end of a sentence is searched in this many tokens before the depth.
+constexpr uint32_t kNumbers = 90000, kFirstNumber = 10000;  // with five digits
+// The end of a sentence is searched in this many tokens before the wanted depth.
 constexpr size_t kMostBack = 64;
 
-// Where the fact is inserted: after the last sentence end before `at`, else at `at`.
+// Returns where to insert the fact: after the last sentence end before `at`, else at `at`.
 size_t behind_sentence(const text::Tokenizer& tokenizer, std::span<const engine::Token> text,
                        size_t at) {
   for (size_t i = at; i > 0 && i + kMostBack > at; --i)
@@ -31,7 +31,7 @@ Needle needle_of(const text::Tokenizer& tokenizer, uint32_t seed) {
   Needle needle = {.fact = tokenizer.encode(whole + ".\n", false, false),
                    .question = tokenizer.encode(question, false, false),
                    .answer = tokenizer.encode(whole, false, false)};
-  // The tokens that both begin with: the last of the question may be another one in the whole.
+  // Keep only the common prefix: in the whole text the question's last token may be another one.
   const auto [end, answer] = std::mismatch(needle.question.begin(), needle.question.end(),
                                            needle.answer.begin(), needle.answer.end());
   needle.question.erase(end, needle.question.end());
@@ -43,7 +43,7 @@ base::Result<std::vector<engine::Token>> plant(const text::Tokenizer& tokenizer,
                                                const Needle& needle,
                                                std::span<const engine::Token> haystack,
                                                const Planting& planting) {
-  std::vector<engine::Token> text = tokenizer.encode("", true, false);  // what texts begin with
+  std::vector<engine::Token> text = tokenizer.encode("", true, false);  // begin-of-text tokens
   const size_t fixed =
       text.size() + needle.fact.size() + needle.question.size() + needle.answer.size();
   if (planting.length <= fixed)

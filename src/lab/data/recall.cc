@@ -50,7 +50,7 @@ std::string task_name(const std::string& task) {
   return task == "mqar" ? "Multi-query associative recall" : "Copying";
 }
 
-// Sorted, of one task.
+// Runs of one task, sorted.
 using Runs = std::span<const RecallRun>;
 
 std::vector<uint32_t> slots_of(Runs runs) {
@@ -60,7 +60,7 @@ std::vector<uint32_t> slots_of(Runs runs) {
   return {slots.begin(), slots.end()};
 }
 
-// What a model reaches that keeps rows is a line for all sizes of a memory.
+// A model that keeps rows has no slots: its accuracy becomes a horizontal line over all sizes.
 Chart chart_of(Runs runs) {
   Chart chart = {.name = "bounded-recall-" + runs[0].task,
                  .title = fmt::format("{}: right answers by slots", task_name(runs[0].task)),

@@ -51,7 +51,7 @@ TEST_F(Recall, IsDrawnByTaskUpdateAndSlots) {
   ASSERT_EQ(mqar.series.size(), 2U);
   EXPECT_EQ(mqar.series[0].name, "rows (lm), 8 pairs");
   EXPECT_TRUE(mqar.series[0].dashed);
-  ASSERT_EQ(mqar.series[0].points.size(), 2U);  // at every size of a memory
+  ASSERT_EQ(mqar.series[0].points.size(), 2U);  // one for each number of slots
   EXPECT_EQ(mqar.series[0].points[1].y, 100);
   EXPECT_EQ(mqar.series[1].points[0].x, 16);
   EXPECT_EQ(mqar.series[1].points[1].y, 50);

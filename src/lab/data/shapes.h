@@ -17,12 +17,12 @@ struct NamedShape {
 };
 
 std::span<const NamedShape> named_shapes();
-// Error: unknown name; the message lists the known ones.
+// Returns the shape of that name. Error: unknown name; the message lists the known ones.
 base::Result<NamedShape> shape_named(std::string_view name);
-// The names that were asked for or, if there are none, the defaults. Error: no such name.
+// Returns the names that the user gave, or the defaults if there are none. Error: unknown name.
 base::Result<std::vector<std::string>> shapes_or(const std::vector<std::string>& asked,
                                                  std::span<const char* const> defaults);
-// A config of `layers` layers, with the fields that attention needs.
+// Returns a config of `layers` layers, with the fields that attention needs.
 model::Config config_of(const NamedShape& shape, uint32_t layers);
 
 }  // namespace kvick::lab

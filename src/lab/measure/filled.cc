@@ -7,7 +7,7 @@
 namespace kvick::lab {
 namespace {
 
-constexpr uint32_t kChunk = 256;  // tokens of a step that fills the cache
+constexpr uint32_t kChunk = 256;  // tokens per step that fills the cache
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 #pragma once
-// Sequences of equal length whose cache is filled, without computing or by reading a text, then
-// decoded: for experiments that look at what single tokens cost far behind in a context.
+// Sequences of equal length whose cache is filled without computing or by reading a text, then
+// decoded: for experiments on the cost of single tokens late in a context.
 
 #include <memory>
 #include <span>
@@ -13,18 +13,18 @@ namespace kvick::lab {
 
 class Filled {
  public:
-  // batch: sequences. text: what they read, each from a place of its own and from the beginning
-  // again behind the end; empty: rows are random. Engine and text outlive it. Shortages below: no
-  // room, rows lost in a slower tier.
+  // batch: number of sequences. text: what they read, each from its own starting point, wrapping
+  // around at the end; empty: rows are random. Engine and text outlive this object. Functions below
+  // return a Shortage without room, or if a slower tier lost rows.
   Filled(engine::Engine& engine, std::unique_ptr<kv::Store> store, uint32_t batch,
          std::span<const engine::Token> text = {});
 
-  // Adds `tokens` tokens to each sequence without computing.
+  // Adds `tokens` tokens to each sequence, without computing if there is no text.
   base::Status<kv::Shortage> fill(uint32_t tokens);
-  // One random token per sequence, only its attention, whatever was read before. Returns the
+  // Runs only the attention of one random token per sequence, even if a text was read. Returns the
   // seconds of all layers' attention.
   base::Result<double, kv::Shortage> attend();
-  // One token per sequence through the whole model. Returns seconds.
+  // Runs one token per sequence through the whole model. Returns seconds.
   base::Result<double, kv::Shortage> step();
   kv::Usage usage() const { return store_->usage(); }
 
@@ -37,7 +37,7 @@ class Filled {
   plan::AttentionBlock block_;
   std::vector<kv::SeqId> seqs_;
   std::span<const engine::Token> text_;
-  std::vector<model::Token> tokens_;  // of one step
+  std::vector<model::Token> tokens_;  // the tokens of one step
 };
 
 }  // namespace kvick::lab

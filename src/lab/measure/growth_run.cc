@@ -7,10 +7,10 @@
 namespace kvick::lab {
 namespace {
 
-// Timed steps of a piece, the first included.
+// Timed steps per piece, the first included.
 constexpr uint32_t kTimed = 5;
 
-// All that is timed of one step.
+// Everything timed in one step.
 struct Sample {
   plan::BlockSeconds seconds;
   double compile_s = 0, shapes = 0;
@@ -43,7 +43,7 @@ struct Runner {
     return sample;
   }
 
-  // Runs `tokens` steps; a few of them are timed and stand for all.
+  // Runs `tokens` steps. Only the first few are timed and count for all.
   base::Status<kv::Shortage> piece(uint32_t tokens, Sample& sum) {
     const uint32_t timed = std::min(tokens, kTimed);
     Sample rest;

@@ -15,7 +15,7 @@ base::Result<Interval> IntervalProbe::bucket(uint32_t token) {
   return interval(&State::bucket_rows, token);
 }
 
-// Halves the distance to the first, then to the last token of the same state.
+// Finds the first and then the last token of the same state by bisection.
 base::Result<Interval> IntervalProbe::interval(uint64_t State::*field, uint32_t token) {
   KVICK_TRY(const State here, state(token));
   Interval found = {.first = token, .last = token};
@@ -44,7 +44,7 @@ base::Result<IntervalProbe::State> IntervalProbe::state(uint32_t token) {
   return states_[token] = made;
 }
 
-// A store of its own each time: some keep what closed sequences held.
+// Makes a new store each time, because some stores keep memory of closed sequences.
 base::Result<IntervalProbe::State> IntervalProbe::make_state(uint32_t token) const {
   kv::Setup setup;
   setup.shape = {.layers = 1,

@@ -1,7 +1,7 @@
 #pragma once
-// How often a strategy allocates memory, and how often its buckets change their width, while a
-// sequence grows token by token. Measured on the strategy itself: all layers and heads grow alike,
-// so a store of one layer and one head, filled in pieces, tells it for any model.
+// Finds how often a strategy allocates memory, and how often its buckets change their width, while
+// a sequence grows token by token. This is measured on the strategy itself. All layers and heads
+// grow alike, so a store of one layer and one head is enough for any model.
 
 #include <map>
 
@@ -21,20 +21,23 @@ struct Interval {
 
 class IntervalProbe {
  public:
-  // Rows of float32. spec: its options are numbers (not bmc:r=auto). All three outlive it.
+  // Rows of float32. spec: with numbers as options (not bmc:r=auto). Store, pool and kernels
+  // outlive the probe.
   struct Store {
     kv::Spec spec;
     uint32_t head_dim = 0, max_tokens = 0;
   };
   IntervalProbe(Store store, base::ThreadPool& pool, const kernels::Table& kernels);
 
-  // The range of tokens around `token` that use the same allocation, made for the first of them.
+  // Returns the range of tokens around `token` that use the same allocation, which the first one
+  // made.
   base::Result<Interval> memory(uint32_t token);
-  // The range of tokens that attend over a bucket of the same width. Only if Traits::buckets.
+  // Returns the range of tokens that attend over a bucket of the same width. Needs Traits::buckets.
   base::Result<Interval> bucket(uint32_t token);
 
  private:
-  // The state after `token` tokens, the newest in a step of its own. Neither number ever shrinks.
+  // The state after `token` tokens, the last one added in its own step. Neither number ever
+  // shrinks.
   struct State {
     uint64_t allocated_bytes = 0, bucket_rows = 0;
   };

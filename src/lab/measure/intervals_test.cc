@@ -38,11 +38,11 @@ TEST(IntervalProbe, FindsTheTokensOfOneWidthOfBucket) {
   EXPECT_EQ(probe_of(t, "iterative").bucket(9).value(), (Interval{9, 9}));
   EXPECT_EQ(probe_of(t, "bmc:r=64").bucket(65).value(), (Interval{65, 128}));
   EXPECT_EQ(probe_of(t, "upfront").bucket(300).value(), (Interval{1, 300}));
-  // Its buckets are wider than its pages.
+  // The buckets of virtual are wider than its pages.
   EXPECT_EQ(probe_of(t, "virtual").bucket(100).value(), (Interval{65, 128}));
 }
 
-// The definition, token by token, where pages hold no whole number of rows.
+// Compares with a token-by-token search, where pages do not hold a whole number of rows.
 TEST(IntervalProbe, AgreesWithAStoreThatTakesTokensOneByOne) {
   TestBench t;
   kv::Setup setup;

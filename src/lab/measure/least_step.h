@@ -1,5 +1,5 @@
 #pragma once
-// The roofline of one decode step, for experiments that show it beside what was measured.
+// The roofline of one decode step, which experiments show beside the measured time.
 
 #include <optional>
 
@@ -12,10 +12,10 @@ class LeastStep {
  public:
   explicit LeastStep(const Bench& bench) : bench_(bench) {}
 
-  // Seconds that this machine needs at least for a step that leaves `tokens` in each of `sequences`
-  // sequences. kv: resolved. planned: the cost of one such sequence. measured: seconds that the
-  // step took; what it beats raises the limits. Without a slower tier's time. The first call
-  // measures the machine.
+  // Returns the least seconds that this machine needs for a step after which each of `sequences`
+  // sequences has `tokens` tokens. kv: resolved. planned: the cost of one such sequence. measured:
+  // seconds that the step took; if it beats a limit, the limit is raised. Does not include a slower
+  // tier's time. The first call measures the machine.
   double seconds(const engine::Engine& engine, const engine::KvOptions& kv, const kv::Cost& planned,
                  uint32_t tokens, uint32_t sequences, double measured);
 

@@ -13,7 +13,7 @@ std::vector<engine::Token> random_tokens(uint32_t count, uint32_t vocab, uint32_
   return tokens;
 }
 
-// Of the steps so far.
+// Sums over the steps so far.
 struct Means {
   double sequences = 0, held = 0, wasted = 0;
   uint64_t steps = 0, peak = 0;
@@ -44,7 +44,7 @@ base::Result<Replayed> replay(engine::Engine& engine, const engine::SchedulerOpt
     job.choices = jobs[i].choices;
     job.beams = jobs[i].beams;
     job.ignore_end = true;
-    // Choices that differ, so that only their prompt is shared.
+    // Sampling makes the choices differ, so they share only their prompt.
     job.sampling.temperature = jobs[i].choices > 1 ? 1 : 0;
     job.on_end = [&](const engine::JobOutcome& outcome) {
       result.answer_tokens += outcome.generated_tokens;

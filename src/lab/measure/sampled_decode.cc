@@ -9,7 +9,7 @@
 namespace kvick::lab {
 namespace {
 
-constexpr uint32_t kTimed = 4;  // steps at a depth
+constexpr uint32_t kTimed = 4;  // steps timed at a depth
 
 class Sampler {
  public:
@@ -17,7 +17,7 @@ class Sampler {
       : store_(store),
         executor_(engine.make_executor()),
         block_(engine.model().config(), store, executor_.workspace()) {
-    // The engine's own has compiled what other cells met.
+    // Use a new library: the engine's own has already compiled products for other cells.
     if (engine.library() != nullptr) executor_.workspace().library = &library_;
     for (uint32_t i = 0; i < batch; ++i) seqs_.push_back(store.open({}).seq);
     tokens_.resize(batch);
@@ -25,8 +25,8 @@ class Sampler {
     for (uint32_t i = 0; i < batch; ++i) wanted_[i] = i;
   }
 
-  // Ascending tokens, each as a step of its own behind one that is not timed, as it would be behind
-  // its like. That also compiles what the token before it needed.
+  // Times these tokens, ascending, each as its own step. An untimed step precedes each of them, so
+  // that it runs under the usual conditions and what the token before it needs is already compiled.
   base::Status<kv::Shortage> run(std::span<const uint32_t> tokens) {
     for (const uint32_t token : tokens) {
       const uint32_t length = store_.length(seqs_[0]);
@@ -87,7 +87,7 @@ class Sampler {
   std::vector<StepTime> times_;
 };
 
-// The same spec with numbers for what the machine decides: a sequence's first growth is r rows.
+// Replaces r=auto by its number: a sequence's first growth allocates r rows.
 base::Result<kv::Spec> with_numbers(const engine::Engine& engine, const engine::KvOptions& kv) {
   kv::Spec spec = kv.spec;
   const auto r = spec.options.find("r");
@@ -238,7 +238,7 @@ base::Status<> require_model(const Bench& bench, std::string_view experiment) {
 }
 
 bool fits_memory(const Bench& bench, std::string_view what, uint64_t bytes) {
-  // A cache that grows by copying holds what it had beside what it will have.
+  // A cache that grows by copying holds its old and its new memory at once.
   const uint64_t most = base::available_memory_bytes() / 20 * 9;
   if (bytes > most)
     bench.note(fmt::format("{}: {:.1f} GB of rows, and there is room for {:.1f}: left out", what,

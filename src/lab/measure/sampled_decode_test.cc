@@ -75,7 +75,7 @@ TEST(SampledDecode, PutsDepthsIntoTheMiddlesOfEqualParts) {
   EXPECT_EQ(sample_depths(7, 8, 4), (std::vector<uint32_t>{7}));
 }
 
-// Seconds that are a line over the depth: the sum over all tokens is exact.
+// If seconds are linear in the depth, the sum over all tokens is exact.
 TEST(SampledDecode, SumsALineOverTheDepthExactly) {
   std::vector<Measured> cells;
   std::vector<const Measured*> pointers;

@@ -11,7 +11,7 @@
 namespace kvick::lab {
 namespace {
 
-// The one that was given for such a policy, and the option that gives it.
+// The file that the user gave for such a policy, and the option that gives it.
 struct GivenFile {
   std::string_view option;
   const std::string& path;

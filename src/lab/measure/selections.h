@@ -1,6 +1,5 @@
 #pragma once
-// Which row-selection policies (kv/registry/policies.h) an experiment goes through, and at which
-// budgets.
+// The row-selection policies (kv/registry/policies.h) and budgets that an experiment goes through.
 
 #include <span>
 #include <string>
@@ -12,42 +11,43 @@
 namespace kvick::lab {
 
 struct Selected {
-  std::string policy;  // with its options but for the budget and a file's folder: "maple file=r16"
+  std::string policy;  // with its options, without the budget and a file's folder: "maple file=r16"
   std::string budget;  // as the policy takes it: "0.25", "512"
-  kv::Spec spec;       // with the budget; no name: all rows are read
+  kv::Spec spec;       // with the budget; without a name all rows are read
 
   std::string label() const;  // "quest 25 %"
 };
 
-// The name for reading all rows, among the policies.
+// The name, among those of policies, for reading all rows.
 inline constexpr std::string_view kFull = "full";
 Selected full_attention();
 
-// The policies that were asked for, else `policies`, or all if that is empty; by default without
-// those that need a file that was not given. Each policy at the budgets that were asked for, else
-// at `budgets`. Errors: no such policy, a budget among a policy's options, a requested policy
-// without the file that it needs.
+// Returns the policies that the user gave, else `policies`, or all policies if that is empty.
+// Default policies whose file was not given are left out. Each policy comes at the budgets that the
+// user gave, else at `budgets`. Errors: no such policy; a budget among a policy's options; a policy
+// that the user gave without the file that it needs.
 base::Result<std::vector<Selected>> selections(const Bench& bench,
                                                std::span<const char* const> policies,
                                                std::span<const char* const> budgets);
 
-// Cache options for a selection, with f16 rows in memory.
+// Returns cache options for a selection, with f16 rows in memory.
 engine::KvOptions options_of(const Selected& selected, uint32_t max_tokens);
-// Error: why this model cannot use the selection, including a wrong file.
+// Error: the reason why this model cannot use the selection, such as a file that does not fit.
 base::Status<> check(const engine::Engine& engine, const Selected& selected);
 
-// A budget in percent of `rows` rows.
+// Returns a budget in percent of `rows` rows.
 double percent_of(const std::string& budget, uint32_t rows);
 
-// The text of Bench::file, as kvick ppl reads it. Errors: none was given; it cannot be read.
+// Returns the text of Bench::file, tokenized as by kvick ppl. Errors: no file was given; it cannot
+// be read.
 base::Result<std::vector<engine::Token>> text_of(const Bench& bench, std::string_view experiment);
-// The bench's model, which the experiment needs.
+// Returns the bench's model. Error: the experiment needs one, but none was given.
 base::Result<engine::Engine*> model_of(const Bench& bench, std::string_view experiment);
-// Tokens of a context: those that were asked for, else `longest` or the model's if that is less.
-// Error: the model has less than were asked for.
+// Returns the tokens of a context: those that the user gave, else `longest`, but at most the
+// model's context. Error: the model's context is less than the user asked for.
 base::Result<uint32_t> context_of(const Bench& bench, const engine::Engine& engine,
                                   uint32_t longest);
-// A file's or a model's name without its folder.
+// Returns a file's or a model's name without folder and extension.
 std::string stem_of(const std::string& path);
 
 }  // namespace kvick::lab

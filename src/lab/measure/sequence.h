@@ -1,6 +1,6 @@
 #pragma once
-// One sequence in a store of its own, read step by step: for experiments that look at what single
-// tokens cost and say.
+// One sequence in its own store, read step by step: for experiments on the cost and the logits of
+// single tokens.
 
 #include <memory>
 #include <span>
@@ -12,14 +12,14 @@ namespace kvick::lab {
 
 class OneSequence {
  public:
-  // Errors: those of make_store. The engine outlives it.
+  // Errors: those of make_store. The engine outlives the sequence.
   static base::Result<OneSequence> open(engine::Engine& engine, const engine::KvOptions& options);
 
-  // In one step. Errors: no room, rows lost in a slower tier.
+  // Reads tokens in one step. Errors: no room; a slower tier lost rows.
   base::Status<> read(std::span<const engine::Token> tokens);
-  // In steps of about `chunk` tokens, all as long as one another.
+  // Reads tokens in steps of equal length, about `chunk` tokens each.
   base::Status<> read_in_steps(std::span<const engine::Token> tokens, size_t chunk);
-  // Of the next token, behind the last one that was read.
+  // Returns the logits after the last token read.
   std::span<const float> logits() const { return executor_.logits(); }
   uint32_t length() const { return store_->length(seq_); }
   kv::Usage usage() const { return store_->usage(); }

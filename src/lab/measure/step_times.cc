@@ -7,7 +7,7 @@
 namespace kvick::lab {
 namespace {
 
-// Steps to compare a growing one with: of a single one, what else the machine does would show.
+// Steps to compare a growing one with. With only one, other activity on the machine would show.
 constexpr uint32_t kCompared = 3;
 
 Interval compared_with(const Interval& growth) {

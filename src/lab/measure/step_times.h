@@ -8,28 +8,28 @@
 
 namespace kvick::lab {
 
-// Seconds of one step. The others do not include compile.
+// Seconds of one step. The other times do not include compile.
 struct StepTime {
-  uint32_t token = 0;  // that it added, counted from 1
-  bool grew = false;   // took memory or copied
+  uint32_t token = 0;  // the token that it added, counted from 1
+  bool grew = false;   // allocated memory or copied rows
   double begin = 0, forward = 0, commit = 0, compile = 0;
   double all() const { return begin + forward + commit + compile; }
 };
 
-// The tokens around a depth that one growth serves, and those that one compiled product serves.
+// The tokens, around a depth, that share one growth and those that share one compiled product.
 struct Served {
   Interval growth;
   Interval product;  // a single token if nothing is compiled
 };
 
-// The tokens whose steps must be timed, ascending: the growth's first, a few after it to compare it
-// with, the product's first, and `steps`, which lie behind the depth.
+// Returns the tokens whose steps must be timed, ascending: the first one of the growth, a few after
+// it for comparison, the first one of the product, and `steps`, which follow the depth.
 std::vector<uint32_t> tokens_to_time(const Served& served, bool compiles, Interval steps);
 
-// The median of the steps after the depth that do not grow (of all, if all grow), plus its share of
-// compiling and of the growing step's excess over the median of the steps after it.
+// Returns the median of the steps after the depth that do not grow (of all if all grow), plus a
+// token's share of the compilation and of the growing step's extra time over the steps after it.
 StepTime share_of(std::span<const StepTime> times, const Served& served, uint32_t depth);
-// The step of that token.
+// Returns the step that added this token.
 const StepTime& step_of(std::span<const StepTime> times, uint32_t token);
 
 }  // namespace kvick::lab

@@ -5,7 +5,8 @@
 namespace kvick::lab {
 namespace {
 
-// A run that grows every `growth` tokens and compiles every `product`; times as binary fractions.
+// A run that grows every `growth` tokens and compiles every `product` tokens; times are binary
+// fractions, so sums are exact.
 struct MadeRun {
   uint32_t growth, product;
   StepTime step(uint32_t token) const {
@@ -13,7 +14,7 @@ struct MadeRun {
     return {.token = token,
             .grew = grew,
             .begin = grew ? 4.0 : 0.25,
-            .forward = grew ? 2.5 : 2.0,  // as first touches of memory make it
+            .forward = grew ? 2.5 : 2.0,  // first touches of memory cost time
             .commit = 0.125,
             .compile = compiled ? 8.0 : 0.0};
   }
@@ -21,7 +22,7 @@ struct MadeRun {
     const uint32_t first = (token - 1) / every * every + 1;
     return {.first = first, .last = first + every - 1};
   }
-  // A step at that depth by a few that are timed.
+  // Estimates a step at that depth from a few timed steps.
   StepTime sampled(uint32_t depth) const {
     const Served served = {.growth = around(growth, depth + 1),
                            .product = around(product, depth + 1)};

@@ -1,5 +1,5 @@
 // allocators: a whole model writes a context of N tokens under each way of growing (BMC's Figures
-// 4, 10 and 14, with its Table IV's parts, on one model). Sampled: see sampled_decode.h.
+// 4, 10 and 14, with the parts of its Table IV, on one model). Sampled: see sampled_decode.h.
 
 #include <map>
 
@@ -8,12 +8,12 @@
 namespace kvick::lab {
 namespace {
 
-// Rows of float32 in all of them, so that strategies and attention are compared on the same bytes.
+// All ways use rows of float32, so strategies and attention are compared on the same bytes.
 constexpr Way kWays[] = {{"iterative", "bmm"},    {"upfront", "bmm"},     {"bmc:r=auto", "bmm"},
                          {"virtual", "bmm"},      {"iterative", "fused"}, {"upfront", "fused"},
                          {"bmc:r=auto", "fused"}, {"virtual", "fused"},   {"paged", "fused"}};
 
-// The depths of one way.
+// All depths of one way.
 struct Group {
   std::string strategy, attention;
   std::vector<const Measured*> cells;

@@ -22,7 +22,7 @@ TEST(Allocators, GoesThroughAllWaysAtEachDepthOfASmallModel) {
   EXPECT_EQ(found.charts[0].bars.back(), "paged*");
 }
 
-// Iterative takes 4 ms a step, upfront 2 and all others 1.
+// Iterative takes 4 ms per step, upfront 2 ms and all others 1 ms.
 TEST(Allocators, AddsUpStepsAndComparesWithIterativeAndUpfront) {
   TestBench t;
   t.bench.model_path = "m.gguf";

@@ -1,5 +1,5 @@
-// bmc-sweep: the time that a context of N tokens takes against the number of growths T, measured
-// and by the model ("Striking the Right Balance between Compute and Copy", Figures 7 to 9).
+// bmc-sweep: the time for a context of N tokens by the number of growths T, measured and predicted
+// by BMC's model ("Striking the Right Balance between Compute and Copy", Figures 7 to 9).
 
 #include <algorithm>
 #include <cmath>
@@ -149,9 +149,9 @@ class BmcSweep final : public Experiment {
     return groups;
   }
 
-  // Near its minimum the curve is flat, and which T is the least is noise: the minimum of the
-  // model's own form, a + b T + c / T, through all of them (relative least squares). 0: it has
-  // none.
+  // Near its minimum the curve is flat, so which T is the fastest is noise. Returns the minimum of
+  // the model's own form, a + b T + c / T, fitted to all times (relative least squares); 0: the fit
+  // has no minimum.
   static double fitted_growths(const std::map<uint32_t, double>& times) {
     double sums[3][4] = {};
     for (const auto& [growths, seconds] : times) {

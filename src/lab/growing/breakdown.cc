@@ -1,4 +1,4 @@
-// breakdown: where the time of the attention goes under each strategy: growing, writing, computing,
+// breakdown: the parts of attention's time under each strategy: growing, writing, computing,
 // compiling (BMC's Tables IV and VII, Figures 4 and 10 for one layer).
 
 #include <map>
@@ -125,8 +125,8 @@ class Breakdown final : public Experiment {
           {static_cast<double>(chart.bars.size()), one.median(kParts[i].second)});
   }
 
-  // The model's, by rates that are measured once a shape; the same for the fused attention, so that
-  // the two are compared on the same copies.
+  // Returns the model's number of growths, from rates that are measured once per shape. Fused
+  // attention uses the same number, so both are compared with the same copies.
   base::Result<uint32_t> growths_for(const NamedShape& shape, const GrowthRun& run) {
     uint32_t& growths = growths_[std::string(shape.name)];
     if (growths > 0) return growths;

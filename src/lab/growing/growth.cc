@@ -1,5 +1,5 @@
-// growth: what one more token takes at each length of the context, under each way of growing (BMC's
-// Figures 3 and 16, of a whole model). Sampled: see sampled_decode.h.
+// growth: the time of the next token at each length of the context, under each way of growing
+// (BMC's Figures 3 and 16, for a whole model). Sampled: see sampled_decode.h.
 
 #include "lab/measure/sampled_decode.h"
 
@@ -81,7 +81,7 @@ class Growth final : public WholeContext {
             .bars = {}};
   }
 
-  // The sum of those fields over the depths, in milliseconds.
+  // Returns the sum of those fields at each depth, in milliseconds.
   static Series line(std::string name, const std::vector<const Measured*>& depths,
                      std::initializer_list<const char*> fields) {
     Series series = {.name = std::move(name), .points = {}};
@@ -93,7 +93,8 @@ class Growth final : public WholeContext {
     return series;
   }
 
-  // Figure 3: the update of the cache and the rest, of iterative; and of upfront, Figure 4.
+  // Splits a step into updating the cache and the rest: Figure 3 for iterative, Figure 4 for
+  // upfront.
   static Chart parts_of(std::span<const Measured> all) {
     Chart parts = chart("growth-parts", "Growing the cache and computing, attention by bmm");
     for (const char* spec : {"iterative", "upfront"}) {

@@ -1,6 +1,6 @@
-// long: contexts up to 16384 tokens (BMC's Table X and section VIII-H1): the attention of one layer
-// of 32 heads of 16, 4 and 16 sequences; and a whole model from its first to its last token if one
-// is given. The latter is sampled: see sampled_decode.h.
+// long: contexts of up to 16384 tokens (BMC's Table X and section VIII-H1). Measures the attention
+// of one layer of 32 heads of 16 elements with 4 and 16 sequences and, if a model is given, the
+// whole model from its first to its last token. The latter is sampled: see sampled_decode.h.
 
 #include <algorithm>
 #include <map>
@@ -15,10 +15,10 @@ namespace {
 
 constexpr uint32_t kContexts[] = {1024, 2048, 4096, 8192, 16384};
 constexpr const char* kDefaultShapes[] = {"h32d16"};
-constexpr uint32_t kBatches[] = {4, 16};  // of the table
+constexpr uint32_t kBatches[] = {4, 16};  // of the paper's table
 constexpr const char* kSpecs[] = {"iterative", "upfront", "bmc", "virtual"};
-constexpr uint32_t kPieces = 16;  // of a context; long steps need no more
-constexpr uint32_t kDepths = 4;   // of a whole model
+constexpr uint32_t kPieces = 16;  // per context; long steps need no more
+constexpr uint32_t kDepths = 4;   // for a whole model
 constexpr Way kWays[] = {{"iterative", "bmm"}, {"upfront", "bmm"},   {"bmc:r=auto", "bmm"},
                          {"virtual", "bmm"},   {"virtual", "fused"}, {"paged", "fused"}};
 
@@ -68,7 +68,7 @@ class Long final : public Experiment {
   }
 
  private:
-  // kContexts up to the number of tokens that was asked for, if any.
+  // Returns kContexts up to the number of tokens that the user gave, if any.
   std::vector<uint32_t> contexts() const {
     std::vector<uint32_t> contexts;
     for (const uint32_t tokens : kContexts)
@@ -116,7 +116,7 @@ class Long final : public Experiment {
     return base::Done{};
   }
 
-  // The model's number, by rates that are measured once a context.
+  // Returns the model's number of growths, from rates that are measured once per context.
   base::Result<uint32_t> growths_for(const NamedShape& shape, const GrowthRun& run) {
     uint32_t& growths = growths_[{std::string(shape.name), run.tokens}];
     if (growths > 0) return growths;

@@ -33,7 +33,7 @@ TEST(Long, SaysThatAModelIsMissingAndThatAContextIsTooLong) {
                        "long: without -m MODEL only the attention of one layer is measured"}));
 }
 
-// Iterative takes four times as long as BMC, upfront twice, virtual half of it.
+// Iterative takes four times as long as BMC, upfront twice as long, virtual half as long.
 TEST(Long, ComparesStrategiesWithinOneContext) {
   TestBench t;
   const auto experiment = find_experiment("long")->make(t.bench);

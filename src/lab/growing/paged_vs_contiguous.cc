@@ -1,5 +1,5 @@
-// paged-vs-contiguous: the attention of one token over rows in blocks against rows in one piece, by
-// our kernels (BMC's Table VII, PagedAttention's section 7.1).
+// paged-vs-contiguous: the attention of one token over rows in blocks against contiguous rows, by
+// kvick's kernels (BMC's Table VII, PagedAttention's section 7.1).
 
 #include <map>
 
@@ -10,13 +10,14 @@ namespace kvick::lab {
 namespace {
 
 constexpr uint32_t kDepths[] = {512, 2048, 8192};
-// In one piece with pages of 4 KiB and, where the system makes them, of 2 MiB, as blocks have them.
+// Contiguous rows in pages of 4 KiB (virtual) and in pages of 2 MiB where the system has them
+// (upfront); blocks use the latter, too.
 constexpr const char* kSpecs[] = {"virtual",        "upfront",        "paged:block=8",
                                   "paged:block=16", "paged:block=32", "paged:block=64",
                                   "paged:block=128"};
 constexpr const char* kDefaultShapes[] = {"s", "m"};
 constexpr uint64_t kMostBytes = uint64_t{512} << 20;
-constexpr int kSteps = 24;  // timed, after one that is not
+constexpr int kSteps = 24;  // timed steps, after one untimed step
 
 class PagedVsContiguous final : public Experiment {
  public:

@@ -1,7 +1,7 @@
-// scaling: what a token takes as the work grows, against the depth of the context with one sequence
-// and against the number of sequences at a small depth, beside the least that this machine could
-// take (the roofline). On logarithmic axes both should be parallel lines: a step off the line is a
-// place where something other than the work decides. The cache is filled without computing.
+// scaling: the time of a token as the work grows: by the depth of the context with one sequence,
+// and by the number of sequences at a small depth, beside the least time that this machine needs
+// (the roofline). On logarithmic axes both should be parallel lines; a jump off the line shows that
+// something other than the work dominates. The cache is filled without computing.
 
 #include <algorithm>
 
@@ -16,13 +16,13 @@ namespace {
 constexpr const char* kTypes[] = {"f16", "q8"};
 constexpr uint32_t kShortest = 1024, kLongest = 131072;  // depths, in powers of two
 constexpr uint32_t kMostSequences = 64;                  // in powers of two, from 1 on
-constexpr uint32_t kBatchDepth = 128;      // of each sequence where they grow in number
+constexpr uint32_t kBatchDepth = 128;      // tokens of each sequence, where their number grows
 constexpr uint32_t kWarm = 2, kTimed = 8;  // steps
 
 struct Setting {
   std::string store, type;  // as --kv and --kv-type take them
   const char* axis = "";
-  uint32_t depth = 0, batch = 1;  // tokens of each sequence behind the last step
+  uint32_t depth = 0, batch = 1;  // depth: tokens of each sequence after the last step
 
   std::string label() const { return store + ", " + type; }
 };
@@ -70,7 +70,7 @@ class Scaling final : public Experiment {
       if (!seconds.ok())
         return base::fail("{}: {}; take less with --batch or --ctx", cell.key,
                           seconds.error().what);
-      // Of a step in the middle of those timed.
+      // For a step in the middle of the timed ones.
       const uint32_t tokens = setting.depth - kTimed / 2;
       KVICK_TRY(const kv::Cost planned, engine_->cost(kv, {.tokens = tokens, .sequences = 1}));
       const double least = least_.seconds(*engine_, kv, planned, tokens, setting.batch, *seconds);
@@ -105,7 +105,7 @@ class Scaling final : public Experiment {
  private:
   static constexpr uint32_t kSteps = kWarm + kTimed;
 
-  // The types that were asked for, else the usual ones that the model supports.
+  // Returns the types that the user gave, else the usual ones that the model supports.
   base::Result<std::vector<std::string>> types_for(const std::string& store,
                                                    uint32_t longest) const {
     if (!bench_.types.empty()) return bench_.types;
@@ -148,7 +148,7 @@ class Scaling final : public Experiment {
     return one.median("least_s") / one.median("step_s");
   }
 
-  // Whether a point follows on another one of the same curve.
+  // Returns whether a point follows another one on the same curve.
   static bool same_line(const Measured* before, const Measured& one) {
     if (before == nullptr) return false;
     const Json &a = before->cell.what, &b = one.cell.what;

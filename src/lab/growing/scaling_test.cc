@@ -11,7 +11,8 @@ TEST(Scaling, GoesThroughDepthsAndNumbersOfSequences) {
   t.bench.batch = 4;
   const auto experiment = find_experiment("scaling")->make(t.bench);
   const std::vector<Measured> all = measure_all(*experiment);
-  // The whole context of 512 tokens; 1, 2 and 4 sequences. Heads of 16 elements cannot be q8.
+  // Depths: only the whole context of 512 tokens. Sequences: 1, 2 and 4. Heads of 16 elements do
+  // not support q8.
   ASSERT_EQ(all.size(), 4U);
   EXPECT_EQ(all[0].cell.what["depth"], 512);
   EXPECT_EQ(all[3].cell.what["sequences"], 4);
@@ -21,7 +22,7 @@ TEST(Scaling, GoesThroughDepthsAndNumbersOfSequences) {
   }
   const Findings found = experiment->findings(all);
   ASSERT_EQ(found.charts.size(), 2U);
-  EXPECT_EQ(found.charts[0].series.size(), 2U);  // measured and at least
+  EXPECT_EQ(found.charts[0].series.size(), 2U);  // measured and roofline
   EXPECT_EQ(found.charts[1].series[0].points.size(), 3U);
 }
 
@@ -32,7 +33,7 @@ TEST(Scaling, SaysHowFarAPointIsOffTheLine) {
   const auto experiment = find_experiment("scaling")->make(t.bench);
   const std::vector<Measured> all = make_up_all(*experiment, [](const Cell& cell) {
     const auto batch = cell.what["sequences"].get<double>();
-    // Half of the roofline, and a quarter of it from four sequences on.
+    // Reaches half of the roofline, and a quarter of it from four sequences on.
     return Json{{"least_s", batch}, {"step_s", (batch < 4 ? 2 : 4) * batch}};
   });
   ASSERT_EQ(all.size(), 8U);

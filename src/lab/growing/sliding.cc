@@ -1,6 +1,6 @@
-// sliding: what the reserve of the static sliding cache costs in memory and saves in copies, by its
-// source's formulas ("LLM Technical Notes: KV Cache Implementation for inference on HTP"), by a
-// store that counts, and in time, past S tokens too.
+// sliding: what the reserve of the static sliding cache costs in memory and saves in copies: by the
+// formulas of its source ("LLM Technical Notes: KV Cache Implementation for inference on HTP"), by
+// the counts of a store, and by time, also beyond S tokens.
 
 #include "kv/stores/sliding.h"
 
@@ -19,7 +19,7 @@ constexpr const char* kReserves[] = {"1", "1.25", "1.5", "2"};
 constexpr const char* kTypes[] = {"f16", "static16", "static8"};
 constexpr const char* kSizeShape = "l7";  // the source's model
 constexpr const char* kDefaultShapes[] = {"s", "m"};
-// Rounds through the window of S - 1 rows: the first ends where it is full.
+// Rounds through the window of S - 1 rows: the first one ends when the window is full.
 constexpr uint32_t kLaps = 4;
 
 std::string spec_of(const Cell& cell) {
@@ -97,13 +97,13 @@ class SlidingExperiment final : public Experiment {
     kv::Setup setup =
         setup_of(bench_, {.config = config_of(shape, layers), .spec = {}, .tokens = tokens_});
     setup.shape.k_type = setup.shape.v_type = type_named(cell.what["kv_type"].get<std::string>());
-    // Any ranges will do where nothing but sizes is asked for.
+    // Only sizes and times are measured, so any ranges will do.
     const std::vector<float> ranges(size_t{layers} * shape.kv_heads, 1.0F);
     setup.ranges = std::make_shared<kv::StaticRanges>(kv::StaticRanges{.k = ranges, .v = ranges});
     return setup;
   }
 
-  // Of the whole model by formulas; of one of its layers by a store with one token.
+  // Computes the sizes of the whole model by formulas, and of one layer by a store with one token.
   base::Result<Json> measure_size(const Cell& cell) const {
     KVICK_TRY(const NamedShape shape, shape_named(cell.what["shape"].get<std::string>()));
     KVICK_TRY(const kv::Spec spec, kv::parse_spec(spec_of(cell)));
@@ -125,7 +125,8 @@ class SlidingExperiment final : public Experiment {
                 {"layer_counted_bytes", store->usage().allocated_bytes}};
   }
 
-  // All tokens of all rounds, each timed; seconds by round, and what was copied for how many.
+  // Times every token of all rounds. Returns the seconds of each round, the copies and the bytes
+  // copied.
   base::Result<Json> measure_decode(const Cell& cell) const {
     KVICK_TRY(const NamedShape shape, shape_named(cell.what["shape"].get<std::string>()));
     KVICK_TRY(const kv::Spec spec, kv::parse_spec(spec_of(cell)));
@@ -157,7 +158,7 @@ class SlidingExperiment final : public Experiment {
                  {"planned_copied_bytes", planned.copied_bytes},
                  {"token_s", 0.0},
                  {"longest_s", longest}};
-    double past_s = 0;  // the mean where the window is full
+    double past_s = 0;  // mean over the rounds in which the window is full
     for (uint32_t i = 0; i < kLaps; ++i) {
       json[fmt::format("round_{}_s", i + 1)] = seconds[i];
       if (i > 0) past_s += seconds[i] / (kLaps - 1);
@@ -166,7 +167,8 @@ class SlidingExperiment final : public Experiment {
     return json;
   }
 
-  // One whenever the spare rows are used up; without any, with every token.
+  // Returns the copies planned: one whenever the spare rows are used up; without spare rows, one
+  // per token.
   static uint64_t planned_copies(const kv::Sliding& sliding, uint64_t tokens) {
     return sliding.spare() == 0 ? tokens : (tokens - 1) / sliding.spare();
   }

@@ -21,7 +21,7 @@ TEST(SlidingExperiment, FindsTheSizesOfItsSource) {
   EXPECT_EQ(two["formula_bytes"], 2'146'435'072U);
   EXPECT_EQ(two["planned_bytes"], 2'146'435'072U);
   EXPECT_EQ(two["layer_counted_bytes"], 2'146'435'072U / 32);
-  // A window of 2047 rows and a half: half a row more in each tensor.
+  // The buffer has 3070.5 rows, so each tensor allocates half a row more than the formula says.
   const Json half = formula("f16", "1.5");
   EXPECT_EQ(half["formula_bytes"], 1'609'826'304U);
   EXPECT_EQ(half["planned_bytes"], 1'609'826'304U + 2 * 32 * 32 * 128);
@@ -43,7 +43,7 @@ TEST(SlidingExperiment, CopiesOnceInAsManyTokensAsThereAreSpareRows) {
       EXPECT_EQ(one.median("copied_bytes"), one.median("planned_copied_bytes")) << one.cell.key;
       EXPECT_EQ(one.median("tokens"), 4 * 32);
     }
-  // 128 tokens; the first of each stretch but the first moves the window.
+  // 128 tokens: each stretch of spare rows except the first begins with a move of the window.
   EXPECT_EQ(copies, (std::map<std::string, double>{
                         {"1", 128}, {"1.25", 128 / 8 - 1}, {"1.5", 128 / 16 - 1}, {"2", 3}}));
   for (const Json& row : found.summary["sizes"]) EXPECT_TRUE(row["counted_as_planned"]);

@@ -1,5 +1,5 @@
-// spec-sweep: attention's time over a context whose steps verify k rows and keep m, against the
-// number of growths T, measured and by the model ("Striking the Right Balance between Compute and
+// spec-sweep: attention's time for a context whose steps verify k rows and keep m, by the number of
+// growths T, measured and predicted by BMC's model ("Striking the Right Balance between Compute and
 // Copy", section VI-B and Table I).
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 namespace kvick::lab {
 namespace {
 
-// Table I's.
+// The values of Table I.
 constexpr uint32_t kRows = 26, kKept = 4, kTokens = 4096;
 constexpr uint32_t kGrowths[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 constexpr const char* kDefaultShapes[] = {"s"};
-// At most this many steps between two growths are timed; they stand for the others.
+// At most this many steps between two growths are timed; the others count with their mean.
 constexpr uint32_t kTimed = 4;
 
 class SpecSweep final : public Experiment {
@@ -113,8 +113,8 @@ class SpecSweep final : public Experiment {
                 {"attention_bytes_s", rates.attention_bytes_s}};
   }
 
-  // One context. Steps of equal buckets and rows take equally long: after the first few of a bucket
-  // the others are filled in and counted at the mean of those.
+  // Measures one context. Steps of equal buckets and rows take the same time: after the first few
+  // of a bucket the others are only filled in, and count with the mean of those.
   base::Result<Json> sweep(const GrowthRun& run) {
     KVICK_TRY(const kv::Spec spec, kv::parse_spec(run.spec));
     KVICK_TRY(const std::unique_ptr<kv::Store> store, kv::make_store(spec, setup_of(bench_, run)));
@@ -124,7 +124,7 @@ class SpecSweep final : public Experiment {
     plan::AttentionBlock block(run.config, *store, workspace);
     const kv::SeqId seq = store->open({}).seq;
     double all_s = 0, rows = 0, steps = 0;
-    std::map<uint32_t, std::pair<double, uint32_t>> seen;  // seconds and times, by rows of a step
+    std::map<uint32_t, std::pair<double, uint32_t>> seen;  // seconds and count, by rows of a step
     uint32_t bucket = 0;
     while (store->length(seq) < run.tokens) {
       const uint32_t length = store->length(seq), spare = kv::spare_rows(*store, seq);
@@ -140,7 +140,7 @@ class SpecSweep final : public Experiment {
         if (auto done = block.step({&seq, 1}, fresh, step, false); !done.ok())
           return base::fail("{} at {} tokens: {}", run.spec, length, done.error().what);
         mine = step.all() + library.compiled().seconds - compiled;
-        // The first of a bucket stands for itself.
+        // The first step of a bucket grows and counts only for itself.
         if (!grows) seconds += mine, ++times;
       }
       if (auto done = block.fill({&seq, 1}, kept); !done.ok())

@@ -1,6 +1,6 @@
-// usecases: prompts and answers of several lengths and numbers, as throughput against blocks
-// (BMC's Table II: iterative for Hugging Face, blocks for vLLM). Prompts are read as one sequence
-// does it, times the batch; answers are sampled: see sampled_decode.h.
+// usecases: prompts and answers of several lengths and batch sizes, as throughput relative to
+// blocks (BMC's Table II: iterative stands for Hugging Face, blocks for vLLM). The prompt is timed
+// for one sequence and multiplied by the batch; answers are sampled: see sampled_decode.h.
 
 #include <algorithm>
 #include <cmath>
@@ -74,7 +74,7 @@ class UseCases final : public Experiment {
       if (way.spec != std::string_view(kBaseline))
         table.columns.push_back(fmt::format("{} {}", way.spec, way.attention));
     Json rows = Json::array();
-    std::map<std::string, double> logs;  // of the ratios, by strategy
+    std::map<std::string, double> logs;  // sums over use cases of log(ratio), by strategy
     for (const UseCase& use : kUseCases)
       for (const uint32_t batch : batches_) add_row(all, use, batch, table, rows, logs);
     Json geomean = Json::object();
@@ -121,7 +121,7 @@ class UseCases final : public Experiment {
     return cell;
   }
 
-  // Seconds of reading one sequence's prompt.
+  // Returns the seconds of reading one sequence's prompt.
   base::Result<Json> measure_prompt(const Cell& cell) const {
     const DecodePoint point = point_of(cell);
     const auto prompt = cell.what["prompt"].get<uint32_t>();
@@ -136,7 +136,7 @@ class UseCases final : public Experiment {
     return Json{{"prompt_s", prompt / measured[0].tok_s[0]}};
   }
 
-  // Seconds of all prompts and answers; 0: was not measured.
+  // Returns the seconds of all prompts and answers; 0: not measured.
   static double seconds_of(std::span<const Measured> all, const UseCase& use, uint32_t batch,
                            const Way& way) {
     const Json common = {{"use", use.name}, {"strategy", way.spec}, {"attention", way.attention}};
@@ -155,7 +155,7 @@ class UseCases final : public Experiment {
   static void add_row(std::span<const Measured> all, const UseCase& use, uint32_t batch,
                       Table& table, Json& rows, std::map<std::string, double>& logs) {
     const double baseline = seconds_of(all, use, batch, {kBaseline, "fused"});
-    if (baseline == 0) return;  // did not fit
+    if (baseline == 0) return;  // it did not fit into memory
     const double tok_s = static_cast<double>(uint64_t{batch} * use.answer) / baseline;
     std::vector<std::string> fields = {use.name, std::to_string(use.prompt),
                                        std::to_string(use.answer), std::to_string(batch),

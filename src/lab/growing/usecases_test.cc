@@ -17,11 +17,11 @@ TEST(UseCases, MeasuresThoseThatFitTheModelAndNamesTheOthers) {
   EXPECT_EQ(notes[0], "usecases: question needs 2048 tokens, the model has 512: left out");
   EXPECT_EQ(notes.size(), 3U);
   const Findings found = experiment->findings(all);
-  EXPECT_EQ(found.tables[0].rows.size(), 2U);  // and their mean
+  EXPECT_EQ(found.tables[0].rows.size(), 2U);  // one use case and the mean
   EXPECT_EQ(found.summary["uses"][0]["use"], "chat");
 }
 
-// A prompt takes 1 s a sequence and a token 10 ms with blocks; all others need half of both.
+// With blocks a prompt takes 1 s per sequence and a token 10 ms; all other ways take half of both.
 TEST(UseCases, AddsPromptsAndAnswersAndComparesWithBlocks) {
   ModelBench t;
   t.bench.batch = 2;

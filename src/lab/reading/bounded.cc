@@ -1,10 +1,11 @@
-// bounded: models that read a memory of slots (Bounded-Cache Transformers, Yi et al. 2024) beside
-// one of the same data that keeps rows: perplexity by context; the time of a token and the bytes
-// held by the tokens before it; and, of runs of kvick train on made-up sequences, right answers by
-// slots.
+// bounded: compares models with slots (Bounded-Cache Transformers, Yi et al. 2024) with a model of
+// the same training data that keeps rows. Measures perplexity by context, and the time of a token
+// and the bytes held by the number of tokens before it. Also shows runs of kvick train on made-up
+// sequences: right answers by slots.
 //
-// To reach a depth the cache is filled without computing: rows of random keys and values, or the
-// same number of random values added to a memory. A token's time does not depend on the values.
+// To reach a depth the cache is filled without computing: with rows of random keys and values, or
+// with the same number of random values added to the slots. A token's time does not depend on the
+// values.
 
 #include <algorithm>
 #include <filesystem>
@@ -21,21 +22,21 @@
 namespace kvick::lab {
 namespace {
 
-constexpr uint32_t kLongest = 65536;            // depth by default, or the models' context
-constexpr uint32_t kLongestContext = 8192;      // of perplexity
-constexpr uint32_t kDepths = 6, kContexts = 5;  // halves of halves of the longest
-constexpr uint32_t kLeast = 512;  // so that the least depth holds the steps that are timed
+constexpr uint32_t kLongest = 65536;            // default depth, at most the models' context
+constexpr uint32_t kLongestContext = 8192;      // for perplexity
+constexpr uint32_t kDepths = 6, kContexts = 5;  // each twice the one before, up to the longest
+constexpr uint32_t kLeast = 512;  // at least: the smallest depth must have room for the timed steps
 constexpr uint32_t kWarm = 4, kTimed = 11;  // steps
-constexpr uint32_t kWindows = 4;            // of the longest context, of the text by default
+constexpr uint32_t kWindows = 4;            // of the longest context, read of the text by default
 
-// A model of the comparison, with a name of its own.
+// A model of the comparison, with a unique name.
 struct Member {
   std::string name;
   engine::Engine* engine = nullptr;
-  uint32_t slots = 0;  // 0: it keeps rows
+  uint32_t slots = 0;  // per KV head; 0: it keeps rows
 };
 
-// As kvick train writes them all models are called alike, and their folders are not.
+// kvick train gives all models the same file name, but different folders.
 std::string name_of(const std::string& path) {
   const std::string stem = stem_of(path);
   const std::filesystem::path folder = std::filesystem::path(path).parent_path().filename();
@@ -87,7 +88,7 @@ class BoundedReport final : public Experiment {
     });
     if (cell.what["part"] == kDecodePart)
       return decode(*member, cell.what["depth"].get<uint32_t>());
-    // The same in every round.
+    // Perplexity is the same in every round, so it is computed once.
     if (const auto known = perplexities_.find(cell.key); known != perplexities_.end())
       return known->second;
     KVICK_TRY(const Json found, perplexity(*member, cell.what["context"].get<uint32_t>()));
@@ -147,7 +148,7 @@ class BoundedReport final : public Experiment {
     return base::Done{};
   }
 
-  // The text as tokens that are every model's.
+  // Reads the text as tokens, which must be the same for all models.
   base::Status<> read_text() {
     KVICK_TRY(text_, text_of(bench_, "bounded"));
     for (const Member& member : members_)
@@ -157,7 +158,8 @@ class BoundedReport final : public Experiment {
             members_[0].name, member.name);
     most_ = bench_.text_tokens != 0 ? bench_.text_tokens : kWindows * longest_context_;
     most_ = static_cast<uint32_t>(std::min<size_t>(most_, text_.size()));
-    // Whole windows at every context, so that all predict the same tokens but for the first ones.
+    // Only whole windows at every context, so that all predict the same tokens except the first
+    // ones.
     most_ -= most_ % longest_context_;
     if (most_ == 0)
       return base::fail(
@@ -196,7 +198,7 @@ class BoundedReport final : public Experiment {
                 {"kv_bytes", found.kv_bytes}};
   }
 
-  // The last tokens up to the depth, one by one.
+  // Times the last tokens before the depth, one by one.
   base::Result<Json> decode(const Member& member, uint32_t depth) const {
     engine::KvOptions kv;
     kv.max_tokens = depth;
@@ -224,7 +226,7 @@ class BoundedReport final : public Experiment {
   std::vector<Member> members_;  // the first one keeps rows
   std::vector<engine::Token> text_;
   std::vector<RecallRun> recall_;
-  std::map<std::string, Json> perplexities_;  // by cell
+  std::map<std::string, Json> perplexities_;  // by the cell's key
   uint32_t longest_ = 0, longest_context_ = 0, most_ = 0;
 };
 

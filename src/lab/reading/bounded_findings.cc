@@ -10,13 +10,13 @@ namespace kvick::lab {
 namespace {
 
 constexpr double kTrendTokens = 1024;  // slopes are given per this many tokens
-constexpr double kClose = 3;           // percent over rows that the source allows
+constexpr double kClose = 3;           // percent over the model with rows that the paper allows
 
 uint32_t number_of(const Measured& one, const char* name) {
   return one.cell.what[name].get<uint32_t>();
 }
 
-// The models of a part, in the order of their cells.
+// Returns the models of a part, in the order of their cells.
 std::vector<std::string> models_of(const std::vector<const Measured*>& cells) {
   std::vector<std::string> models;
   for (const Measured* one : cells) {
@@ -32,7 +32,7 @@ std::vector<const Measured*> measured(std::span<const Measured> all, const Json&
   return cells;
 }
 
-// One line of a chart.
+// Makes one line of a chart.
 Series series_of(const std::string& name, const std::vector<const Measured*>& cells, const char* x,
                  const std::string& field, double factor) {
   Series series = {.name = name, .points = {}};
@@ -51,8 +51,8 @@ Chart chart_of(const char* name, std::string title, const char* x, const char* y
           .bars = {}};
 }
 
-// How time and bytes of a model change with the depth. Through the medians: one run that something
-// else disturbed would hide a slope in its error.
+// The change of a model's time and bytes with the depth. Fitted to the medians, because one
+// disturbed run would hide a slope in its error.
 struct Slopes {
   Trend time, bytes;
 };
@@ -95,7 +95,7 @@ std::vector<std::string> row_of(const std::string& model, const std::vector<cons
   return row;
 }
 
-// base: of the model that keeps rows, at the same context.
+// base: the model that keeps rows, at the same context.
 Json perplexity_case(const Measured& one, const Measured& base, uint32_t trained) {
   const double perplexity = one.median("perplexity");
   const double over = 100 * (perplexity / base.median("perplexity") - 1);
@@ -104,7 +104,7 @@ Json perplexity_case(const Measured& one, const Measured& base, uint32_t trained
           {"context", one.cell.what["context"]},
           {"longer_than_trained", trained != 0 && number_of(one, "context") > trained},
           {"perplexity", perplexity},
-          {"error_percent", 100 * one.median("nll_error")},  // of its exponential, in first order
+          {"error_percent", 100 * one.median("nll_error")},  // of exp(nll), to first order
           {"over_rows_percent", over},
           {"at_most_3_percent_over", over <= kClose}};
 }
@@ -114,7 +114,7 @@ std::vector<std::string> perplexity_row(const Json& row, bool compares) {
       std::to_string(row["context"].get<uint32_t>()),
       row["longer_than_trained"].get<bool>() ? "yes" : "", row["model"].get<std::string>(),
       fmt::format("{:.3f}", row["perplexity"].get<double>()),
-      // Of one window there is none.
+      // With one window there is no error.
       row["error_percent"] == 0.0 ? "" : fmt::format("{:.1f}", row["error_percent"].get<double>()),
       compares ? fmt::format("{:+.1f}", row["over_rows_percent"].get<double>()) : ""};
 }

@@ -10,7 +10,7 @@
 namespace kvick::lab {
 namespace {
 
-// Random models: small.gguf, which keeps rows, and two with memories of 24 and 48 slots.
+// Random models: small.gguf, which keeps rows, and two with 24 and 48 slots.
 struct BoundedBench : TestBench {
   BoundedBench() {
     add("rows.gguf", tools::Arch::kLlama, 0);
@@ -53,7 +53,7 @@ TEST(Bounded, AMemoryHoldsTheSameBytesAtEveryDepthAndRowsDoNot) {
   EXPECT_EQ(decode[0]["model"], "rows");
   EXPECT_GT(decode[0]["last_bytes"], decode[0]["first_bytes"]);
   EXPECT_GT(decode[0]["bytes_per_1024_tokens"], 0);
-  EXPECT_EQ(decode[1]["model"], "trained");  // by its folder
+  EXPECT_EQ(decode[1]["model"], "trained");  // named after its folder
   for (const size_t memory : {size_t{1}, size_t{2}}) {
     // 2 layers, 2 KV heads, slots of 32 floats
     EXPECT_EQ(decode[memory]["last_bytes"], decode[memory]["slots"].get<double>() * 2 * 2 * 32 * 4);
@@ -90,8 +90,8 @@ TEST(Bounded, PredictsTheSameTextAtEveryContextAndMarksThoseLongerThanTrained) {
   }
 }
 
-// Runs that are made up: a token of rows takes 1 us more for each 1024 before it, of a memory not.
-// Depths differ by noise, and one run was disturbed.
+// Made-up runs: with rows a token takes 1 us more per 1024 tokens before it, with slots it does
+// not. Noise differs between depths, and one run was disturbed.
 TEST(Bounded, TellsASlopeFromNoise) {
   std::vector<Measured> all;
   for (const bool rows : {true, false})

@@ -1,6 +1,6 @@
-// budget: what a text's predictions lose when fewer rows are read, for each policy and budget
-// (MAPLE's Figure 4, with perplexity and divergence in place of its benchmarks' accuracy), and the
-// bytes that a token then reads, counted and as the planner says.
+// budget: how predictions of a text get worse when fewer rows are read, for each policy and budget
+// (MAPLE's Figure 4, with perplexity and divergence instead of accuracy on benchmarks), and the
+// bytes that a token then reads, counted and planned.
 
 #include <algorithm>
 

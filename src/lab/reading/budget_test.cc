@@ -32,13 +32,13 @@ TEST(Budget, CountsTheBytesThatThePlannerSaysAndComparesWithAllRows) {
     EXPECT_GT(one.median("kl_mean"), 0) << one.cell.key;
     EXPECT_EQ(one.median("predicted"), 2 * 127) << one.cell.key;
   }
-  // Rows of h2o: half, and a quarter, and the token's own.
+  // At these budgets h2o reads half and a quarter of the rows, and the token's own row.
   const Json& half = found.summary["cases"][2];
   EXPECT_EQ(half["policy"], "h2o least=8");
   EXPECT_NEAR(half["read_of_full_percent"].get<double>(), 50, 1);
   ASSERT_EQ(found.charts.size(), 3U);
   ASSERT_EQ(found.charts[0].series.size(), 3U);
-  EXPECT_EQ(found.charts[0].series[0].points[0].x, 25);  // ascending
+  EXPECT_EQ(found.charts[0].series[0].points[0].x, 25);  // sorted by x
 }
 
 TEST(Budget, PredictionsOfAPromptDoNotCount) {

@@ -1,10 +1,12 @@
-// depth: what a token costs far behind in a context, by policy: the attention of all layers alone,
-// with keys, values and queries that are random, and the whole model's step. The cache is filled
-// without computing or, with --file, by reading a text, which the steps go on with: then which rows
-// are read, and which of them a tier's frames still hold, are those of a model at work, and
-// attention is not measured alone, for it would have random queries. With --kv-tier everything is
-// measured over that tier as well, whose frames may then be less than the rows are; with --kv in
-// each of these stores instead of the default one.
+// depth: the cost of a token late in a context, by policy: the attention of all layers alone, with
+// random keys, values and queries, and the whole model's step.
+//
+// The cache is filled without computing or, with --file, by reading a text, which the timed steps
+// continue. With a text the rows read, and the rows that a tier's frames still hold, are those of a
+// working model. Attention alone is then not measured, because its queries would be random.
+//
+// With --kv-tier everything is measured on that tier, too, whose frames may then hold fewer rows
+// than the cache; with --kv in each of the given stores instead of the default one.
 
 #include <algorithm>
 
@@ -16,19 +18,20 @@
 namespace kvick::lab {
 namespace {
 
-// Policies that choose by the rows' contents. Those that forget would need every row's attention.
+// Policies that choose by the contents of rows. Those that forget would need attention over every
+// row.
 constexpr const char* kPolicies[] = {"quest", "maple", "loki"};
 constexpr const char* kBudgets[] = {"0.25", "0.125"};
-constexpr uint32_t kLongest = 32768;       // by default, or the model's context
+constexpr uint32_t kLongest = 32768;       // by default; at most the model's context
 constexpr uint32_t kWarm = 2, kTimed = 8;  // steps
 constexpr const char* kInMemory = "in memory";
 
 struct Setting {
   Selected selected;
-  std::string tier;   // as --kv-tier takes it; empty: none
-  std::string store;  // as --kv takes it; empty: the default, or that of the tier
+  std::string tier;   // as --kv-tier takes it; empty: no tier
+  std::string store;  // as --kv takes it; empty: the default store, or the tier's
 
-  // What the rows are in, with all options.
+  // Returns where the rows are, with all options.
   std::string place() const {
     if (!tier.empty()) return tier;
     return store.empty() ? kInMemory : fmt::format("{} ({})", kInMemory, store);
@@ -120,7 +123,7 @@ class Depth final : public Experiment {
     const std::string model = stem_of(bench_.model_path);
     const std::string tier =
         setting.tier.empty() ? setting.place() : setting.tier.substr(0, setting.tier.find(':'));
-    // The tier with all its options: another one's figures must not pass for this one's.
+    // The key has the tier's options, so that results of another tier are not reused.
     const std::string text = text_.empty() ? "" : " " + stem_of(bench_.file);
     return {.key = fmt::format("{} N={} B={} {} {}{}", model, tokens_, batch_, setting.place(),
                                setting.selected.label(), text),
@@ -131,8 +134,8 @@ class Depth final : public Experiment {
                      {"policy", setting.selected.label()}}};
   }
 
-  // Medians of single steps; the first ones of each kind are not timed, for one of them sums up
-  // what filled the cache.
+  // Returns medians of single steps. The first steps of each kind are not timed, because one of
+  // them computes a policy's summaries of the rows that filled the cache.
   base::Result<Json, kv::Shortage> measure(Filled& filled) const {
     KVICK_TRY_VOID(filled.fill(tokens_ - kSteps));
     Json json;
@@ -156,7 +159,7 @@ class Depth final : public Experiment {
     return json;
   }
 
-  // Against all rows in the first place, and against the same policy there.
+  // Compares with reading all rows in the first store, and with the same policy there.
   void add_row(std::span<const Measured> all, const Measured& one, Table& table,
                Json& cases) const {
     const auto in_memory = [&](const Json& policy) {
@@ -210,7 +213,7 @@ class Depth final : public Experiment {
   const uint32_t batch_;
   engine::Engine* engine_ = nullptr;
   uint32_t tokens_ = 0;
-  std::vector<engine::Token> text_;  // what is read; empty: rows are random
+  std::vector<engine::Token> text_;  // text to read; empty: rows are random
   std::vector<Setting> settings_;
 };
 

@@ -1,10 +1,11 @@
-// moved: what it costs an answer to take rows of tokens that stood elsewhere in an earlier prompt
-// (serve --reuse shift).
+// moved: how much worse an answer gets if the prompt reuses rows of tokens that stood at another
+// position in an earlier prompt (serve --reuse shift).
 //
-// Two prompts are a beginning, something that changed, and a long middle. The second takes the
-// middle's rows of the first, but for a seam at its front that it reads anew; then a continuation
-// is read token by token. Its perplexity, and the divergence from the distribution behind a prompt
-// that read everything, are what the rows cost: they know what stood before them at first.
+// Two prompts consist of a beginning, a part that differs, and a long middle. The second prompt
+// reuses the first one's rows of the middle, except for a seam at its front, which it computes
+// again. Then a continuation is read token by token. The cost is its perplexity, and the divergence
+// from the distribution after a prompt computed completely: reused rows still depend on the tokens
+// that originally preceded them.
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +27,7 @@ constexpr uint32_t kPlace = kBegin + kOld + kNew + kMiddle + kAnswer;  // tokens
 constexpr uint32_t kPlaces = 12;                                       // by default
 constexpr uint32_t kSeams[] = {0, 4, 16, 64, 256};
 
-// One sequence after the other in one store, which keeps nothing of them.
+// Reads one sequence after the other in one store, which keeps no rows between them.
 class Reader {
  public:
   static base::Result<Reader> open(engine::Engine& engine) {
@@ -65,7 +66,7 @@ class Reader {
     if (!done.ok()) return base::fail("no room in the cache: {}", done.error().what);
     return base::Done{};
   }
-  // The logarithms of the next token's probabilities.
+  // Returns the log-probabilities of the next token.
   std::vector<double> next() const {
     const std::span<const float> logits = executor_.logits();
     const double most = *std::max_element(logits.begin(), logits.end());
@@ -89,7 +90,7 @@ class Reader {
   kv::SeqId seq_;
 };
 
-// The parts of one place of the text.
+// The parts of the text at one place.
 struct Place {
   explicit Place(Tokens text)
       : begin(text.first(kBegin)),
@@ -189,7 +190,8 @@ class Moved final : public Experiment {
   }
 
  private:
-  // Both up to the continuation: one reads all, the other takes the middle's rows behind the seam.
+  // Reads both up to the continuation: `exact` computes everything, `moved` reuses the rows behind
+  // the seam.
   static base::Status<> read(const Place& place, uint32_t seam, Reader& exact, Reader& moved) {
     exact.begin();
     for (const Tokens part : {place.begin, place.changed, place.middle})
@@ -203,7 +205,7 @@ class Moved final : public Experiment {
       if (!part.empty()) KVICK_TRY_VOID(moved.read(part));
     KVICK_TRY_VOID(moved.append(place.middle.subspan(seam, kMiddle - seam - 1), std::move(rows),
                                 int64_t{kNew} - kOld));
-    return moved.read(place.middle.last(1));  // for its logits, as a server does
+    return moved.read(place.middle.last(1));  // computed for its logits, as a server does
   }
 
   Bench bench_;

@@ -8,7 +8,7 @@
 namespace kvick::lab {
 namespace {
 
-// With a model of so many layers, and a context that the experiment fits into.
+// A bench with a model of `layers` layers, and a context that the experiment fits into.
 struct DeepBench : TestBench {
   explicit DeepBench(uint32_t layers) {
     tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);

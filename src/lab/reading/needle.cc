@@ -1,11 +1,10 @@
-// needle: whether a fact planted in a text is found again, by its depth and the text's length, with
-// all rows and with those that a policy leaves.
+// needle: whether a model finds a fact planted in a text, by the fact's depth and the text's
+// length, with all rows and with those that a policy selects.
 //
-// The text is read as a prompt, from all rows, as the policies' papers read it; the question and
-// the answer token by token, so that every policy chooses for each of them. Found is the whole
-// answer: each of its tokens is the likeliest behind those before it. That is what greedy decoding
-// writes, if it begins with the answer, without having to find it in what a small model writes
-// around it.
+// The text is read as a prompt, from all rows, as in the policies' papers; question and answer are
+// read token by token, so every policy selects rows for each of them. The fact counts as found if
+// each token of the answer is the most likely one after those before it. Greedy decoding would then
+// write this answer, and it need not be searched in the text that a small model writes around it.
 
 #include <algorithm>
 #include <cmath>
@@ -19,18 +18,18 @@ namespace kvick::lab {
 namespace {
 
 constexpr const char* kBudgets[] = {"0.25"};
-constexpr uint32_t kLongest = 2048;                   // by default, or the model's context
-constexpr uint32_t kParts[] = {4, 2, 1};              // lengths: the longest over these
+constexpr uint32_t kLongest = 2048;                   // by default; at most the model's context
+constexpr uint32_t kParts[] = {4, 2, 1};              // lengths: the longest divided by these
 constexpr uint32_t kDepths[] = {0, 25, 50, 75, 100};  // percent
 constexpr uint32_t kFacts = 3;                        // at each place, by default
 
 struct Asked {
   bool found = true;
-  uint32_t right = 0;  // tokens of the answer that were the likeliest
-  double nll = 0;      // mean of the answer's tokens, in nats
+  uint32_t right = 0;  // tokens of the answer that were the most likely ones
+  double nll = 0;      // mean over the answer's tokens, in nats
 };
 
-// logits: of the next token. Reads the answer token by token.
+// Reads the answer token by token. The sequence's logits must be those of the answer's first token.
 base::Result<Asked> ask(OneSequence& sequence, std::span<const engine::Token> answer) {
   Asked asked;
   for (const engine::Token token : answer) {
@@ -89,7 +88,7 @@ class NeedleGrid final : public Experiment {
     double right = 0, nll = 0;
     for (uint32_t fact = 0; fact < facts_; ++fact) {
       const Needle needle = needle_of(engine_->tokenizer(), fact);
-      // Every fact in another part of the text.
+      // Each fact uses another part of the text.
       const size_t from = haystack_.size() / facts_ * fact;
       KVICK_TRY(const std::vector<engine::Token> text,
                 plant(engine_->tokenizer(), needle, haystack_,
@@ -147,7 +146,7 @@ class NeedleGrid final : public Experiment {
     return base::Done{};
   }
 
-  // Error: a fact does not fit into `length` tokens, or the text is shorter than that.
+  // Error: a fact does not fit into `length` tokens, or the text is shorter than `length`.
   base::Status<> check_room(uint32_t length) const {
     for (uint32_t fact = 0; fact < facts_; ++fact)
       KVICK_TRY_VOID(plant(engine_->tokenizer(), needle_of(engine_->tokenizer(), fact), haystack_,
@@ -167,7 +166,7 @@ class NeedleGrid final : public Experiment {
     return chart;
   }
 
-  // The cell of full attention at the same place.
+  // Returns the cell of full attention at the same depth and length.
   static const Measured* full_at(std::span<const Measured> all, const Measured& one) {
     const auto at = std::find_if(all.begin(), all.end(), [&](const Measured& other) {
       return other.cell.what["policy"] == kFull &&

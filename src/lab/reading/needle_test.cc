@@ -73,7 +73,7 @@ TEST(Needle, ShowsEveryPlaceForFullAttentionAndEachPolicy) {
   std::filesystem::remove(t.bench.file);
 }
 
-// Made up: full attention finds the first fact everywhere, the policy only at depth 100.
+// Made-up results: full attention finds the first fact everywhere, the policy only at depth 100.
 TEST(Needle, ComparesWithWhatFullAttentionFinds) {
   ModelBench t;
   t.bench.file = write_words(400);

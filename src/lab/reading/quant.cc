@@ -1,5 +1,5 @@
-// quant: what the element types of keys and values cost in quality and win in memory and speed, on
-// one model and one text.
+// quant: how much quality the element types of keys and values cost, and how much memory and time
+// they save, on one model and one text.
 
 #include "base/text_file.h"
 #include "engine/eval/perplexity.h"

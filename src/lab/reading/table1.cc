@@ -1,6 +1,6 @@
-// table1: memory for keys and values, and what a token loads from the slower tier, for
-// Llama-2-7B and 13B at 128 sequences of 8192 tokens, as the planner says, beside the figures of
-// MAPLE's Table 1. Nothing is measured, and no model is needed.
+// table1: memory for keys and values, and what a token loads from the slower tier, for Llama-2-7B
+// and 13B with 128 sequences of 8192 tokens: the planner's figures beside those of MAPLE's Table 1.
+// Measures nothing and needs no model.
 
 #include "lab/core/experiment.h"
 #include "lab/data/shapes.h"
@@ -11,13 +11,13 @@ namespace {
 
 constexpr const char* kShapes[] = {"l7", "l13"};
 constexpr uint32_t kBatch = 128, kTokens = 8192;
-constexpr const char* kBudget = "0.25";  // the source's: 75 % less
-constexpr double kGiB = 1 << 30;         // the source's GB: its 512 GB are GiB
+constexpr const char* kBudget = "0.25";  // the paper's: 75 % less
+constexpr double kGiB = 1 << 30;         // what the paper calls GB: its 512 GB are GiB
 
 struct Method {
-  const char *name, *policy, *source;  // source: what its table calls it, or null
+  const char *name, *policy, *source;  // source: the name in the paper's table, or null
 };
-// Low-rank keys of 16 values for 128: the source's k/d of 1/8.
+// Low-rank keys of 16 values for 128: the paper's k/d of 1/8.
 constexpr Method kMethods[] = {{"dense", "", "Dense"},
                                {"sparq r=16", "sparq:r=16", "SparQ"},
                                {"maple f16", "maple:rank=16,type=f16", "MAPLE"},
@@ -141,8 +141,8 @@ class TableOne final : public Experiment {
     return setup;
   }
 
-  // Bytes of rows and of what is kept beside them when all sequences hold all tokens, and what the
-  // next one loads.
+  // Returns the bytes of rows and of the data beside them when all sequences hold all tokens, and
+  // the bytes that the next token loads.
   base::Result<Json> plan(const std::string& shape, const Method& method) const {
     KVICK_TRY(const kv::Setup setup, setup_of(shape, method, tokens_));
     KVICK_TRY(const kv::Cost kept, kv::cost_of({.name = "upfront", .options = {}}, setup,
@@ -154,7 +154,7 @@ class TableOne final : public Experiment {
     const uint64_t read = in_memory.read_bytes_per_token * batch_;
     uint64_t loaded = read;
     if (next.select.spec.name != "sparq") {
-      // So few frames that none holds what the token before has read.
+      // So few frames that none still holds a row that the previous token read.
       KVICK_TRY(next.tier.spec, kv::parse_spec("ram:size=16TiB,fast=1MiB,unit=1"));
       KVICK_TRY(const kv::Cost slow, kv::cost_of({.name = "tiered", .options = {}}, next, load));
       loaded = slow.slow_read_bytes_per_token;

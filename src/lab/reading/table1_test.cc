@@ -26,7 +26,7 @@ TEST(Table1, GivesTheSourcesFiguresWhereItsArithmeticHolds) {
   EXPECT_EQ(maple["load_bytes"], 128 * kGiB);
   EXPECT_EQ(maple["less_percent"], 75);
   EXPECT_EQ(row_of(found, "l7", "maple int8")["footprint_bytes"], 528 * kGiB);
-  // Of 13B the shares hold, and 1000 GB do not.
+  // For 13B the paper's percentages are right, but its 1000 GB are not.
   EXPECT_EQ(row_of(found, "l13", "dense")["footprint_bytes"], 800 * kGiB);
   EXPECT_EQ(row_of(found, "l13", "maple f16")["over_dense_percent"], 6.25);
   EXPECT_EQ(row_of(found, "l13", "maple f16")["less_percent"], 75);

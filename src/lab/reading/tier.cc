@@ -1,8 +1,9 @@
-// tier: decode speed with keys and values in a slower tier, by context and bandwidth, all rows or
-// those that a policy chooses, against the roofline (MAPLE's Figure 3c): the least time is that of
-// what fast memory and the processor must do, or that of what the planner says is read from the
-// slower tier, at its bandwidth, whichever is longer. The tier is simulated: this machine's memory,
-// held to a bandwidth. Fast memory has frames for two layers, so that next to nothing stays there.
+// tier: decode speed with keys and values in a slower tier, by context and bandwidth, with all rows
+// or with those that a policy selects, relative to the roofline (MAPLE's Figure 3c). The roofline
+// is the longer of two times: that of the work of fast memory and processor, and that of reading
+// the planned bytes from the slower tier at its bandwidth. The tier is simulated: this machine's
+// memory, slowed to a bandwidth. Fast memory has frames for two layers, so almost nothing stays
+// there.
 
 #include "kv/tier/tier.h"
 
@@ -22,16 +23,16 @@ constexpr const char* kPolicies[] = {"quest", "maple"};
 constexpr const char* kBudgets[] = {"0.25"};
 constexpr const char* kBandwidths[] = {"0.5GB/s", "1GB/s", "2GB/s", "4GB/s"};
 constexpr const char* kInMemory = "in memory";
-constexpr uint32_t kLongest = 8192;          // by default, or the model's context
-constexpr uint32_t kParts[] = {8, 4, 2, 1};  // contexts: the longest over these
-constexpr uint32_t kWarm = 2, kTimed = 12;   // steps; within one unit of 16 tokens
-constexpr uint32_t kChunk = 128;             // tokens of a step that fills the cache
-constexpr uint32_t kFrameLayers = 2;         // that frames are for: one is read as one is computed
+constexpr uint32_t kLongest = 8192;          // by default; at most the model's context
+constexpr uint32_t kParts[] = {8, 4, 2, 1};  // contexts: the longest divided by these
+constexpr uint32_t kWarm = 2, kTimed = 12;   // steps; all within one unit of 16 tokens
+constexpr uint32_t kChunk = 128;             // tokens per step that fills the cache
+constexpr uint32_t kFrameLayers = 2;  // layers with frames: one is read while one is computed
 
 struct Setting {
   Selected selected;
   std::string bandwidth;
-  uint32_t depth = 0;  // tokens in the cache before the steps
+  uint32_t depth = 0;  // tokens in the cache before the timed steps
 };
 
 class TierSpeed final : public Experiment {
@@ -105,7 +106,7 @@ class TierSpeed final : public Experiment {
   base::Status<> choose_depths() {
     KVICK_TRY(const uint32_t longest, context_of(bench_, *engine_, kLongest));
     depths_.clear();
-    // Whole units, so that the steps fill none.
+    // Whole units, so that the timed steps fill none.
     for (const uint32_t part : kParts)
       if (const uint32_t tokens = longest / part; tokens >= 2 * (kWarm + kTimed) + 16)
         depths_.push_back((tokens - kWarm - kTimed) / 16 * 16);
@@ -113,7 +114,7 @@ class TierSpeed final : public Experiment {
     return base::Done{};
   }
 
-  // Of the file or, without one, any tokens.
+  // Uses the tokens of the file or, without one, random tokens.
   base::Status<> choose_text() {
     const size_t most = depths_.back() + kWarm + kTimed;
     if (!bench_.file.empty()) {
@@ -129,7 +130,8 @@ class TierSpeed final : public Experiment {
     return base::Done{};
   }
 
-  // The cache of a setting: with frames for what a step adds and for two layers of what was there.
+  // Returns the cache options of a setting: frames for a step's fresh rows and for two layers of
+  // older rows.
   base::Result<engine::KvOptions> options_for(const Setting& setting) const {
     const uint32_t tokens = setting.depth + kWarm + kTimed;
     engine::KvOptions kv = options_of(setting.selected, tokens);
@@ -161,7 +163,7 @@ class TierSpeed final : public Experiment {
                      {"depth", setting.depth}}};
   }
 
-  // The roofline of one token, in seconds. seconds: what the token took.
+  // Returns the roofline of one token, in seconds. seconds: the measured time of the token.
   base::Result<double> least_seconds(const engine::KvOptions& kv, const kv::Cost& planned,
                                      const Setting& setting, double seconds) {
     const double fast =
@@ -197,7 +199,7 @@ class TierSpeed final : public Experiment {
     cases.push_back(std::move(row));
   }
 
-  // One of all contexts for each bandwidth, policies measured and by the roofline.
+  // Adds one chart per bandwidth, over all contexts: each policy as measured and its roofline.
   static void add_charts(const Json& cases, std::vector<Chart>& charts) {
     for (const Json& row : cases) {
       const auto bandwidth = row["bandwidth"].get<std::string>();

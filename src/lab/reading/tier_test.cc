@@ -6,7 +6,7 @@
 namespace kvick::lab {
 namespace {
 
-// Of more layers than the fast memory has frames for.
+// A bench with a model of more layers than the fast memory has frames for.
 struct DeepBench : TestBench {
   DeepBench() {
     tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
@@ -28,7 +28,7 @@ TEST(Tier, CountsWhatThePlannerSaysAndLessWhereRowsAreChosen) {
   t.bench.select.policies = {"quest:page=4,dense_layers=0"};
   const auto experiment = find_experiment("tier")->make(t.bench);
   const std::vector<Measured> all = measure_all(*experiment);
-  ASSERT_EQ(all.size(), 2U * 4 * 2);  // in memory too, four contexts, two ways
+  ASSERT_EQ(all.size(), 2U * 4 * 2);  // tier and memory, four contexts, all rows and policy
   for (const Measured& one : all) {
     const double counted = one.median("slow_read_bytes");
     const double planned = one.median("planned_slow_read_bytes");
@@ -44,7 +44,7 @@ TEST(Tier, CountsWhatThePlannerSaysAndLessWhereRowsAreChosen) {
   ASSERT_EQ(found.charts.size(), 2U);
   EXPECT_EQ(found.charts[0].series.size(), 4U);
   EXPECT_EQ(found.charts[0].series[0].points.size(), 4U);
-  const Json& longest = found.summary["cases"][7];  // of one bandwidth the longest comes last
+  const Json& longest = found.summary["cases"][7];  // per bandwidth the longest context comes last
   EXPECT_EQ(longest["policy"], "quest dense_layers=0 page=4 25 %");
   EXPECT_GT(longest["less_than_full_percent"].get<double>(), 0);
 }

@@ -1,5 +1,5 @@
-// preemption: what it costs to serve with less memory than the requests would take together. The
-// same jobs, with all the memory that they want and with shares of it.
+// preemption: the time lost by serving with less memory than the requests would take together: the
+// same jobs with all the memory that they need and with shares of it.
 
 #include <filesystem>
 #include <map>
@@ -13,7 +13,7 @@ namespace kvick::lab {
 namespace {
 
 constexpr uint32_t kJobs = 32;
-// Answers several times as long as what a scheduler can see coming, so that memory runs out.
+// Answers are several times longer than the scheduler plans ahead for, so memory runs out.
 constexpr uint32_t kPrompt = 96, kAnswer = 288;
 constexpr double kShares[] = {1, 0.9, 0.8, 0.7, 0.6, 0.5};
 struct Kind {
@@ -26,7 +26,7 @@ constexpr Kind kKinds[] = {{"paged", "paged", false},
                            {"virtual", "virtual", false},
                            {"bmc:r=64", "bmc:r=64", false}};
 
-// For the files of one run; gone with it.
+// A folder for the files of one run, removed after it.
 class Folder {
  public:
   Folder()
@@ -138,7 +138,7 @@ class Preemption final : public Experiment {
   Bench bench_;
   uint32_t prompt_, answer_;  // tokens
   std::vector<ReplayJob> jobs_;
-  std::map<std::string, uint64_t> needed_bytes_;  // by kind, of all jobs together
+  std::map<std::string, uint64_t> needed_bytes_;  // by kind: peak of all jobs together
 };
 
 }  // namespace

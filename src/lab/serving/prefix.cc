@@ -1,5 +1,6 @@
-// prefix: how much of the prompts of a trace the prefix cache serves, with so much memory, against
-// what any cache of that size could. Rows are written and nothing is computed.
+// prefix: the share of a trace's prompts that the prefix cache serves with a given amount of
+// memory, beside the best possible for a cache of that size. Rows are written, but nothing is
+// computed.
 
 #include <map>
 
@@ -11,11 +12,11 @@
 namespace kvick::lab {
 namespace {
 
-// A block of the trace is one of ours; how many tokens it has changes nothing.
+// A block of the trace is one block here; its number of tokens does not affect the result.
 constexpr uint32_t kBlockTokens = 16;
 constexpr kv::Shape kShape = {
     .layers = 1, .kv_heads = 1, .head_dim = 16, .max_tokens = 1024 * kBlockTokens};
-// Memory, as a share of all the blocks that the trace names.
+// Memory, as a share of all distinct blocks of the trace.
 constexpr double kShares[] = {0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 1};
 constexpr const char* kEvictions[] = {"lru", "lfu"};
 
@@ -23,7 +24,7 @@ std::vector<kv::Token> tokens_of(const BlockRequest& request) {
   std::vector<kv::Token> tokens;
   for (const uint64_t block : request.blocks)
     for (uint32_t i = 0; i < kBlockTokens; ++i)
-      // The block's name in the first two, and what need not differ in the others.
+      // The first two tokens hold the block's id; the others need not differ.
       tokens.push_back(static_cast<kv::Token>(i == 0   ? block & 0x7fffffff
                                               : i == 1 ? block >> 31
                                                        : 0));
@@ -131,7 +132,7 @@ class Prefix final : public Experiment {
     return std::max<uint64_t>(longest, static_cast<uint64_t>(share * static_cast<double>(names)));
   }
 
-  // Tokens of the prompt that were there.
+  // Returns the prompt tokens that were cached.
   base::Result<uint32_t> serve(kv::Store& store, const std::vector<kv::Token>& tokens) {
     const kv::Opened opened = store.open(tokens);
     const auto count = static_cast<uint32_t>(tokens.size());
@@ -151,7 +152,7 @@ class Prefix final : public Experiment {
 
   Bench bench_;
   std::vector<BlockRequest> requests_;
-  uint64_t blocks_ = 0;  // of all requests
+  uint64_t blocks_ = 0;  // blocks of all requests
   std::vector<float> rows_;
 };
 

@@ -1,6 +1,7 @@
-// serving: requests of a trace through one scheduler with a fixed memory for the cache, under each
-// way of keeping it (PagedAttention's section 6.2, whose baselines take the whole context
-// upfront). What a strategy takes and does not use is room for fewer sequences at once.
+// serving: requests of a trace run through one scheduler with a fixed amount of memory for the
+// cache, under each strategy (PagedAttention's section 6.2, whose baselines allocate the whole
+// context upfront). Memory that a strategy allocates but does not use leaves room for fewer
+// sequences at once.
 
 #include "kv/registry/registry.h"
 #include "lab/data/trace.h"
@@ -11,17 +12,17 @@ namespace kvick::lab {
 namespace {
 
 constexpr uint32_t kContext = 2048;
-// The longest requests that are taken, prompt and answer: it is the context that they are scaled
-// to. Of Azure's conversations all are shorter.
+// Longest requests accepted, prompt and answer; the longest one of the trace is scaled to the
+// context. All of Azure's conversations are shorter.
 constexpr uint32_t kMostTokens = 16384;
-// Of the whole trace, at even distances: its first ones have answers half as long as the others.
+// Taken evenly from the whole trace, because answers at its beginning are half as long as later
+// ones.
 constexpr size_t kRequests = 64;
 // Memory, as a number of whole contexts.
 constexpr uint32_t kContexts[] = {1, 2, 4};
 struct Kind {
   const char* spec;
-  uint32_t
-      least_contexts;  // two where growing copies a sequence that may be as long as the context
+  uint32_t least_contexts;  // two where growth copies a sequence that may be as long as the context
 };
 constexpr Kind kKinds[] = {{"upfront", 1},       {"bmc:r=64", 2},       {"virtual", 1},
                            {"paged:block=8", 1}, {"paged:block=16", 1}, {"paged:block=32", 1}};
@@ -36,7 +37,7 @@ class Serving final : public Experiment {
     KVICK_TRY(std::vector<TraceRequest> all, read_lengths(bench_.file, kMostTokens));
     uint64_t most = 0;
     for (const TraceRequest& one : all) most = std::max<uint64_t>(most, one.prompt + one.answer);
-    // Two tokens less, for both lengths are rounded up.
+    // Two tokens less, because both lengths are rounded up.
     all = scaled(std::move(all), (context_ - 2.0) / static_cast<double>(most));
     for (const TraceRequest& one :
          spread_over(all, bench_.prompts != 0 ? bench_.prompts : kRequests))
@@ -60,7 +61,7 @@ class Serving final : public Experiment {
     engine::SchedulerOptions options;
     KVICK_TRY(options.kv, engine::parse_kv_options(cell.what["strategy"].get<std::string>(), ""));
     options.kv.max_tokens = context_;
-    options.step_seconds = 1e9;  // no one waits for single tokens: long steps are fine
+    options.step_seconds = 1e9;  // no client waits for single tokens, so steps may be long
     KVICK_TRY(const kv::Cost whole, engine->cost(upfront(), {.tokens = context_}));
     options.kv_bytes = whole.fast_bytes * cell.what["contexts"].get<uint32_t>();
     KVICK_TRY(const Replayed run, replay(*engine, options, jobs_));

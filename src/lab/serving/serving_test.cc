@@ -1,4 +1,4 @@
-// The experiments that replay jobs: serving, preemption, sharing, prefix.
+// Tests of the experiments that replay jobs: serving, preemption, sharing, prefix.
 
 #include <filesystem>
 #include <fstream>
@@ -60,7 +60,7 @@ TEST(Serving, GoesThroughAllStrategiesWithTheSameMemory) {
   const Findings found = experiment->findings(all);
   EXPECT_EQ(found.summary["requests"], 4);
   EXPECT_DOUBLE_EQ(found.summary["cells"][0]["against_upfront"].get<double>(), 1);
-  // Upfront takes the context for a fraction of it.
+  // Upfront allocates the whole context for requests that use a fraction of it.
   EXPECT_GT(found.summary["cells"][0]["waste"].get<double>(), 0.3);
 }
 
@@ -91,7 +91,7 @@ TEST(Sharing, TakesLessThanCopies) {
 
 TEST(Prefix, ServesWhatTheIdealOfItsEvictionDoes) {
   std::string lines;
-  for (int i = 0; i < 60; ++i)  // a name stands for all that comes before it as well
+  for (int i = 0; i < 60; ++i)  // an id also stands for all blocks before it
     lines += fmt::format("{{\"hash_ids\": [{}, {}, {}]}}\n", i % 3, 10 + i % 21, 100 + i);
   const TraceFile trace(lines);
   TestBench t;

@@ -1,5 +1,5 @@
-// sharing: the memory of several answers to one prompt, sampled or searched for, with rows that are
-// shared until they differ and with rows of their own (PagedAttention's Figure 15).
+// sharing: the memory of several answers to one prompt, sampled or found by beam search: with rows
+// shared until they differ, and with separate copies (PagedAttention's Figure 15).
 
 #include "lab/measure/replay.h"
 #include "lab/measure/sampled_decode.h"
@@ -16,7 +16,7 @@ constexpr Answers kAnswers[] = {{"n=2", 2, 0},          {"n=4", 4, 0},
                                 {"n=6", 6, 0},          {"beam width 2", 1, 2},
                                 {"beam width 4", 1, 4}, {"beam width 6", 1, 6}};
 constexpr const char* kShared[] = {"paged:block=16", "paged", "virtual"};
-// Forks of it are copies.
+// Its forks are copies.
 constexpr const char* kAlone = "bmc:r=16";
 
 class Sharing final : public Experiment {

@@ -1,8 +1,8 @@
-// spec: what drafting ahead gains on real prompts, by category and by store ("Striking the Right
-// Balance between Compute and Copy", Figures 12 and 13): tokens a pass over the weights, draft
-// tokens that came true, and the speed of decoding against the same store without draft tokens. All
-// answers are compared token for token with those of the first way to write them with rows of the
-// same type. Rounds alternate between the ways: a speedup is the median of those of each round.
+// spec: what draft tokens gain on real prompts, by category and by store ("Striking the Right
+// Balance between Compute and Copy", Figures 12 and 13): tokens per pass over the weights, accepted
+// draft tokens, and decode speed relative to the same store without draft tokens. All answers are
+// compared token by token with those of the first case with rows of the same type. Rounds alternate
+// between the cases; a speedup is the median of the speedups of each round.
 
 #include <algorithm>
 #include <cmath>
@@ -16,8 +16,8 @@
 namespace kvick::lab {
 namespace {
 
-constexpr uint32_t kAnswer = 64;   // tokens, unless --answer says how many
-constexpr uint32_t kPrompts = 10;  // of a category, unless --prompts says how many
+constexpr uint32_t kAnswer = 64;   // tokens, unless --answer gives a number
+constexpr uint32_t kPrompts = 10;  // per category, unless --prompts gives a number
 
 struct SpecCase {
   std::string kv, type, spec;
@@ -28,10 +28,12 @@ const SpecCase kCases[] = {{"virtual", "", "none"},
                            {"bmc:r=64", "", "none"},
                            {"bmc:r=64", "", "lookup:gain=off"},
                            {"iterative", "", "none"},
-                           // Without the same draft tokens there would be nothing to compare.
+                           // gain=off and grow=on make it draft like the other stores; else nothing
+                           // could be compared. compared.
                            {"iterative", "", "lookup:gain=off,grow=on"}};
 
-// Every store without draft tokens and with each of the ways; those of the user, if there are any.
+// Returns the user's stores, types and draft methods in all combinations, each also without draft
+// tokens; or the default cases if the user gave none.
 std::vector<SpecCase> cases_of(const Bench& bench) {
   if (bench.stores.empty() && bench.types.empty() && bench.specs.empty())
     return {std::begin(kCases), std::end(kCases)};
@@ -49,7 +51,7 @@ std::vector<SpecCase> cases_of(const Bench& bench) {
   return cases;
 }
 
-// FNV-1a of an answer's tokens.
+// Returns the FNV-1a hash of an answer's tokens.
 std::string hash_of(std::span<const engine::Token> tokens) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const engine::Token token : tokens)
@@ -148,7 +150,7 @@ class SpecBench final : public Experiment {
     return options;
   }
 
-  // What tells cells apart that a folder may hold together.
+  // Returns the options that distinguish cells of several calls in one folder.
   std::string form() const {
     std::string text;
     if (parallel_ != 1) text += fmt::format(", {} at once", parallel_);
@@ -182,8 +184,8 @@ class SpecBench final : public Experiment {
   static double speed_of(const Json& run) {
     return run["tokens"].get<double>() / run["decode_s"].get<double>();
   }
-  // Of each round; of cells without draft tokens against the round before, which says how much of
-  // it is noise.
+  // Returns the speedup of each round, sorted. Cells without draft tokens are compared with their
+  // previous round, which shows the noise.
   static std::vector<double> speedups(const Measured& one, const Measured& plain) {
     std::vector<double> ratios;
     const size_t lag = &one == &plain ? 1 : 0;
@@ -193,7 +195,7 @@ class SpecBench final : public Experiment {
     return ratios;
   }
 
-  // Answers of any run that are not those of the first way.
+  // Counts the answers, over all runs, that differ from those of the first case.
   static size_t different(const Measured& one, const Measured& first) {
     size_t differ = 0;
     if (first.runs.empty()) return one.runs.size();

@@ -65,7 +65,7 @@ TEST(Spec, ComparesRowsOfATypeWithThoseOfTheSameType) {
   ASSERT_EQ(all.size(), 8U);
   EXPECT_EQ(all[4].cell.key, "code virtual bf16 none");
   EXPECT_EQ(experiment->findings(all).summary["different_answers"], 0);
-  // Other types may answer otherwise.
+  // Other element types may give other answers.
   for (size_t i = 0; i < 4; ++i) all[i].runs[0]["answers"][0] = "other";
   EXPECT_EQ(experiment->findings(all).summary["different_answers"], 0);
   all[0].runs[0]["answers"][0] = "first";

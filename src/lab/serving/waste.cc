@@ -1,5 +1,5 @@
-// waste: memory that strategies take and do not use while real requests come and go
-// (PagedAttention's Figure 2). The lengths are of a trace; nothing is computed.
+// waste: memory that strategies allocate but do not use while real requests come and go
+// (PagedAttention's Figure 2). Lengths come from a trace; nothing is computed.
 
 #include "kv/registry/registry.h"
 #include "lab/core/experiment.h"
@@ -8,9 +8,9 @@
 namespace kvick::lab {
 namespace {
 
-// Requests that run at once, and tokens that each adds between two looks at the memory.
+// Requests running at once, and tokens that each adds between two readings of the memory usage.
 constexpr uint32_t kRunning = 64, kStride = 16;
-// One layer and one head: the wasted share is the same for any number of them.
+// One layer and one head: the wasted share does not depend on their number.
 constexpr kv::Shape kShape = {.layers = 1, .kv_heads = 1, .head_dim = 64, .max_tokens = 16384};
 constexpr const char* kSpecs[] = {"upfront",        "bmc:r=512",      "bmc:r=64",
                                   "virtual",        "paged:block=8",  "paged:block=16",
@@ -18,8 +18,8 @@ constexpr const char* kSpecs[] = {"upfront",        "bmc:r=512",      "bmc:r=64"
 
 struct Running {
   kv::SeqId seq{};
-  uint32_t left = 0;  // tokens to come
-  uint32_t next = 0;  // how many of these in the next step
+  uint32_t left = 0;  // tokens still to be added
+  uint32_t next = 0;  // tokens added in the next step
 };
 
 class Waste final : public Experiment {
@@ -101,7 +101,7 @@ class Waste final : public Experiment {
   }
 
  private:
-  // Every running request takes its next tokens.
+  // Adds the next tokens of every running request.
   base::Status<kv::Shortage> step(kv::Store& store, std::vector<Running>& running) {
     std::vector<kv::Slot> slots;
     size_t rows = 0;

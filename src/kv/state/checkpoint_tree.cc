@@ -180,8 +180,8 @@ void CheckpointTree::prune(Node* node) {
   }
 }
 
-// Replaces a node by its only child, so a path has no more nodes than needed. Returns false if
-// there was no memory for that; then the node stays.
+// Replaces a node by its only child, so the number of checkpoints bounds the length of a path.
+// Returns false if there was no memory for that; then the node stays.
 bool CheckpointTree::merge(Node& node) {
   std::unique_ptr<Node> child = std::move(node.children.begin()->second);
   try {

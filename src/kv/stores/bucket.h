@@ -1,7 +1,7 @@
 #pragma once
 // Contiguous rows on the heap, grown by copying: one block per sequence and layer. BMC (section V)
-// and the two schemes between which it lies (sections II-B and II-C) allocate this way; they differ
-// only in the growth unit.
+// and the two schemes between which it lies (sections II-B and II-C) allocate this way; the
+// strategies differ only in their Growth.
 //
 // With a window (Shape::window) a block grows until it has room for the window and one unit of
 // rows. After that, when fresh rows do not fit behind the others, the visible rows move to the

@@ -141,7 +141,7 @@ base::Result<std::vector<BlockId>, Shortage> PagedStore::take(uint64_t count, si
   if (auto shortage =
           over_cap(now, now + count * block, fmt::format("a step of {} sequences", sequences)))
     return *shortage;
-  // If the cap was lowered meanwhile (RowStore::limit), it applies to cached blocks, too.
+  // If the cap was lowered meanwhile (CheckedStore::limit), it applies to cached blocks, too.
   while (held_bytes() + count * block > setup().limits.max_bytes && tree_.evict()) continue;
   std::vector<BlockId> taken;
   taken.reserve(count);

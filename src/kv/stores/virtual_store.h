@@ -18,9 +18,9 @@ namespace kvick::kv {
 struct VirtualOptions {
   Pages pages = Pages::kSystem;
   uint64_t most_mappings = kv::most_mappings();  // limit of the process
-  // Whether pages of 4 KiB come from a file, which forks can map. A system that reserves memory
-  // before it is written does not do so for a file, and would kill the process when memory runs
-  // out.
+  // Whether pages of 4 KiB come from a file, which forks can map. With vm.overcommit_memory=2 the
+  // system reserves memory when it is mapped, but none for a file: it would kill the process when
+  // memory runs out.
   bool in_file = !promises_memory();
 };
 

@@ -79,7 +79,7 @@ class CheckedStore : public Store, public Holdings, public Health {
   virtual Usage count() const = 0;
   // Usage::allocated_bytes, less what an inner store charges to the budget itself.
   virtual uint64_t held_bytes() const = 0;
-  // These implement Usage::cached_bytes and Store::shrink.
+  // These implement Usage::cached_bytes and Holdings::shrink.
   virtual uint64_t cached_bytes() const { return 0; }
   virtual uint64_t evict(uint64_t bytes) {
     (void)bytes;

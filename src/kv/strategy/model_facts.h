@@ -17,7 +17,7 @@ struct Slots {
   std::span<const kernels::Matrix> keys;
   // [layers][kv_heads][slots][head_dim]: the slots' values before the first token; empty: zeros.
   std::span<const float> initial;
-  // Floats per layer that the model keeps of a sequence's last token (Step::carry).
+  // Floats per layer that the model keeps of a sequence's last token (SlotReader::carry).
   uint32_t carried = 0;
 };
 

@@ -56,7 +56,8 @@ struct Compute {
 
 // Whether and how sequences with a common prefix share rows.
 struct Sharing {
-  // Must be false with old rows (Shape::aging): the recent rows that belong to them are elsewhere.
+  // False for a store of old rows (Shape::aging): their sequences' recent rows are in another
+  // store.
   bool prefixes = true;
   // Called for each block that a prompt reuses, with the seconds since its last use; empty: not
   // called.

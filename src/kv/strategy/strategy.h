@@ -29,8 +29,8 @@ struct Traits {
   // committed rows that a sequence keeps; 0: always fewer than max_tokens.
   bool endless = false;
   uint32_t most_kept = 0;
-  // Keeps the model's slots instead of rows: needs Setup::slots and type f32; supports read(), not
-  // view(). All other strategies are for models without slots.
+  // Keeps the model's slots instead of rows: needs Setup::slots and type f32; is read through
+  // SlotReader::read, not Step::view. All other strategies are for models without slots.
   bool slots = false;
   // Keeps rows in a slower tier; needs TierSetup::spec. A view of one layer invalidates the views
   // of all other layers.

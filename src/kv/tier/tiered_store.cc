@@ -278,8 +278,8 @@ CheckedStore::StepOr TieredStore::start(std::vector<StepSlot> step_slots) {
 uint64_t TieredStore::kept_frames(const Need& need) const {
   const FrameCounts counts = frames_->counts();
   const uint64_t passing = counts.limit - counts.solid, all = need.layer * shape().layers;
-  // Where a policy asks for some rows, each row is used at its own time, so plain LRU order is
-  // best.
+  // Where a policy asks for some rows, units are not used in a fixed order, so evict plainly by
+  // LRU.
   if (setup().tier.asked) return 0;
   return all <= passing ? all : passing - std::min(passing, 2 * need.layer);
 }

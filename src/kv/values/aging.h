@@ -12,7 +12,7 @@ inline constexpr uint32_t kAgingRows = kernels::kGroupRows;
 inline constexpr uint32_t kMostAgingWindow = uint32_t{1} << 20;
 
 // Old rows are kept in other types than new ones: commit converts them, oldest first. Which rows
-// are old depends only on the number of tokens, not on how steps were cut.
+// are old depends only on the number of tokens, not on the steps that added them.
 struct Aging {
   kernels::DType k_type = kernels::DType::kQ8, v_type = kernels::DType::kQ8;
   uint32_t window = 128;  // newest rows, at least, that stay as written; a multiple of kAgingRows

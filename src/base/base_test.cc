@@ -123,7 +123,7 @@ TEST(WriteFile, ReplacesAFileWholeAndSaysWhyItCannot) {
   }
   EXPECT_NE(write_file(folder / "none" / "file", "x").error().message.find("cannot write"),
             std::string::npos);
-  // Nothing is left of what could not be written: a folder is in the way.
+  // The write fails because a folder has the name of the file. It leaves no partial file behind.
   EXPECT_FALSE(write_file(folder, "x").ok());
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
   EXPECT_FALSE(std::filesystem::exists(folder.string() + fmt::format(".{}.part", getpid())));

@@ -1,13 +1,13 @@
 #pragma once
-// CHECK: for bugs in kvick itself, never for input. Throws, so that a server can say what broke and
-// a test can see it.
+// KVICK_CHECK is for bugs in kvick itself, never for bad input. It throws, so that a server can
+// report what failed and a test can observe it.
 
 #include <fmt/format.h>
 #include <stdexcept>
 
 namespace kvick::base {
 
-// A broken promise between two pieces of kvick. Not caught below main.
+// A bug in kvick: one part broke what another relies on. Only main catches it.
 class Bug : public std::logic_error {
   using std::logic_error::logic_error;
 };
@@ -21,5 +21,5 @@ class Bug : public std::logic_error {
                                            #condition, fmt::format(__VA_ARGS__)));            \
   } while (false)
 
-// KVICK_CHECK_EQ(a, b): says both values.
+// KVICK_CHECK_EQ(a, b): the message contains both values.
 #define KVICK_CHECK_EQ(a, b) KVICK_CHECK((a) == (b), "{} against {}", (a), (b))

@@ -19,7 +19,7 @@ std::vector<unsigned> available_processors() {
   if (sched_getaffinity(0, sizeof set, &set) == 0) {
     for (unsigned i = 0; i < CPU_SETSIZE; ++i)
       if (CPU_ISSET(i, &set)) processors.push_back(i);
-  } else {  // more processors than a cpu_set_t has room for
+  } else {  // more processors than a cpu_set_t can hold
     for (unsigned i = 0; i < available_cpus(); ++i) processors.push_back(i);
   }
   return processors;
@@ -31,7 +31,8 @@ int number_in(const std::filesystem::path& file, int fallback) {
   return in >> number ? number : fallback;
 }
 
-// The processors of these cores: the first of every core, then the second of every core, and so on.
+// Returns the processors of the cores in [begin, end): the first of every core, then the second of
+// every core, and so on.
 std::vector<unsigned> in_order_of_use(std::vector<Core>::const_iterator begin,
                                       std::vector<Core>::const_iterator end) {
   std::vector<unsigned> processors;
@@ -50,7 +51,7 @@ std::vector<Core> available_cores(const std::filesystem::path& described) {
     const auto topology = described / fmt::format("cpu{}", processor) / "topology";
     const int package = number_in(topology / "physical_package_id", 0);
     const int core = number_in(topology / "core_id", -1);
-    // Without a core's number it stands for itself.
+    // A processor whose core number is unknown counts as a core of its own.
     const int own = core < 0 ? static_cast<int>(processor) : -1;
     cores[{package, core, own}].push_back(processor);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Which processors teams of threads run on, so that no two teams share a core.
+// Which processors each team of threads runs on. No two teams share a core.
 
 #include <filesystem>
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace kvick::base {
 
-// Threads that compute together, and the processor that each is pinned to. Empty `processors`: the
-// system places them.
+// Threads that compute together, and the processor that each is pinned to. If `processors` is
+// empty, the operating system places the threads.
 struct Team {
   unsigned threads = 1;
   std::vector<unsigned> processors;
@@ -18,18 +18,19 @@ struct Team {
 // The hardware threads of one core, which share its execution units.
 using Core = std::vector<unsigned>;
 
-// Cores that this process may run on, those of one package adjacent. described: the sysfs folder
-// with the CPU topology. A processor without a topology entry counts as a core of its own.
+// Returns the cores that this process may run on; cores of one package are adjacent. described: the
+// sysfs folder with the CPU topology. A processor without a topology entry counts as a core of its
+// own.
 std::vector<Core> available_cores(
     const std::filesystem::path& described = "/sys/devices/system/cpu");
 
-// Divides `threads` (0: one per processor) as evenly as possible among `teams`, each on cores of
-// its own. A core's second processor is used only where a team has more threads than cores.
-// Errors: fewer cores or threads than teams, fewer processors than threads.
+// Divides `threads` (0: one per processor) as evenly as possible among `teams`. No two teams share
+// a core. A core's second processor is used only where a team has more threads than cores. Errors:
+// fewer cores or threads than teams, fewer processors than threads.
 Result<std::vector<Team>> make_teams(const std::vector<Core>& cores, unsigned teams,
                                      unsigned threads);
 
-// Pins the calling thread to `processor`. False: the system refuses.
+// Pins the calling thread to `processor`. Returns false if the system refuses.
 bool pin_this_thread(unsigned processor);
 
 }  // namespace kvick::base

@@ -43,7 +43,7 @@ TEST(Cores, AreTheSystemsAndSideBySideInTheirPackage) {
         std::ofstream(topology / "physical_package_id") << processor % 2 << "\n";
       }
   };
-  describe("7");  // all of a package are one core
+  describe("7");  // all processors of a package are one core
   const size_t packages = std::min(available_cpus(), 2u);
   EXPECT_EQ(available_cores(folder).size(), packages);
   describe("unknown");
@@ -74,7 +74,7 @@ TEST(Teams, AreRefusedWhereTheyWouldShareACore) {
 
 TEST(Teams, StayOnTheirProcessors) {
   const std::vector<Team> teams = make_teams(available_cores(), 1, 0).value();
-  std::thread([&] {  // whose affinity nobody else minds
+  std::thread([&] {  // a thread of its own, because pinning changes its affinity
     ThreadPool pool(teams.front());
     pool.pin_caller();
     std::vector<int> on(pool.size(), -1);

@@ -28,7 +28,7 @@ enum class Isa {
   kNeonDot,
   kNeonI8mm
 };
-// The instruction sets of the architecture that this is compiled for.
+// The instruction sets of the architecture that this binary is compiled for.
 #if defined(__aarch64__)
 inline constexpr Isa kIsas[] = {Isa::kScalar, Isa::kNeonDot, Isa::kNeonI8mm};
 #else
@@ -36,11 +36,12 @@ inline constexpr Isa kIsas[] = {Isa::kScalar,     Isa::kAvx2,       Isa::kAvxVnn
                                 Isa::kAvx512Vnni, Isa::kAvx512Bf16, Isa::kAmx};
 #endif
 
-std::string_view isa_name(Isa isa);                       // as above; "scalar"
-std::optional<Isa> isa_from_name(std::string_view name);  // the inverse, of kIsas
+std::string_view isa_name(Isa isa);  // the name in the list above; "scalar" for kScalar
+std::optional<Isa> isa_from_name(std::string_view name);  // the inverse, for the members of kIsas
 std::string isa_names();                                  // "scalar, avx2, ... or amx"
 
-// What a process may use of a processor: what it has, if the operating system saves its registers.
+// The features that a process may use: the processor has them and the operating system saves their
+// registers.
 struct CpuFeatures {
   bool avx2 = false, fma = false, f16c = false, avx_vnni = false;
   bool avx512f = false, avx512bw = false, avx512dq = false, avx512vl = false;
@@ -48,19 +49,19 @@ struct CpuFeatures {
   bool amx = false;  // AMX-TILE, AMX-INT8 and AMX-BF16
   bool neon_dot = false, neon_i8mm = false;
 };
-// The features that this process may use. The first call asks the operating system for permission
-// to use AMX tiles in all threads of the process. Thread-safe.
+// Returns the features that this process may use. The first call asks the operating system for
+// permission to use AMX tiles in all threads of the process. Thread-safe.
 const CpuFeatures& cpu_features();
 
 bool isa_supported(Isa isa, const CpuFeatures& features = cpu_features());
 Isa best_isa(const CpuFeatures& features = cpu_features());  // the strongest supported one
 
-// Processors that this process may run on (its affinity mask), at least 1.
+// Returns the number of processors that this process may run on (its affinity mask), at least 1.
 unsigned available_cpus();
 
-// What the processor calls itself, with the numbers behind the name, for many virtual machines give
-// the same name to all: "Intel(R) Xeon(R) Processor, family 6, model 207, stepping 2". ARM's have
-// numbers alone.
+// Returns the processor's own name and its numbers: "Intel(R) Xeon(R) Processor, family 6, model
+// 207, stepping 2". The numbers are there because many virtual machines give every processor the
+// same name. ARM processors have only numbers.
 std::string cpu_name();
 
 }  // namespace kvick::base

@@ -16,7 +16,7 @@ CpuFeatures detect_cpu_features() {
 
 std::string cpu_name() {
   if ((getauxval(AT_HWCAP) & HWCAP_CPUID) == 0) return "ARM processor";
-  uint64_t midr = 0;  // the main ID register, of whichever core this runs on
+  uint64_t midr = 0;  // the main ID register of the core that this thread runs on
   asm("mrs %0, MIDR_EL1" : "=r"(midr));
   return fmt::format("ARM processor, implementer {:#x}, part {:#x}, variant {}, revision {}",
                      midr >> 24 & 0xff, midr >> 4 & 0xfff, midr >> 20 & 15, midr & 15);

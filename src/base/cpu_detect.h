@@ -1,10 +1,10 @@
 #pragma once
-// Internal to base/: what a processor says of itself, in a file for each architecture.
+// Internal to base/: detection of processor features, one source file per architecture.
 
 #include "base/cpu.h"
 
 namespace kvick::base {
 
-CpuFeatures detect_cpu_features();  // uncached: cpu_features() calls it once
+CpuFeatures detect_cpu_features();  // not cached; cpu_features() calls it once
 
 }  // namespace kvick::base

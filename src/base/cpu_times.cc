@@ -20,7 +20,7 @@ double process_seconds() {
   return static_cast<double>(spent.tv_sec) + 1e-9 * static_cast<double>(spent.tv_nsec);
 }
 
-// Of a line "cpu3 user nice system idle iowait irq softirq steal ...", in ticks.
+// Returns the busy ticks of a line "cpu3 user nice system idle iowait irq softirq steal ...".
 std::optional<double> busy_ticks(std::istringstream& fields) {
   double user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0;
   if (!(fields >> user >> nice >> system >> idle >> iowait >> irq >> softirq >> steal))
@@ -39,7 +39,7 @@ CpuTimes read_cpu_times(const std::filesystem::path& stat) {
   std::ifstream in(stat);
   for (std::string line; std::getline(in, line) && line.starts_with("cpu");) {
     if (line.size() < 4 || std::isdigit(static_cast<unsigned char>(line[3])) == 0)
-      continue;  // sums
+      continue;  // the line of sums over all processors
     std::istringstream fields(line.substr(3));
     size_t cpu = 0;
     fields >> cpu;

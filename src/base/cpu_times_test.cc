@@ -40,9 +40,9 @@ TEST(CpuTimes, OthersShareIsWhatIsBusyWithoutThisProcess) {
   EXPECT_EQ(others_share(before, after), 0) << "all of it its own";
   after.busy += 2, after.busy_everywhere += 2;
   EXPECT_EQ(others_share(before, after), 0.25);
-  after.busy_everywhere += 22;  // on other processors
+  after.busy_everywhere += 22;  // other processes on processors outside the affinity mask
   EXPECT_EQ(others_share(before, after), 0.75);
-  after.own += 100;  // finer than the system counts
+  after.own += 100;  // own time has a finer resolution than the system's busy times
   EXPECT_EQ(others_share(before, after), 0);
   after.cpus = 0;
   EXPECT_EQ(others_share(before, after), std::nullopt) << "the system does not say";

@@ -9,20 +9,20 @@
 namespace kvick::base {
 namespace {
 
-// Asked of the processor itself, as clang 14's __builtin_cpu_supports does not know it.
+// Reads CPUID itself, because clang 14's __builtin_cpu_supports does not know F16C.
 bool has_f16c() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
 }
 
-// The same of g++ 12.
+// Reads CPUID itself, because g++ 12's __builtin_cpu_supports does not know AVX-VNNI.
 bool has_avx_vnni() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned kAvxVnni = 1u << 4;
   return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnni) != 0;
 }
 
-// Tiles: does the processor have them, and does the system save their registers?
+// Returns whether the processor has AMX tiles and the operating system saves their registers.
 bool has_amx() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned kBf16 = 1u << 22, kTile = 1u << 24, kInt8 = 1u << 25, kOsXsave = 1u << 27;
@@ -30,13 +30,14 @@ bool has_amx() {
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
   constexpr unsigned kAll = kBf16 | kTile | kInt8;
   if ((edx & kAll) != kAll) return false;
-  constexpr unsigned kTileState = 3u << 17;  // of XCR0: configuration and data
+  constexpr unsigned kTileState = 3u << 17;  // bits of XCR0: tile configuration and tile data
   unsigned low = 0, high = 0;
   asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (low & kTileState) == kTileState;
 }
 
-// Linux (since 5.16) saves tile data only for processes that asked; threads inherit the permission.
+// Linux (since 5.16) saves tile data only for processes that ask for it. Threads inherit the
+// permission.
 bool ask_for_tiles() {
   constexpr int kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
@@ -62,7 +63,8 @@ CpuFeatures detect_cpu_features() {
 }
 
 std::string cpu_name() {
-  // Leaves 0x80000002 to 4: 48 characters, zero-terminated, padded with spaces at either end.
+  // Leaves 0x80000002 to 0x80000004 hold 48 characters, zero-terminated, padded with spaces at
+  // either end.
   char brand[49] = {};
   for (unsigned i = 0; i < 3; ++i) {
     unsigned words[4] = {};
@@ -74,7 +76,7 @@ std::string cpu_name() {
   name.erase(name.find_last_not_of(' ') + 1);
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   __get_cpuid(1, &eax, &ebx, &ecx, &edx);
-  // The low four bits each of family and model, continued in the extended fields.
+  // Family and model each have four low bits here and more bits in the extended fields.
   const unsigned family = (eax >> 8 & 15) + ((eax >> 8 & 15) == 15 ? eax >> 20 & 255 : 0);
   const unsigned model = (eax >> 4 & 15) | (eax >> 16 & 15) << 4;
   return fmt::format("{}, family {}, model {}, stepping {}",

@@ -5,7 +5,7 @@
 namespace kvick::base {
 namespace {
 
-// What processors say (Intel's and AMD's manuals).
+// Features of real processors, from Intel's and AMD's manuals.
 constexpr CpuFeatures kHaswell = {.avx2 = true, .fma = true, .f16c = true};
 constexpr CpuFeatures with_avx512(CpuFeatures f) {
   f.avx512f = f.avx512bw = f.avx512dq = f.avx512vl = true;

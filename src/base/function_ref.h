@@ -9,8 +9,8 @@ namespace kvick::base {
 template <typename Signature>
 class FunctionRef;
 
-// A callable borrowed for the length of one call: two pointers, no allocation. The callable must
-// outlive it.
+// A reference to a callable, for the duration of one call: two pointers, no allocation. The
+// callable must outlive the reference.
 template <typename R, typename... Args>
 class FunctionRef<R(Args...)> {
  public:

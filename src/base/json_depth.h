@@ -1,14 +1,15 @@
 #pragma once
-// How deep a text in JSON is nested, to ask before it is parsed: nlohmann's ordered objects copy
-// their values when they grow, and print them, by functions that call themselves once a level. A
-// text of half a megabyte overflows the stack.
+// Checks how deep a JSON text is nested, before it is parsed. nlohmann's ordered objects copy their
+// values when they grow, and print them, with functions that recurse once per level. A deeply
+// nested text of half a megabyte would overflow the stack.
 
 #include <cstddef>
 #include <string_view>
 
 namespace kvick::base {
 
-// Whether lists and objects are nested more than `most` deep, up to where the text is no JSON.
+// Returns whether lists and objects are nested more than `most` deep. It ignores what is not valid
+// JSON.
 inline bool is_nested_deeper(std::string_view json, size_t most) {
   size_t depth = 0;
   bool in_string = false;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// The line of a /proc file that `format` matches, in bytes.
+// Returns the value of the first line of a /proc file that `format` matches, in bytes.
 std::optional<uint64_t> read_kib(const char* path, const char* format) {
   std::FILE* file = std::fopen(path, "r");
   if (file == nullptr) return std::nullopt;
@@ -96,8 +96,8 @@ void Arena::reset() { block_ = used_ = 0; }
 
 uint64_t peak_rss_bytes() { return read_kib("/proc/self/status", "VmHWM: %llu").value_or(0); }
 
-// MemAvailable includes file pages, even those of mapped weights, which are read for every token:
-// this process's file pages (RssFile) are subtracted.
+// MemAvailable includes file pages, even those of mapped weights, which are read for every token.
+// So this process's file pages (RssFile) are subtracted.
 uint64_t available_memory_bytes() {
   const auto available = read_kib("/proc/meminfo", "MemAvailable: %llu");
   if (!available) return UINT64_MAX;

@@ -14,8 +14,9 @@ namespace kvick::base {
 
 inline constexpr size_t kCacheLine = 64;
 
-// Heap bytes aligned to a cache line, or to 2 MiB with huge pages advised if at least that large.
-// Contents: zero in pages fresh from the kernel, else undefined. Throws std::bad_alloc.
+// Heap bytes aligned to a cache line. Buffers of at least 2 MiB are aligned to 2 MiB, and huge
+// pages are advised for them. Contents: zero in pages fresh from the kernel, otherwise undefined.
+// Throws std::bad_alloc.
 class Buffer {
  public:
   Buffer() = default;
@@ -48,8 +49,8 @@ class Buffer {
   size_t size_ = 0;
 };
 
-// A whole file mapped read-only. The file must not shrink while it is held (a later read would be
-// SIGBUS).
+// A whole file mapped read-only. The file must not shrink while it is mapped: reading beyond its
+// new end raises SIGBUS.
 class MappedFile {
  public:
   // Errors: no such file, not a regular file, no permission, empty.
@@ -63,7 +64,7 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  // Gives the pages back to the system; they are read from the file again when touched.
+  // Gives the pages back to the system, which reads them from the file again when they are touched.
   void drop_pages(std::span<const std::byte> part) const;
 
  private:
@@ -75,13 +76,14 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// A bump allocator for scratch that lives as long as one step of work. Blocks are kept on reset(),
-// so that a hot loop allocates nothing after its first turn. One thread.
+// A bump allocator for scratch that lives as long as one step of work. reset() keeps the blocks, so
+// a hot loop allocates nothing after its first iteration. For one thread.
 class Arena {
  public:
   explicit Arena(size_t block_bytes = 64 << 10) : block_bytes_(block_bytes) {}
 
-  // count elements, aligned to a cache line, not initialised. T must need no destructor.
+  // Returns `count` elements, aligned to a cache line, not initialised, valid until reset(). T must
+  // be trivially destructible.
   template <typename T>
   std::span<T> make(size_t count) {
     static_assert(std::is_trivially_destructible_v<T>);
@@ -96,12 +98,12 @@ class Arena {
   size_t block_ = 0, used_ = 0;
 };
 
-// Peak resident set of this process since its start, in bytes (VmHWM).
+// Returns the peak resident set of this process since its start, in bytes (VmHWM).
 uint64_t peak_rss_bytes();
-// Bytes that can be allocated without swapping (MemAvailable) or evicting pages of the files that
-// this process has mapped; UINT64_MAX if the system does not say.
+// Returns the bytes that can be allocated without swapping (MemAvailable) and without evicting
+// pages of the files that this process has mapped. Returns UINT64_MAX if the system does not say.
 uint64_t available_memory_bytes();
-// System page size in bytes.
+// Returns the system's page size in bytes.
 size_t page_bytes();
 
 }  // namespace kvick::base

@@ -1,6 +1,6 @@
 #pragma once
-// Result<T, E>: a value, or why there is none. For what a user can do wrong and for lack of room;
-// bugs are KVICK_CHECK, failures of the machine are exceptions.
+// Result<T, E> holds a value, or the reason why there is none. It is for users' mistakes and for
+// lack of memory or slots. Bugs are KVICK_CHECK; failures of the machine are exceptions.
 
 #include <string>
 #include <utility>
@@ -10,7 +10,8 @@
 
 namespace kvick::base {
 
-// One sentence for a person: what is wrong, where, and what to do about it. Exit status 2.
+// One sentence for a person: what is wrong, where, and what to do about it. The command line then
+// exits with status 2.
 struct Error {
   std::string message;
 };
@@ -50,12 +51,12 @@ class [[nodiscard]] Result {
   std::variant<T, E> state_;
 };
 
-// For functions that return nothing but may fail.
+// The result of functions that return no value but may fail.
 struct Done {};
 template <typename E = Error>
 using Status = Result<Done, E>;
 
-// An Error from a format string: return fail("tensor {}: ...", name);
+// Makes an Error from a format string: return fail("tensor {}: ...", name);
 template <typename... Args>
 Error fail(fmt::format_string<Args...> format, Args&&... args) {
   return Error{fmt::format(format, std::forward<Args>(args)...)};
@@ -72,7 +73,7 @@ Error fail(fmt::format_string<Args...> format, Args&&... args) {
   declaration = std::move(temporary).value()
 #define KVICK_TRY(declaration, expression) \
   KVICK_TRY_IMPL(KVICK_TRY_CONCAT(kvick_try_, __LINE__), declaration, expression)
-// KVICK_TRY_VOID(check()): as above for a Status.
+// KVICK_TRY_VOID(check()): like KVICK_TRY, for a Status.
 #define KVICK_TRY_VOID(expression)                            \
   do {                                                        \
     if (auto kvick_status = (expression); !kvick_status.ok()) \

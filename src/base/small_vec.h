@@ -7,8 +7,8 @@
 
 namespace kvick::base {
 
-// A vector whose first N elements need no allocation; for per-call lists on hot paths that are
-// short nearly always. T must be default constructible and cheap to move.
+// A vector whose first N elements need no allocation, for lists on hot paths that are nearly always
+// short. T must be default constructible and cheap to move.
 template <typename T, size_t N>
 class SmallVec {
  public:

@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 
 Result<std::string> read_text(const std::string& path) {
   std::error_code none;
-  // A folder can be opened, and throws when it is read.
+  // An ifstream opens a folder without error, but reading from it throws.
   if (fs::is_directory(path, none)) return fail("cannot read {}: it is a folder", path);
   std::ifstream in(path, std::ios::binary);
   if (!in) return fail("cannot read {}", path);

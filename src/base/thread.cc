@@ -13,7 +13,7 @@ namespace kvick::base {
 #if defined(__linux__) && defined(SYS_sched_setattr)
 
 bool ask_for_slices(std::chrono::microseconds slice) {
-  // struct sched_attr as the first kernels had it; the C library of Debian 12 has none.
+  // The first version of struct sched_attr; Debian 12's C library does not declare it.
   struct {
     uint32_t size = 48;
     uint32_t policy = 0;

@@ -13,25 +13,26 @@
 namespace kvick::base {
 namespace {
 
-// About 50 us of pauses: longer than most gaps between the regions of a step, about what a parked
-// thread costs to wake on a virtual machine. With 10 us, 16 sequences of SmolLM2's shape decoded at
-// 0.91 times the speed, prompts of 48 tokens were read at 0.89 and a server answered at 0.88.
+// About 50 us of pauses: longer than most gaps between the regions of a step, and about the cost of
+// waking a parked thread on a virtual machine. With 10 us, the speed was 0.91 times this for
+// decoding 16 sequences of SmolLM2's shape, 0.89 for reading prompts of 48 tokens, and 0.88 for a
+// server's answers.
 constexpr int kSpins = 2000;
 
-// When other processes take a worker's core, the workers that wait for it park and so save up
-// scheduler time. With a slice shorter than a tick they get their cores back as soon as they are
-// woken, so all workers of a team run at about the same time (ADR 43).
+// When other processes take a worker's core, the workers that wait for it park and accumulate
+// scheduler time. With a slice shorter than a scheduler tick they get their cores back as soon as
+// they are woken, so all workers of a team run at about the same time (ADR 43).
 constexpr std::chrono::microseconds kSlice{300};
 
 inline void pause() {
 #if defined(__x86_64__)
   _mm_pause();
 #elif defined(__aarch64__)
-  asm volatile("isb");  // "yield" does nothing on most of them
+  asm volatile("isb");  // "yield" does nothing on most ARM cores
 #endif
 }
 
-// Returns once value is no longer `old`.
+// Spins, then parks, until `value` differs from `old`.
 void await_change(const std::atomic<uint32_t>& value, uint32_t old) {
   for (int i = 0; i < kSpins; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
@@ -70,7 +71,8 @@ void ThreadPool::stop() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-// A processor that has been taken from the process meanwhile is no reason not to compute.
+// A failure is ignored: the process can still compute after losing a processor of its affinity
+// mask.
 void ThreadPool::pin(unsigned worker) const {
   if (!processors_.empty()) (void)pin_this_thread(processors_[worker]);
 }
@@ -90,7 +92,7 @@ void ThreadPool::call(unsigned worker) {
   }
 }
 
-// Worker 0 asks once a thread, whoever calls.
+// Worker 0 is whichever thread calls, so each calling thread asks once.
 void ThreadPool::prepare_caller() {
   static thread_local const bool asked = (ask_for_slices(kSlice), true);
   (void)asked;
@@ -113,7 +115,7 @@ void ThreadPool::work(unsigned worker) {
     await_change(epoch_, seen);
     seen = epoch_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
-    if (!enter()) continue;  // it ended without this worker
+    if (!enter()) continue;  // the region ended without this worker
     call(worker);
     leave();
   }

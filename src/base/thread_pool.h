@@ -1,6 +1,6 @@
 #pragma once
-// Workers that compute together: short parallel regions, thousands a second, on cores that may be
-// shared with others.
+// Worker threads for short parallel regions, thousands per second, on cores that other processes
+// may also use.
 
 #include <atomic>
 #include <cstddef>
@@ -15,16 +15,16 @@
 
 namespace kvick::base {
 
-// A fixed team. The calling thread is worker 0; size()-1 threads are started. A waiting worker
-// spins for a few microseconds and then parks in the kernel: spinning for ever, as OpenMP does,
-// makes a region last a whole scheduler tick as soon as somebody else needs the core. Regions do
-// not nest; one caller at a time.
+// A fixed team of workers. The calling thread is worker 0, and the pool starts size()-1 threads. A
+// waiting worker spins for about 50 us and then parks in the kernel. Spinning for ever, as OpenMP
+// does, makes a region last a whole scheduler tick as soon as another process needs the core.
+// Regions do not nest, and only one thread may call at a time.
 class ThreadPool {
  public:
-  // threads: at least 1, wherever the system puts them.
+  // Starts a pool of `threads` (at least 1) without pinning them.
   explicit ThreadPool(unsigned threads) : ThreadPool(Team{.threads = threads, .processors = {}}) {}
-  // Each started thread stays on the team's processor for it; so does a caller that pins itself.
-  // Throws std::system_error if a thread cannot be started.
+  // Pins each started thread to its processor in `team`, if the team has processors; a caller may
+  // pin itself with pin_caller(). Throws std::system_error if a thread cannot be started.
   explicit ThreadPool(const Team& team);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -35,15 +35,15 @@ class ThreadPool {
   // without processors.
   void pin_caller() const;
 
-  // Calls body(worker) once on every worker and returns when all have returned. The first exception
-  // that a body throws is thrown here, after all have ended. For what is about the workers
-  // themselves; parallel_for does not wait for one that has no core.
+  // Calls body(worker) once on every worker and returns when all calls have returned. Rethrows the
+  // first exception of a body after all have ended. Use it for work on the workers themselves,
+  // because it waits even for a worker that has no core; parallel_for does not.
   void run(FunctionRef<void(unsigned worker)> body);
 
-  // Calls body(begin, end, worker) for pieces that together are [0, count). Each worker first takes
-  // its own share in pieces of `grain`, then helps the others with theirs. A worker that comes when
-  // all pieces are taken is not waited for, so one whose core is taken away costs one piece if it
-  // had begun it and nothing otherwise.
+  // Calls body(begin, end, worker) for disjoint pieces that cover [0, count). Each worker first
+  // takes pieces of `grain` from its own share, then from the others' shares. A worker that arrives
+  // after all pieces are taken is not waited for. So a worker that loses its core delays the region
+  // by at most the one piece that it has begun.
   void parallel_for(size_t count, size_t grain,
                     FunctionRef<void(size_t begin, size_t end, unsigned worker)> body);
 
@@ -57,8 +57,8 @@ class ThreadPool {
   void work(unsigned worker);
   void call(unsigned worker);
   void keep_error();
-  // Calls body(0) here and body(worker) on each worker that arrives before body(0) has returned; it
-  // may call a worker twice.
+  // Calls body(0) here, and body(worker) on each worker that arrives before body(0) has returned. A
+  // worker may be called twice.
   void region(FunctionRef<void(unsigned worker)> body);
   static void prepare_caller();
   bool enter();
@@ -66,14 +66,14 @@ class ThreadPool {
   void stop();
 
   unsigned size_;
-  std::vector<unsigned> processors_;  // by worker, or none
+  std::vector<unsigned> processors_;  // index: worker; empty: not pinned
   std::vector<std::thread> threads_;
   std::vector<Share> shares_;
   FunctionRef<void(unsigned)>* body_ = nullptr;
   std::mutex error_mutex_;
   std::exception_ptr error_;
-  alignas(64) std::atomic<uint32_t> epoch_{0};  // raised at the start of every region
-  // How many workers are inside this region, and whether more may enter.
+  alignas(64) std::atomic<uint32_t> epoch_{0};  // incremented at the start of every region
+  // The number of workers inside the region; with kClosed set, no more may enter.
   static constexpr uint32_t kClosed = uint32_t{1} << 31;
   alignas(64) std::atomic<uint32_t> gate_{kClosed};
   std::atomic<bool> stop_{false};

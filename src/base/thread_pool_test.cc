@@ -37,7 +37,7 @@ TEST(ThreadPool, CoversEveryIndexExactlyOnce) {
     }
 }
 
-// As on a processor with fast and slow cores.
+// Models a processor with fast and slow cores.
 TEST(ThreadPool, GivesAWorkerWorkByItsSpeed) {
   ThreadPool pool(2);
   constexpr size_t kPieces = 40;
@@ -73,7 +73,7 @@ TEST(ThreadPool, ThrowsWhatABodyThrewAndGoesOn) {
   EXPECT_EQ(calls, 1);
 }
 
-// Stops a thread as a scheduler does when it takes the core away: a signal handler that waits until
+// Stops a thread as a scheduler does when it takes the core away: its signal handler waits until
 // the test writes to `release`.
 struct Held {
   static inline int entered[2], release[2];
@@ -120,8 +120,7 @@ TEST(ThreadPool, DoesNotWaitForAWorkerWithoutACore) {
 
 TEST(Thread, AsksForSlicesAndKeepsItsNiceness) {
   std::thread([] {
-    const int niceness =
-        nice(3);  // 3, or more where the tests themselves run with less than others
+    const int niceness = nice(3);  // 3, or more if the tests themselves run at a higher niceness
     ASSERT_GE(niceness, 3);
     if (!ask_for_slices(std::chrono::microseconds(300))) GTEST_SKIP() << "no slices here";
     uint64_t attributes[6] = {};
@@ -138,7 +137,7 @@ TEST(ThreadPool, SaysThatAThreadCannotBeStarted) {
   pthread_attr_t usual, huge;
   ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
   ASSERT_EQ(pthread_attr_init(&huge), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);  // more than there are addresses
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 47), 0);  // more than the address space
   ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
   std::string said;
   try {

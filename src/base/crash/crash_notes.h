@@ -1,7 +1,7 @@
 #pragma once
-// What a crash report (crash_report.h) says of the work that was under way: the requests of each
-// engine's step. Written by the engines, read by a signal handler, so it is made of atomics and has
-// a fixed size.
+// The requests that each engine's running step works on, for the crash report (crash_report.h).
+// Engines write these notes and a signal handler reads them, so they consist of atomics and have a
+// fixed size.
 
 #include <array>
 #include <atomic>
@@ -14,7 +14,8 @@ class CrashNotes {
  public:
   static constexpr size_t kLanes = 64, kMostRequests = 64;
 
-  // The notes of one engine. Requests of a step beyond kMostRequests are only counted.
+  // The notes of one engine. count: all requests of the step; only the first kMostRequests are
+  // kept.
   struct Lane {
     std::atomic<bool> taken = false;
     std::atomic<size_t> count = 0;
@@ -23,7 +24,8 @@ class CrashNotes {
 
   class Step;
 
-  // A lane for as long as it lives; without notes, or where none is free, its steps are not noted.
+  // Owns a lane of `notes` for its lifetime. If `notes` is null or no lane is free, the engine's
+  // steps are not noted.
   class Engine {
    public:
     explicit Engine(CrashNotes* notes = nullptr) {
@@ -44,7 +46,7 @@ class CrashNotes {
     Lane* lane_ = nullptr;
   };
 
-  // The step of an engine that runs while this lives.
+  // Notes one step of an engine; it lives as long as the step runs.
   class Step {
    public:
     explicit Step(Engine& engine) : lane_(engine.lane_) {}
@@ -53,7 +55,7 @@ class CrashNotes {
     ~Step() {
       if (lane_ != nullptr) lane_->count = 0;
     }
-    // A text that outlives this.
+    // Adds a request's id. The text must outlive this object.
     void add(const char* request) {
       if (lane_ == nullptr) return;
       const size_t at = lane_->count;

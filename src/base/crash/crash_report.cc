@@ -27,7 +27,8 @@ struct Module {
   char name[256] = {};
 };
 
-// A handler is told nothing, so what it needs is here: filled once, before there is one.
+// A signal handler takes no arguments of its own, so it reads its data from here.
+// install_crash_report fills this once, before it installs the handler.
 struct Prepared {
   char version[128] = {}, build[80] = {};
   std::atomic<const CrashNotes*> notes = nullptr;
@@ -38,7 +39,7 @@ struct Prepared {
 };
 Prepared g_prepared;
 
-// A line or more, in a buffer of its own: nothing here allocates.
+// Output buffered on the stack and written to stderr. It allocates nothing.
 class Block {
  public:
   ~Block() { flush(); }
@@ -54,7 +55,8 @@ class Block {
     while (n > 0) put(digits[--n]);
     return *this;
   }
-  // What somebody else wrote, which might be anything by now.
+  // Appends text that another thread wrote and that may be corrupt by now. Stops at the first byte
+  // that is not printable, or after 128 bytes.
   void name(const char* text) {
     for (size_t i = 0; i < 128 && text[i] > ' ' && text[i] <= '~'; ++i) put(text[i]);
   }
@@ -99,7 +101,7 @@ void copy(std::string_view from, char* to, size_t room) {
   to[n] = '\0';
 }
 
-// The linker's: NT_GNU_BUILD_ID of the program.
+// Reads the program's build id, which the linker stores as a note NT_GNU_BUILD_ID.
 void read_build_id(const dl_phdr_info& info, const ElfW(Phdr) & header) {
   const auto* at = reinterpret_cast<const char*>(info.dlpi_addr + header.p_vaddr);
   const char* const end = at + header.p_memsz;
@@ -171,7 +173,8 @@ void write_requests(Block& block) {
 }
 
 void report(int signal, siginfo_t* info, void*) {
-  // A thread that crashes beside another one waits for it to end the process.
+  // Another thread is already writing its report and will end the process; this thread waits for
+  // that.
   if (g_prepared.crashed.test_and_set())
     while (true) pause();
   void* frames[kMostFrames];
@@ -187,7 +190,8 @@ void report(int signal, siginfo_t* info, void*) {
     write_requests(block);
     block << "end of the crash report\n";
   }
-  // SA_RESETHAND has set the default action, which the signal takes once this returns.
+  // SA_RESETHAND has restored the default action, which the signal raised here triggers once this
+  // returns.
   raise(signal);
 }
 
@@ -197,10 +201,12 @@ void install_crash_report(std::string_view version) {
   if (kSanitized) return;
   copy(version, g_prepared.version, sizeof(g_prepared.version));
   dl_iterate_phdr(take_module, nullptr);
-  // The first call loads libgcc, which allocates.
+  // The first call of backtrace loads libgcc, which allocates, so it must not happen in the
+  // handler.
   void* frame = nullptr;
   backtrace(&frame, 1);
-  // A stack that overflowed has no room for a handler: this thread's has one of its own.
+  // After a stack overflow the thread's stack has no room for the handler. So this thread gets a
+  // separate stack for signals.
   stack_t stack = {};
   stack.ss_sp = g_prepared.stack;
   stack.ss_size = sizeof(g_prepared.stack);

@@ -16,8 +16,8 @@ namespace {
 
 #ifndef KVICK_SANITIZED
 
-// What a child says on stderr that installs the report and then does as it is told; and how it
-// ended.
+// Runs `crash` in a child process that has installed the report. Returns what the child wrote to
+// stderr and its exit status.
 template <typename Crash>
 std::pair<std::string, int> said_by(const Crash& crash) {
   int ends[2];
@@ -52,7 +52,7 @@ std::string output_of(const std::string& command) {
   return output;
 }
 
-// A name that a stack shows.
+// Not inlined, so that the stack shows its name.
 [[gnu::noinline]] void write_nowhere(volatile int* where) { *where = 1; }
 
 TEST(CrashReport, SaysVersionSignalAddressStackAndTheRequestsOfTheStep) {
@@ -69,7 +69,7 @@ TEST(CrashReport, SaysVersionSignalAddressStackAndTheRequestsOfTheStep) {
   EXPECT_NE(said.find("requests of the step that ran: first-request second-request\n"),
             std::string::npos)
       << said;
-  // An emulator has its own say behind it.
+  // The report is not the last output under an emulator, which adds its own message.
   EXPECT_NE(said.find("\nend of the crash report\n"), std::string::npos) << said;
 }
 

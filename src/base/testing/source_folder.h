@@ -4,9 +4,9 @@
 
 namespace kvick::base {
 
-/// The folder of the sources that a test was built from, for the files it reads. Not a macro of
-/// every test: their objects would then differ from one clone to the next, and a compiler cache
-/// would find none.
+// Returns the folder of the sources that a test was built from, for the files that it reads. This
+// is not a macro in every test: then the tests' objects would differ between clones, and a compiler
+// cache would never hit.
 std::string source_folder();
 
 }  // namespace kvick::base

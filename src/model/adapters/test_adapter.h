@@ -1,6 +1,6 @@
 #pragma once
-// Small random adapters for the tests of model/ and engine/, and the same model with an adapter
-// merged into its weights: what computing with it must come to.
+// Small random adapters for the tests of model/ and engine/, and models with an adapter merged into
+// their weights, which are the expected results.
 
 #include <fstream>
 #include <iterator>
@@ -20,8 +20,8 @@ struct MadeAdapter {
                                        "ffn_gate", "ffn_up", "ffn_down"};
   uint32_t rank = 4;
   float alpha = 8;
-  float size = 0.1F;   // of B's elements
-  bool halves = true;  // elements are what float16 can say, as those of most adapters are
+  float size = 0.1F;   // standard deviation of B's elements
+  bool halves = true;  // elements are representable in float16, as in most adapters
   uint32_t seed = 1;
 };
 
@@ -35,7 +35,7 @@ inline std::string random_floats(size_t count, float size, bool halves, std::mt1
   return bytes;
 }
 
-// [outputs, inputs] of a matrix of tiny_spec's models.
+// Returns [outputs, inputs] of a matrix of tiny_spec's models.
 inline std::pair<uint64_t, uint64_t> sizes_of(const tools::Spec& spec, const std::string& matrix) {
   const uint64_t head = spec.dim / spec.heads, q = spec.dim, kv = spec.kv_heads * head;
   if (matrix == "attn_q") return {q, spec.dim};
@@ -45,7 +45,7 @@ inline std::pair<uint64_t, uint64_t> sizes_of(const tools::Spec& spec, const std
   return {spec.ffn, spec.dim};
 }
 
-// An adapter of all layers of such a model.
+// Writes an adapter for all layers of a model of this spec; returns its path.
 inline std::string write_adapter(const std::string& name, const tools::Spec& spec,
                                  const MadeAdapter& made) {
   std::mt19937 random(made.seed);
@@ -67,8 +67,8 @@ inline std::string write_adapter(const std::string& name, const tools::Spec& spe
   return path;
 }
 
-// The GGUF model of F32 weights at `path` with W + scale * factor * B A in place of each W that the
-// adapter changes, at the path that this returns.
+// Copies the GGUF model of F32 weights at `path` with W + scale * factor * B A in place of each W
+// that the adapter changes. Returns the path of the copy.
 inline std::string merge_adapter(const std::string& path, const std::string& adapter_path,
                                  float scale) {
   std::ifstream in(path, std::ios::binary);

@@ -8,18 +8,19 @@
 namespace kvick::model {
 namespace {
 
-// Chunks of rows are merged in order whichever way the work is split, so the split never changes a
-// bit of the result.
+// Chunks of rows are merged in order however the work is split, so the split never changes a bit of
+// the result.
 
-// Query rows (tokens x group) that one task holds, all that the kernels take at once: each block of
-// keys is transposed for them together. Reading 8192 tokens of SmolLM2's shape with 32, 64 and 128:
-// 534, 584 and 617 tokens/s.
+// Query rows (tokens x group) of one task, the most that the kernels take at once: they transpose
+// each block of keys once for all of them. Reading 8192 tokens of SmolLM2's shape with 32, 64 and
+// 128 rows: 534, 584 and 617 tokens/s.
 constexpr uint32_t kTileQueries = 128;
-// The same for prompts, approximately: keys and values are split once for all of them.
+// Approximate query rows of a task of prompts: its kernels convert keys and values once for all of
+// them.
 constexpr uint32_t kPromptQueries = 384;
-// Views that one thread makes before the others help.
+// Views that one thread makes before other threads help.
 constexpr size_t kViewGrain = 64;
-constexpr size_t kChoosingGrain = 1;  // where a view takes work
+constexpr size_t kChoosingGrain = 1;  // if views depend on the queries and take work
 
 kernels::Partial partial_at(float* memory, uint32_t queries) {
   return {.max = memory, .sum = memory + queries, .acc = memory + size_t{2} * queries};
@@ -139,7 +140,7 @@ void BatchAttention::read(uint32_t layer, const Attended& attended) {
                                      .paths = trees_});
 }
 
-// Prompts in equal pieces, or one thread would wait for the other's last.
+// Cuts a prompt into equal pieces; with a short last piece, threads would wait for each other.
 uint32_t BatchAttention::tile_tokens(Role role, uint32_t tokens, uint32_t group) {
   if (role != Role::kPrompt) return std::max(1u, kTileQueries / group);
   const uint32_t pieces = (tokens * group + kPromptQueries - 1) / kPromptQueries;
@@ -188,7 +189,7 @@ kv::Query BatchAttention::query_of(size_t view) const {
   const auto slot = static_cast<uint32_t>(view / numbers_->kv_heads);
   const auto head = static_cast<uint32_t>(view % numbers_->kv_heads);
   // A policy reads one sink for each query head of the layer that owns the rows; this layer may
-  // have fewer.
+  // have fewer heads.
   const bool alike = config_.layers[rows_layer_].group() == numbers_->group();
   return {.slot = slot,
           .layer = rows_layer_,
@@ -203,11 +204,13 @@ kv::Query BatchAttention::query_of(size_t view) const {
 
 void BatchAttention::make_view(size_t i, unsigned worker) {
   const size_t slot = i / numbers_->kv_heads;
-  if (first_row_[slot] == first_row_[slot + 1]) return;  // not in the range
+  if (first_row_[slot] == first_row_[slot + 1])
+    return;  // none of the slot's tokens are in the range
   step_.view(query_of(i), workspace_.scratch[worker], views_[i]);
 }
 
-// Tasks of one view are in order: the sum does not depend on who computed them.
+// Adds the tasks of one view in order, so the sum does not depend on which thread computed which
+// task.
 void BatchAttention::observe_all() {
   std::vector<size_t> first(views_.size() + 1, plan_->tasks.size());
   for (size_t i = plan_->tasks.size(); i-- > 0;) first[plan_->tasks[i].view] = i;
@@ -277,7 +280,7 @@ uint32_t BatchAttention::most_chunks() const {
   return most;
 }
 
-// Few tasks, long contexts: the chunks of one task are shared by the workers and merged
+// For few tasks with long contexts: the workers share the chunks of a task and merge them
 // afterwards.
 void BatchAttention::run_by_chunk() {
   struct Piece {

@@ -10,10 +10,11 @@ namespace {
 using kernels::BucketShape;
 using kernels::Segment;
 
-// Tokens of one product where a slot has several: their logits are [tokens * group][rows].
+// Tokens per product where a slot has several; a product's logits are [tokens * group][rows].
 constexpr uint32_t kTileTokens = 32;
 
-// What one product computes.
+// The part of a slot that one product computes: heads [head, head + heads) and tokens [first, first
+// + tokens).
 struct Product {
   const BucketSlot* slot;
   uint32_t head, heads, first, tokens;
@@ -62,7 +63,7 @@ BucketShape shape_of(const LayerConfig& layer, const Product& product) {
   return shape;
 }
 
-// The bias of one token's queries.
+// Fills the bias of one token's queries: 0 for the rows that it sees, kUnseen for all others.
 void fill_bias(const LayerConfig& layer, const BucketSlot& slot, const kernels::View& view,
                uint32_t token, float* bias) {
   const kernels::Bucket bucket = view.fresh.bucket;
@@ -73,7 +74,7 @@ void fill_bias(const LayerConfig& layer, const BucketSlot& slot, const kernels::
                                               .window = layer.window,
                                               .chunked = layer.chunked,
                                               .position = slot.position});
-  // Rows at positions from `position` on, those inside the window.
+  // Shows the rows that are inside the window; the first of `rows` rows has position `position`.
   const auto show = [&](uint32_t row, uint32_t rows, uint32_t position) {
     const uint32_t before = begin > position ? std::min(begin - position, rows) : 0;
     std::fill_n(bias + (row + before - bucket.row), rows - before, 0.0F);
@@ -101,15 +102,15 @@ std::vector<Product> products_of(const LayerConfig& layer, std::span<const Bucke
   return products;
 }
 
-// Queries or results of some tokens and one KV head, between [tokens][heads] and a block of their
-// own. from, to: of the first token.
+// Copies queries or results of some tokens between the layer's layout and a dense block. from, to:
+// the first token's floats.
 void copy_tokens(uint32_t tokens, size_t floats, const float* from, size_t from_stride, float* to,
                  size_t to_stride) {
   for (uint32_t t = 0; t < tokens; ++t)
     std::copy_n(from + t * from_stride, floats, to + t * to_stride);
 }
 
-// Floats, each a whole number of cache lines.
+// Sizes of a product's memory in floats, each a whole number of cache lines.
 struct Sizes {
   size_t scratch = 0, bias = 0, logits = 0, q = 0, out = 0;
   size_t all() const { return scratch + bias + logits + q + out; }
@@ -164,7 +165,8 @@ void attend_buckets(const LayerConfig& layer, std::span<const BucketSlot> slots,
   const std::vector<Product> products = products_of(layer, slots, workspace.pool.size());
   size_t most = 0;
   for (const Product& product : products) {
-    // Compiles, here, so that no worker waits while another does.
+    // sizes_of compiles the product's shape. Doing it here saves the workers from waiting for a
+    // compilation.
     most = std::max(most, sizes_of(shape_of(layer, product), library).all());
   }
   float* memory = workspace.floats(Workspace::kPartials, workspace.pool.size() * most);

@@ -1,6 +1,6 @@
 #pragma once
-// Attention of a batch by a library's products over whole buckets
-// (kernels/attention/bucket_attention.h), instead of our kernels over the rows that there are.
+// Attention of a batch by a library's matrix products over whole buckets
+// (kernels/attention/bucket_attention.h), instead of kvick's kernels over the existing rows.
 
 #include <span>
 
@@ -11,7 +11,7 @@
 
 namespace kvick::model {
 
-// One slot of a batch: what its heads see, and its part of q and out.
+// One slot of a batch: the views of its KV heads, and its part of q and out.
 struct BucketSlot {
   std::span<const kernels::View> views;  // per KV head; all with a bucket of float32 rows
   uint32_t tokens = 0;
@@ -21,9 +21,9 @@ struct BucketSlot {
   uint32_t position = 0;                               // kernels::Queries::position
 };
 
-// softmax(scale q k^T) v for all slots, of a layer that kernels::bucket_attention_serves() accepts.
-// A slot with a single token takes one product for all heads of a worker; several tokens take one
-// product per head and 32 tokens.
+// Computes softmax(scale q k^T) v for all slots, in a layer that kernels::bucket_attention_serves()
+// accepts. A slot with one token takes one product for all heads of a worker. A slot with several
+// tokens takes one product per head and 32 tokens.
 void attend_buckets(const LayerConfig& layer, std::span<const BucketSlot> slots,
                     kernels::BucketAttention& library, Workspace& workspace);
 

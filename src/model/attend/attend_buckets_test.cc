@@ -19,7 +19,7 @@ std::vector<float> random_floats(size_t count, std::mt19937& random) {
   return floats;
 }
 
-// One layer's attention of some steps over one store, both ways.
+// Computes one layer's attention in steps over one store, by kvick's kernels and by the library.
 struct Both {
   explicit Both(const std::string& spec) : pool(3), workspace(pool, kernels) {
     config.layers.push_back(LayerConfig::attention(kHeads, kKvHeads, kHeadDim));
@@ -84,7 +84,7 @@ TEST_P(EveryBucketStrategy, GivesTheLibraryWhatOurKernelsSee) {
   for (int i = 0; i < 40; ++i) both.run(std::vector{slot(a, 1), slot(b, 1)});
 }
 
-// What our kernels give, of one head.
+// Returns the attention of one KV head as kvick's kernels compute it.
 std::vector<float> by_kernels(const kernels::Table& table, const kernels::View& view,
                               const kernels::Queries& queries) {
   const uint32_t n = queries.tokens * queries.group, size = n * queries.v_dim;

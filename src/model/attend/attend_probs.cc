@@ -72,7 +72,7 @@ void TaskProbs::add_to(const kernels::View& view, const kernels::Queries& querie
   }
 }
 
-// For one query with a window, whose probabilities are stored by position.
+// With a window, a chunk's probabilities are stored by position.
 void TaskProbs::add_places(const kernels::View& view, const kernels::Queries& queries,
                            kernels::Partial done, uint32_t query, std::span<float> rows) const {
   const uint32_t first = kernels::first_place(queries), end = first + chunks_ * kChunkRows;

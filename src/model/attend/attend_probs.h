@@ -1,5 +1,5 @@
 #pragma once
-// The probabilities that kv::Observer is given, out of the unfinished softmaxes of chunks.
+// The probabilities that kv::Observer receives, computed from the unfinished softmaxes of chunks.
 
 #include <span>
 #include <vector>
@@ -8,21 +8,23 @@
 
 namespace kvick::model {
 
-// The probabilities of one task at a time. Its chunks are computed in order.
+// Collects the probabilities of one task at a time. The task's chunks must be computed in order.
 class TaskProbs {
  public:
   void start(uint32_t chunks, uint32_t queries);
-  // What attend_chunk fills: exp(logit - the chunk's maximum), [queries][kChunkRows].
+  // Returns the memory that attend_chunk fills: exp(logit - the chunk's maximum),
+  // [queries][kChunkRows].
   float* of(uint32_t chunk);
-  // The chunk's maxima, before it is merged with others.
+  // Stores the chunk's maxima, before it is merged with others.
   void keep_max(uint32_t chunk, const float* max);
-  // Adds the probabilities of all queries to rows: [rows of the view], committed ones first. done:
-  // of all chunks together.
+  // Adds the probabilities of all queries to `rows`: [rows of the view], committed ones first.
+  // done: the merged softmax state of all chunks.
   void add_to(const kernels::View& view, const kernels::Queries& queries, kernels::Partial done,
               std::span<float> rows) const;
 
  private:
-  // Factor for a chunk's probabilities of one query: merges chunks and takes off the sinks' part.
+  // Returns the factor that turns a chunk's values for one query into probabilities: it accounts
+  // for the other chunks and the sinks.
   float share(const kernels::Queries& queries, kernels::Partial done, uint32_t query,
               uint32_t chunk) const;
   void add_places(const kernels::View& view, const kernels::Queries& queries, kernels::Partial done,
@@ -33,7 +35,7 @@ class TaskProbs {
   std::vector<float> max_;    // [chunks][queries]
 };
 
-// The number of committed and fresh rows of a view.
+// Returns the number of committed and fresh rows of a view.
 uint32_t rows_of(const kernels::View& view);
 
 }  // namespace kvick::model

@@ -28,7 +28,7 @@ kernels::Segment segment_of(const std::vector<float>& rows, const kernels::Run& 
   return segment;
 }
 
-// The definition, of queries [first, first + tokens).
+// The definition, for the queries of tokens [first, first + tokens).
 void naive(const std::vector<float>& rows, const kernels::Queries& queries,
            std::vector<double>& sums) {
   for (uint32_t i = 0; i < queries.tokens * kGroup; ++i) {

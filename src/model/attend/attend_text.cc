@@ -5,26 +5,27 @@
 namespace kvick::model {
 namespace {
 
-// Queries that a task has, and of prompts about: as in attend.cc.
+// Query rows of one task, and approximately those of a prompt's task, as in attend.cc.
 constexpr uint32_t kTileQueries = 128;
 constexpr uint32_t kPromptQueries = 384;
 
-// Some of a slot's tokens and one of its KV heads.
+// Attention of one KV head for some of a slot's tokens.
 struct TextTask {
-  uint32_t row = 0, length = 0;    // the slot's first token in the batch, and its number of tokens
-  uint32_t first = 0, tokens = 0;  // within the slot
+  uint32_t row = 0, length = 0;    // the slot's first token in the batch; the slot's tokens
+  uint32_t first = 0, tokens = 0;  // index in the slot, and count
   uint32_t head = 0;
   Role role = Role::kAnswer;
 };
 
-// Tokens to each side that a query sees.
+// Returns how many tokens to each side a query sees.
 uint32_t reach_of(const LayerConfig& layer) { return layer.window / 2; }
 
-// A query that sees `reach` tokens to each side sees what a causal query `reach` positions later
-// sees through a window. So a task's queries get positions greater by `reach`. Rows up to the reach
-// of the task's first token count as past; of the rows behind, each token sees one more than the
-// token before it, as with fresh rows. Near the end of the text no rows are left to add, so there a
-// task of its own begins.
+// Presents a text's keys and values to the causal kernels. A query that sees `reach` tokens to each
+// side sees the same rows as a causal query `reach` positions later with a window. So a task's
+// queries get positions greater by `reach`. The rows up to `reach` after the task's first token
+// count as past. Later rows count as fresh, because each token sees one more of them than the token
+// before it. Near the end of the text there are no more rows to add, so add_tasks starts a new task
+// there.
 class TextView {
  public:
   TextView(const LayerConfig& layer, const TextTask& task, const Attended& attended) {
@@ -86,7 +87,7 @@ void add_tasks(const LayerConfig& layer, const Slot& slot, uint32_t row,
   const auto length = static_cast<uint32_t>(slot.tokens.size());
   const uint32_t most = slot.role == Role::kPrompt ? kPromptQueries : kTileQueries;
   const uint32_t tile = std::max(1U, most / layer.group());
-  // From here on queries see the text's end.
+  // From this token on, queries see the end of the text.
   const uint32_t open = layer.window == 0 ? 0 : length - std::min(length, reach_of(layer));
   for (uint32_t head = 0; head < layer.kv_heads; ++head)
     for (uint32_t first = 0, tokens = 0; first < length; first += tokens) {

@@ -9,7 +9,8 @@
 namespace kvick::model {
 namespace {
 
-// Cosines, then sines, of each pair's angle. A factor of the rotation is in the keys already.
+// Returns the cosines, then the sines, of each pair's angle. They lack Rope::magnitude, because the
+// keys contain it already.
 std::vector<float> turns_of(const Rope& rope, int64_t by) {
   const size_t pairs = rope.frequency.size();
   std::vector<float> turns(2 * pairs);

@@ -1,8 +1,8 @@
 #pragma once
 // Moves cached rows to another position of a text. With rotary embedding a query sees only its
 // distance to a key (RoFormer, Su et al. 2021, equation 16), so keys are rotated by the distance
-// moved. Beyond the first layer rows also depend on the tokens that were attended to; that part
-// stays, so they are not the rows that the new text would have.
+// moved. Beyond the first layer, rows also depend on the tokens that were attended to. That part
+// stays as it was, so moved rows differ from the rows that the new text would have.
 
 #include <span>
 #include <string>
@@ -14,14 +14,15 @@
 
 namespace kvick::model {
 
-// Why this model's rows in this store cannot be moved, as a clause; empty: they can.
+// Returns why this model's rows in this store cannot be moved, as a clause; empty: they can.
 std::string why_not_moved(const Config& config, const kv::StoreInfo& info);
 
 struct Move {
-  int64_t by = 0;      // positions towards the end of the text
+  int64_t by = 0;      // distance in positions, positive towards the end of the text
   uint32_t count = 0;  // tokens
 };
-// rows: the tokens' rows as kv::RowMover has them. Only if why_not_moved() is empty.
+// Rotates the keys in `rows`, in the layout of kv::RowMover, in place. Call it only if
+// why_not_moved() is empty.
 void move_rows(const Config& config, const kv::Shape& shape, const Move& move,
                std::span<std::byte> rows, const kernels::Table& kernels, base::ThreadPool& pool);
 

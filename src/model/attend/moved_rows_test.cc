@@ -1,5 +1,5 @@
-// The first layer's rows hang on nothing but a token and its place, so there moved rows are those
-// of the new place.
+// Rows of the first layer depend only on a token and its position. So there, moved rows equal the
+// rows computed at the new position.
 
 #include "model/attend/moved_rows.h"
 
@@ -23,7 +23,7 @@ struct Rows {
     setup.compute.kernels = &runner.kernels;
     store = std::move(kv::make_store(*kv::parse_spec("paged:block=8"), setup)).value();
   }
-  // Of kTokens tokens behind so many others.
+  // Returns the rows of kTokens tokens after `before` other tokens.
   std::vector<std::byte> behind(uint32_t before) {
     std::vector<Token> text = tokens_of(before, 9, runner_.model->config().vocab);
     const std::vector<Token> tokens = tokens_of(kTokens, 2, runner_.model->config().vocab);
@@ -41,7 +41,7 @@ struct Rows {
     move_rows(runner_.model->config(), store->info().groups.front(), {.by = by, .count = kTokens},
               rows, runner_.kernels, runner_.pool);
   }
-  // The first layer's keys and values.
+  // Returns the first layer's keys and values.
   std::vector<float> first_layer(std::span<const std::byte> rows) const {
     const kv::Shape& shape = store->info().groups.front();
     std::vector<float> out(size_t{2} * shape.kv_heads * kTokens * shape.head_dim);
@@ -57,7 +57,7 @@ struct Rows {
   Runner& runner_;
 };
 
-// Of the largest value.
+// Returns the largest difference, relative to the largest value of a.
 float difference(std::span<const float> a, std::span<const float> b) {
   float worst = 0, largest = 0;
   for (size_t i = 0; i < a.size(); ++i) {

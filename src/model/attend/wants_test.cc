@@ -1,5 +1,5 @@
-// What a step wants of a model beside its rows: it is given it, in order, and the logits keep their
-// bits.
+// A step may want a layer's inputs and attention probabilities. It receives them in order, and the
+// logits keep their bits.
 
 #include <atomic>
 #include <cmath>
@@ -16,10 +16,10 @@ namespace {
 
 using tools::Arch;
 
-// A step of a store that wants everything, and notes what it is given.
+// A step of a store that wants everything and checks what it receives.
 class Spy final : public kv::Step, kv::InputReader, kv::Observer {
  public:
-  // positions: of the batch's tokens.
+  // positions: of the batch's tokens; wants: whether the step asks for anything.
   Spy(kv::Step& inner, const Config& config, std::vector<uint32_t> positions, bool wants)
       : inner_(inner),
         config_(config),
@@ -52,7 +52,7 @@ class Spy final : public kv::Step, kv::InputReader, kv::Observer {
     EXPECT_EQ(query.scale, config_.layers[query.layer].scale);
     EXPECT_EQ(query.softcap, config_.layers[query.layer].softcap);
     EXPECT_EQ(query.sinks != nullptr, config_.layers[query.layer].sinks);
-    // Of logits_of's slots the second is a tree where it has five tokens, {-1, 0, 0, 2, -1}.
+    // In logits_of's last step, slot 1 has five tokens that form the tree {-1, 0, 0, 2, -1}.
     ASSERT_EQ(query.path != nullptr, query.slot == 1 && tokens_ == 10);
     if (query.path != nullptr) {
       EXPECT_TRUE(std::ranges::equal(query.path[3], std::vector<uint32_t>{0, 2, 3}));
@@ -86,7 +86,7 @@ class Spy final : public kv::Step, kv::InputReader, kv::Observer {
 std::vector<float> logits_of(Arch arch, bool wants, const tools::Features& features = {}) {
   base::ThreadPool pool(2);
   const kernels::Table& kernels = kernels::table(base::best_isa());
-  const bool opt = arch == Arch::kOpt;  // GGUF files of it do not exist
+  const bool opt = arch == Arch::kOpt;  // there are no GGUF files of OPT
   tools::Spec spec = tiny_spec(arch, opt ? kernels::DType::kF16 : kernels::DType::kQ8_0);
   spec.features = features;
   const auto model = load_model(write_model(spec, pool, opt), pool, kernels);
@@ -99,7 +99,7 @@ std::vector<float> logits_of(Arch arch, bool wants, const tools::Features& featu
   uint32_t past = 0;
   const std::vector<int32_t> tree = {-1, 0, 0, 2, -1};
   const uint32_t depths[] = {0, 1, 1, 2, 0};
-  for (const uint32_t n : {270U, 1U, 5U}) {  // more than a chunk of rows
+  for (const uint32_t n : {270U, 1U, 5U}) {  // the first step has more rows than one chunk
     const std::vector<Token> tokens(n, 3);
     const Slot slots[] = {{.seq = a, .past = past, .tokens = tokens, .parents = {}},
                           {.seq = b,
@@ -136,7 +136,7 @@ TEST_P(Wants, AreGivenAndChangeNoBit) {
   EXPECT_EQ(std::memcmp(plain.data(), given.data(), plain.size() * sizeof(float)), 0);
 }
 
-// Spy compares them with the layer's.
+// Spy compares the cap and the sinks with the layer's.
 TEST(Query, SaysTheCapAndTheSinksOfItsLayer) {
   EXPECT_FALSE(logits_of(Arch::kLlama, false, {.softcap = 5, .sinks = true}).empty());
 }

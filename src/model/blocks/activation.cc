@@ -11,8 +11,9 @@ constexpr float kTwice = 1.5957691216F, kCube = 0.044715F;  // 2 sqrt(2/pi)
 
 }  // namespace
 
-// (1 + tanh(u)) / 2 is the logistic function of 2u, which silu_mul multiplies by 2u. What is left
-// to divide by, 2u / x, is at least 2 sqrt(2/pi).
+// With u = sqrt(2/pi) (x + 0.044715 x^3), (1 + tanh(u)) / 2 is the logistic function of 2u.
+// silu_mul(2u) is that function times 2u, so gelu(x) = silu(2u) / (2u / x). The divisor 2u / x is
+// at least 2 sqrt(2/pi).
 void gelu_mul(const kernels::Table& kernels, const float* gate, const float* up, size_t n,
               float* y) {
   float twice[kPiece], share[kPiece];
@@ -42,8 +43,8 @@ void gated_oai(const kernels::Table& kernels, const float* gate, const float* up
   }
 }
 
-// silu_mul multiplies by the gate besides, which is divided away; near zero the sigmoid is 1/2 to
-// the last bit.
+// silu_mul multiplies by the gate as well, so x is divided by the gate first. A gate near zero is
+// replaced by kLeast, whose sigmoid is 1/2 to the last bit.
 void sigmoid_mul(const kernels::Table& kernels, float* gate, float* x, size_t n) {
   constexpr float kLeast = 1e-8F;
   for (size_t i = 0; i < n; ++i) {

@@ -1,6 +1,5 @@
 #pragma once
-// Activations of feed-forward blocks that kernels::Table lacks, built from those that it
-// has.
+// Activations of feed-forward blocks that kernels::Table lacks, built from those that it has.
 
 #include <cstddef>
 
@@ -20,11 +19,11 @@ void gated_oai(const kernels::Table& kernels, const float* gate, const float* up
 
 // x *= sigmoid(gate), n elements. Changes gate.
 void sigmoid_mul(const kernels::Table& kernels, float* gate, float* x, size_t n);
-// x = max(0, x - (mean + deviations * standard deviation)), of the n elements of a gate, n > 1
+// x = max(0, x - (mean + deviations * standard deviation)), over the n > 1 elements of a gate
 // (Gemma 3n, 2025).
 void keep_outliers(float* x, size_t n, float deviations);
 
-// In place.
+// These work in place, on n elements.
 void gelu(const kernels::Table& kernels, float* x, size_t n);
 void relu(const kernels::Table& kernels, float* x, size_t n);
 void relu_squared(const kernels::Table& kernels, float* x, size_t n);

@@ -10,7 +10,7 @@ namespace {
 
 using Router = ExpertsConfig::Router;
 
-// Weights are never divided by less than this, the smallest normal float16.
+// Lower bound of the sum that weights are divided by: the smallest normal float16.
 constexpr float kLeastSum = 6.103515625e-5F;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
@@ -21,20 +21,20 @@ void softmax(float* x, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) x[i] /= sum;
 }
 
-// What an expert is worth to the router.
+// Turns logits into the scores by which experts are chosen and weighted.
 void to_scores(Router router, float* x, uint32_t n) {
   if (router == Router::kSoftmax) softmax(x, n);
   if (router == Router::kSigmoid)
     for (uint32_t i = 0; i < n; ++i) x[i] = 1 / (1 + std::exp(-x[i]));
 }
 
-// The first of the largest.
+// Returns the index of the largest value, the first one on a tie.
 uint32_t best_of(const float* x, uint32_t n) {
   return static_cast<uint32_t>(std::max_element(x, x + n) - x);
 }
 
-// What a group is worth: DeepSeek-V2 takes its best expert (section 2.2.2), V3 with sigmoids the
-// two best together.
+// Returns a group's score. DeepSeek-V2 takes its best expert (section 2.2.2); V3, with sigmoids,
+// takes the sum of its two best.
 float group_score(Router router, const float* x, uint32_t n) {
   if (router == Router::kSoftmax) return *std::max_element(x, x + n);
   float first = kNever, second = kNever;
@@ -45,7 +45,7 @@ float group_score(Router router, const float* x, uint32_t n) {
   return n > 1 ? first + second : first;
 }
 
-// Experts of all groups but the best are no longer chosen.
+// Sets the scores of all groups but the best to kNever, so that no expert of theirs is chosen.
 void drop_groups(const ExpertsConfig& config, float* x) {
   const uint32_t size = config.count / config.groups;
   std::vector<float> scores(config.groups);

@@ -57,13 +57,13 @@ TEST(ChooseExperts, AddsABiasForChoosingAndNotForWeighing) {
 }
 
 TEST(ChooseExperts, ChoosesFromTheBestGroups) {
-  // The single best expert is in the second group, the two best together in the first.
+  // The best expert is in the second group; the best pair of experts is in the first.
   const Chosen chosen =
       choose({.used = 2, .groups = 2, .groups_used = 1, .router = Router::kSigmoid}, {1, 1, 2, -9});
   EXPECT_EQ(chosen.experts, (std::vector<uint32_t>{0, 1}));
 }
 
-// DeepSeek-V2's groups count by their best expert, V3's by the best two.
+// DeepSeek-V2 scores a group by its best expert, V3 by its two best.
 TEST(ChooseExperts, TakesTheGroupOfTheBestExpertWhereTheRouterIsASoftmax) {
   const Chosen chosen = choose({.used = 2, .groups = 2, .groups_used = 1}, {1, 1, 2, -9});
   EXPECT_EQ(chosen.experts, (std::vector<uint32_t>{2, 3}));

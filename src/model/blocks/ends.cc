@@ -15,7 +15,7 @@ void add_position(const LearnedPositions& positions, const Config& config, uint3
   kernels.add(row, added.data(), config.dim);
 }
 
-// That run_states has computed; null: it was not wanted.
+// Returns the final state that run_states has computed for the token; null: it was not requested.
 const float* state_of(const Pass& pass, uint32_t token) {
   if (pass.batch.states == nullptr) return nullptr;
   const std::span<const uint32_t> tokens = pass.batch.states->tokens;
@@ -24,7 +24,7 @@ const float* state_of(const Pass& pass, uint32_t token) {
   return pass.batch.states->floats + static_cast<size_t>(found - tokens.begin()) * pass.config.dim;
 }
 
-// Of one token.
+// Applies scale and softcap to one token's logits.
 void finish_logits(const Config& config, float* logits, size_t n) {
   if (config.logit_scale != 1)
     for (size_t i = 0; i < n; ++i) logits[i] *= config.logit_scale;
@@ -76,7 +76,7 @@ std::vector<const float*> rotations(const Config& config, std::span<const uint32
     result.push_back(table);
     next += positions.size() * rope.dims;
     const size_t pairs = rope.frequency.size();
-    constexpr size_t kFloats = 32;  // counted for one cosine
+    constexpr size_t kFloats = 32;  // the work of one cosine and sine, in floats touched
     workspace.for_tokens(static_cast<uint32_t>(positions.size()), kFloats * rope.dims,
                          [&](uint32_t t) {
                            float* row = table + size_t{t} * rope.dims;
@@ -110,12 +110,12 @@ float* Input::run(const Config& config, const Batch& batch, TokenRange range,
   return hidden;
 }
 
-// Models with one type have it for both texts.
+// Models with a single token type use it for both texts.
 const float* Input::type_row(const Config& config, bool second) const {
   return types.data() + (second && types.size() > config.dim ? config.dim : 0);
 }
 
-// own: [tokens][vocab.size], of this rank.
+// Collects the ranks' logits on rank 0. own: this rank's, [tokens][vocab.size].
 void Head::gather(const Pass& pass, const float* own, uint32_t tokens, float* logits) const {
   Ranks& ranks = *pass.ranks;
   const auto most = std::max<uint32_t>(
@@ -124,7 +124,7 @@ void Head::gather(const Pass& pass, const float* own, uint32_t tokens, float* lo
   for (uint32_t first = 0; first < tokens; first += most) {
     const uint32_t count = std::min(most, tokens - first);
     const std::span<const float> mine(own + size_t{first} * vocab.size, size_t{count} * vocab.size);
-    size_t begin = 0;  // rank after rank, in the order of the vocabulary
+    size_t begin = 0;  // ranks come in the order of their slices of the vocabulary
     const auto place = [&](std::span<const float> floats) {
       const size_t rows = floats.size() / count;
       for (uint32_t i = 0; i < count; ++i)
@@ -158,15 +158,16 @@ void Head::run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, fl
     KVICK_CHECK(wanted[i] < pass.tokens && (i == 0 || wanted[i - 1] < wanted[i]),
                 "logits of token {} of {}, the one before {}", wanted[i], pass.tokens,
                 wanted[i > 0 ? i - 1 : 0]);
-  // A token's rest is added once.
+  // Adding the rest changes the residual stream, so it happens once per token: here or in
+  // run_states.
   const auto prepare = [&](uint32_t i) {
     if (const float* const state = state_of(pass, wanted[i]))
       std::copy_n(state, dim, x + i * dim);
     else
       norm_token(pass, rest, norm, wanted[i], x + i * dim);
   };
-  // Always by the arithmetic of answers, whatever the token's role: there are few tokens here, and
-  // reading the matrix is what costs.
+  // Uses the arithmetic of answers whatever the token's role: there are few tokens here, and the
+  // cost is reading the matrix.
   const auto count = static_cast<uint32_t>(wanted.size());
   const TokenRun run = {.first = 0, .tokens = count};
   const bool alone = pass.ranks == nullptr;

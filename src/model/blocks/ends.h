@@ -1,5 +1,5 @@
 #pragma once
-// What comes before the first layer and after the last.
+// The parts before the first layer and after the last.
 
 #include "model/blocks/block.h"
 
@@ -14,11 +14,12 @@ struct LearnedPositions {
 struct Input {
   Embedding embedding;
   std::unique_ptr<LearnedPositions> positions;  // null: none
-  std::vector<float> types;  // [types][dim], a row is added by token type; empty: none
-  Norm norm;                 // of the sum; empty: none
+  std::vector<float>
+      types;  // [types][dim], the row of a token's type is added to its embedding; empty: none
+  Norm norm;  // applied to the sum; empty: none
 
-  // Embeds the tokens of `range`, which are at `positions`, into the workspace: the start of the
-  // residual stream.
+  // Embeds the tokens of `range`, whose positions are `positions`, into the workspace. Returns the
+  // start of the residual stream, [range.tokens][dim].
   float* run(const Config& config, const Batch& batch, TokenRange range,
              std::span<const uint32_t> positions, Workspace& workspace) const;
 
@@ -31,11 +32,10 @@ struct Head {
   Linear output;
   Slice vocab;  // this rank's rows of the output matrix
 
-  // Raw logits of the tokens `wanted`, which are strictly ascending: [wanted][outputs]. With
-  // Pass::ranks only rank 0 gets them.
+  // Writes raw logits of the tokens `wanted`, which are strictly ascending: [wanted][outputs]. With
+  // Pass::ranks only rank 0 receives them.
   void run(const Pass& pass, Rest rest, std::span<const uint32_t> wanted, float* logits) const;
-  // Fills Batch::states, if any are wanted.
-  // Before run(), which then takes them from there.
+  // Fills Batch::states, if the batch has any. Call it before run(), which then reads those states.
   void run_states(const Pass& pass, Rest rest) const;
   // Applies logit_scale and logit_softcap to the output of run().
   void finish(const Config& config, Workspace& workspace, uint32_t wanted, float* logits) const;
@@ -44,11 +44,11 @@ struct Head {
   void gather(const Pass& pass, const float* own, uint32_t tokens, float* logits) const;
 };
 
-// Checks the batch against the model: KVICK_CHECKs token ids, parents and lengths.
+// Checks token ids, parents and lengths of a batch against the model, with KVICK_CHECK.
 void check_batch(const Config& config, const Batch& batch);
-// Positions of the batch's tokens in batch order.
+// Returns the positions of the batch's tokens, in batch order.
 std::vector<uint32_t> positions_of(const Batch& batch);
-// Cosines and sines per rope and token, in the workspace.
+// Computes cosines and sines for each rope and token, in the workspace.
 std::vector<const float*> rotations(const Config& config, std::span<const uint32_t> positions,
                                     Workspace& workspace);
 

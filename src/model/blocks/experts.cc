@@ -11,20 +11,20 @@ namespace {
 
 using Activation = MixtureTraits::Activation;
 
-// A batch's tokens in the order in which experts compute them: a pair is a token and one of its
-// choices, and the pairs of an expert lie next to each other, so that its weights are read once.
+// A batch's tokens in the order in which experts compute them. A pair is a token and one of its
+// choices. The pairs of an expert are adjacent, so that its weights are read once.
 struct Pairs {
   std::vector<uint32_t> token;    // [pairs]
   std::vector<float> weight;      // [pairs]
-  std::vector<uint32_t> of;       // [tokens][used]: the pair of each choice
-  std::vector<TokenRun> runs;     // of pairs, one for each expert and arithmetic
-  std::vector<uint32_t> experts;  // of each run
+  std::vector<uint32_t> of;       // [tokens][used]: index of each choice's pair
+  std::vector<TokenRun> runs;     // runs of pairs, one for each expert and arithmetic
+  std::vector<uint32_t> experts;  // [runs]: the expert of each run
 };
 
-// chosen: [tokens][used].
+// Groups the choices into pairs. chosen: [tokens][used].
 Pairs pairs_of(std::span<const TokenRun> runs, const ExpertsConfig& config,
                std::span<const Choice> chosen) {
-  // Ordered by expert; within one, pairs of answers before pairs of prompts.
+  // Ordered by expert; for one expert, pairs of answers come before pairs of prompts.
   std::vector<uint32_t> counts(2 * size_t{config.count});
   const auto each = [&](auto&& body) {
     for (const TokenRun& run : runs)
@@ -60,11 +60,11 @@ Pairs pairs_of(std::span<const TokenRun> runs, const ExpertsConfig& config,
 // The shared expert, which all tokens go through.
 struct SharedExpert {
   Linear gate, up, down;
-  Linear share;  // the sigmoid of its output is the expert's weight; no rows: 1
+  Linear share;  // the sigmoid of its output is the expert's weight; no rows: the weight is 1
   bool empty() const { return up.w.rows == 0; }
 };
 
-// Of MixtureTraits::parallel.
+// The norms of MixtureTraits::parallel.
 struct ParallelNorms {
   Norm router, shared, behind_shared, behind_experts;
 };
@@ -104,14 +104,14 @@ class Mixture final : public Block {
   ExpertsConfig numbers_;
   MixtureTraits traits_;
   BlockNorms norms_;
-  ParallelNorms parallel_;  // empty ones where the traits do not say so
+  ParallelNorms parallel_;  // empty norms unless traits_.parallel
   Linear router_;
   std::vector<float> selection_bias_;     // [experts], or empty
   std::vector<float> output_scale_;       // factor of each expert's output, [experts], or empty
   std::vector<Linear> gate_, up_, down_;  // [experts]
   SharedExpert shared_;
-  ExpertMemory* memory_ = nullptr;  // that has some of the experts; null: all are in memory
-  uint32_t memory_layer_ = 0;       // what it calls this layer
+  ExpertMemory* memory_ = nullptr;  // pages experts in; null: all are in memory
+  uint32_t memory_layer_ = 0;       // index of this layer in memory_
 };
 
 base::Status<> Mixture::read_experts(const BlockReader& reader) {
@@ -169,7 +169,7 @@ base::Status<> Mixture::read_shared(const BlockReader& reader) {
   return base::Done{};
 }
 
-// The router's input is divided by the root of its width, which its norm's weight says.
+// The router's input is divided by the root of its width; the factor goes into its norm's weights.
 base::Status<> Mixture::read_parallel(const BlockReader& reader) {
   using enum WeightReader::Bias;
   const uint32_t dim = reader.config.dim;
@@ -212,7 +212,7 @@ base::Result<std::unique_ptr<Block>> Mixture::read(const BlockReader& reader,
   return std::unique_ptr<Block>(std::move(block));
 }
 
-// Fills x, [tokens][dim], with what the experts read.
+// Chooses the experts of all tokens. Fills x, [tokens][dim], with the experts' input.
 std::vector<Choice> Mixture::route(const Pass& pass, Rest rest, float* x) const {
   Workspace& workspace = pass.workspace;
   const size_t dim = pass.config.dim, count = numbers_.count;
@@ -290,7 +290,7 @@ void Mixture::compute_runs(const Pass& pass, const Pairs& pairs, std::span<const
   project_each(workspace, runs, activated(room), prepare, outputs);
 }
 
-// Outputs of the experts, [pairs][dim].
+// Returns the outputs of the experts, [pairs][dim].
 const float* Mixture::compute(const Pass& pass, const Pairs& pairs, const float* x) const {
   if (memory_ != nullptr) return compute_in_turns(pass, pairs, x);
   const Room room = room_for(pass, pairs);
@@ -298,7 +298,7 @@ const float* Mixture::compute(const Pass& pass, const Pairs& pairs, const float*
   return room.out;
 }
 
-// The same with ExpertMemory: experts that are in memory are computed first.
+// The same with ExpertMemory: the experts that are already in memory are computed first.
 const float* Mixture::compute_in_turns(const Pass& pass, const Pairs& pairs, const float* x) const {
   const Room room = room_for(pass, pairs);
   std::vector<uint32_t> needed = pairs.experts;  // an expert has one run or two
@@ -320,8 +320,8 @@ const float* Mixture::compute_in_turns(const Pass& pass, const Pairs& pairs, con
   return room.out;
 }
 
-// x: the experts' input; if the shared expert has a norm of its own, scratch for its input. y: its
-// output, [tokens][dim].
+// Computes the shared expert's output y, [tokens][dim]. x: the experts' input; if the shared expert
+// has its own norm, x is scratch for its input.
 void Mixture::run_shared(const Pass& pass, float* x, float* y) const {
   const size_t dim = pass.config.dim;
   if (shared_.empty()) {
@@ -357,8 +357,8 @@ void Mixture::run_shared_ungated(const Pass& pass, const float* x, float* y) con
   project(pass.workspace, pass.runs, up, square, {{&shared_.down, y}});
 }
 
-// y: in, the shared expert's output; out, the sum. x: scratch, [tokens][dim]. Adds in the order of
-// the choices, so a token's sum has the same bits in any batch.
+// Adds the experts' outputs to y, which holds the shared expert's. x: scratch, [tokens][dim]. Adds
+// in the order of the choices, so a token's sum has the same bits in any batch.
 void Mixture::add_up(const Pass& pass, const Pairs& pairs, const float* outputs, float* x,
                      float* y) const {
   const size_t dim = pass.config.dim;

@@ -1,6 +1,6 @@
 #pragma once
 // Mixtures of experts (Shazeer et al. 2017): for each token a router chooses some of many
-// feed-forward blocks, whose outputs are added up, weighted.
+// feed-forward blocks. Their weighted outputs are added up.
 
 #include "model/blocks/block.h"
 #include "model/blocks/feed_forward.h"
@@ -25,18 +25,18 @@ struct MixtureTraits {
   bool parallel = false;
 };
 
-// One of a token's experts, which are sorted best first, and its weight.
+// One of a token's experts and its weight. A token's choices are sorted best first.
 struct Choice {
   uint32_t expert;
   float weight;
 };
-// Chooses config.used experts by a router's logits, [config.count]; on a tie the first. bias:
-// [config.count] or empty, added to scores for choosing but not for weights (DeepSeek-V3, section
-// 2.1.2). scratch: [2][config.count].
+// Chooses config.used experts by a router's logits, [config.count]; on a tie, the first. bias:
+// [config.count] or empty, added to the scores for choosing but not to the weights (DeepSeek-V3,
+// section 2.1.2). scratch: [2][config.count]. out: [config.used].
 void choose_experts(const ExpertsConfig& config, const float* logits, std::span<const float> bias,
                     float* scratch, Choice* out);
 
-// Needs numbers().experts of the layer.
+// Reads a mixture. The layer's config must have numbers().experts.
 base::Result<std::unique_ptr<Block>> read_mixture(const BlockReader& reader,
                                                   const MixtureTraits& traits);
 

@@ -64,7 +64,8 @@ base::Result<std::unique_ptr<Block>> read_feed_forward(const BlockReader& reader
       traits.form == FeedForward::kGatedSilu || traits.form == FeedForward::kGatedGelu;
   Parts parts;
   KVICK_TRY(parts.norms, reader.norms_of(traits.norms));
-  if (gated && !reader.has("ffn_gate.weight")) {  // ffn_up is both: gate's rows, then its own
+  if (gated &&
+      !reader.has("ffn_gate.weight")) {  // ffn_up holds both: the gate's rows, then up's own
     const auto half = [&](uint32_t first) {
       return Slice(2 * ffn.whole, first + ffn.first, first + ffn.first + ffn.size);
     };

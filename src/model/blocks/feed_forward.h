@@ -4,8 +4,8 @@
 
 namespace kvick::model {
 
-// Gated: down(act(gate(x)) * up(x)) (Shazeer 2020), else down(act(up(x))). Gelu by its
-// approximation with tanh.
+// The gated forms compute down(act(gate(x)) * up(x)) (Shazeer 2020), the others down(act(up(x))).
+// Gelu is the approximation with tanh.
 enum class FeedForward : uint8_t { kGatedSilu, kGatedGelu, kGelu, kRelu, kReluSquared };
 
 struct FeedForwardTraits {

@@ -1,4 +1,4 @@
-// Rows that are Hadamard transforms: what a model computes with them is what it computes without.
+// A model computes the same with rows that are Hadamard transforms as with plain rows.
 
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr kv::Hadamard kBoth = {.k = true, .v = true}, kKeys = {.k = true}, kValues = {.v = true};
 
-// A model whose heads are wide enough, over a store of rows of this type.
+// A model whose heads are wide enough for the transform, over a store with rows of this type.
 struct Case {
   Arch arch = Arch::kLlama;
   std::string store = "virtual", select;
@@ -44,7 +44,7 @@ std::vector<float> logits_of(const Case& test, kv::Hadamard hadamard,
   return runner.feed(runner.store->open({}).seq, tokens, pieces);
 }
 
-// The difference's size, as a share of what it differs from.
+// Returns |a - b| / |b|.
 double difference(const std::vector<float>& a, const std::vector<float>& b) {
   double off = 0, size = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -61,7 +61,7 @@ TEST(HadamardRows, GiveTheLogitsOfPlainRowsOnEveryStrategy) {
     const Case test = {.store = std::string(strategy.name)};
     const std::vector<float> turned = logits_of(test, kBoth, {170, 1});
     EXPECT_LT(difference(turned, plain), 1e-4) << strategy.name;
-    EXPECT_GT(difference(turned, plain), 0) << strategy.name;  // transformed they were
+    EXPECT_GT(difference(turned, plain), 0) << strategy.name;  // the rows were in fact transformed
   }
   for (const kv::Hadamard which : {kKeys, kValues})
     EXPECT_LT(difference(logits_of({}, which, {170, 1}), plain), 1e-4);
@@ -77,7 +77,7 @@ TEST(HadamardRows, GiveTheSameBitsHoweverATextIsCut) {
 
 TEST(HadamardRows, LoseLittleWithFewBits) {
   const std::vector<float> plain = logits_of({}, {}, {170, 1});
-  // Random weights attend to noise, of which these bits are worth so much.
+  // Random weights attend to noise, so the bounds are as loose as the few bits make them.
   EXPECT_LT(difference(logits_of({.type = kernels::DType::kQ8}, kBoth, {170, 1}), plain), 0.03);
   EXPECT_LT(difference(logits_of({.type = kernels::DType::kQ4}, kBoth, {170, 1}), plain), 0.25);
 }

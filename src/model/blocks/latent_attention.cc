@@ -23,7 +23,7 @@ base::Status<> LatentAttention::read_inputs(const BlockReader& reader) {
   return base::Done{};
 }
 
-// A matrix for each head, or one with the rows of each head's key and value.
+// Reads one matrix per head, or splits one matrix that holds the rows of each head's key and value.
 base::Status<> LatentAttention::read_heads(const BlockReader& reader) {
   const LatentConfig& latent = reader.numbers().latent;
   const uint32_t heads = reader.numbers().heads;
@@ -85,13 +85,13 @@ void LatentAttention::rotate(const Pass& pass, uint32_t token, float* x) const {
   pass.workspace.kernels.rope(x, turns, rope.dims, rope.interleaved);
 }
 
-// Rows or queries, as the store keeps rows.
+// Applies the store's Hadamard transform to rows or queries.
 void LatentAttention::transform(const Pass& pass, float* x, size_t floats) const {
   const uint32_t block = numbers(pass).hadamard_blocks(pass.batch.hadamard).k;
   if (block != 0) pass.workspace.kernels.hadamard(x, floats, block);
 }
 
-// Each head gets its own copy of the batch's token runs.
+// Runs of one head's copy of the batch use that head's layer, so all heads are one parallel region.
 const float* LatentAttention::project_heads(const Pass& pass, const std::vector<Linear>& layers,
                                             VectorOf x) const {
   const size_t tokens = pass.tokens, rows = tokens * layers.size();
@@ -155,7 +155,7 @@ Rest LatentAttention::run(const Pass& pass, Rest rest) const {
       project_heads(pass, from_latent_, [&](uint32_t t, uint32_t head) -> const float* {
         return attended + t * out_floats + size_t{head} * latent.rank;
       });
-  // The values of a token's heads lie next to each other, in the memory that held its queries.
+  // Joins the values of a token's heads, in the memory that held its queries.
   const size_t token_floats = size_t{layer.heads} * latent.v_dim;
   float* const joined = workspace.floats(Workspace::kQkv, pass.tokens * token_floats);
   const auto join = [&](uint32_t t) {

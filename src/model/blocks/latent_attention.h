@@ -5,9 +5,9 @@
 namespace kvick::model {
 
 // Latent attention (DeepSeek-V2, section 2.1). A token keeps one row that all heads read: a latent
-// vector, which is the value, followed by the rotated part of the key. The matrices that would
-// expand it to each head's key and value are applied to the query and to the attended vector
-// instead (appendix C.2: "absorbed"), so no row is ever expanded.
+// vector, which is also the value, followed by the rotated part of the key. The matrices that would
+// expand the row to each head's key and value are applied to the query and to the attended vector
+// instead (appendix C.2: "absorbed"). So no row is ever expanded.
 class LatentAttention final : public Block {
  public:
   static base::Result<std::unique_ptr<Block>> read(const BlockReader& reader,
@@ -21,15 +21,16 @@ class LatentAttention final : public Block {
   const LayerConfig& numbers(const Pass& pass) const { return pass.config.layers[layer_]; }
   struct Inputs {
     float* q;        // [tokens][heads][plain + rotated]
-    float* low;      // [tokens][q_rank]
-    float* rows;     // [tokens][row], what is kept
-    float* queries;  // [tokens][heads][row], the queries for them
+    float* low;      // [tokens][q_rank], low-rank queries
+    float* rows;     // [tokens][row], the rows for the store
+    float* queries;  // [tokens][heads][row], the queries that read those rows
   };
   Inputs room_for(const Pass& pass) const;
   void project_inputs(const Pass& pass, Rest rest, const Inputs& to) const;
   void rotate(const Pass& pass, uint32_t token, float* x) const;
   void transform(const Pass& pass, float* x, size_t floats) const;
-  // y[h][t] = layers[h](x(t, h)) for all tokens and heads: [heads][tokens][...]. x: one vector.
+  // Computes y[h][t] = layers[h](x(t, h)) for all tokens and heads: [heads][tokens][...]. x:
+  // returns the input vector of a token and head.
   using VectorOf = base::FunctionRef<const float*(uint32_t token, uint32_t head)>;
   const float* project_heads(const Pass& pass, const std::vector<Linear>& layers, VectorOf x) const;
   void make_queries(const Pass& pass, const Inputs& inputs) const;

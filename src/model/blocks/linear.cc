@@ -27,7 +27,7 @@ void add_bias(const Linear& linear, uint32_t first_token, uint32_t tokens, uint3
     kernels.add(y + size_t{t} * linear.w.rows + begin, linear.bias.data() + begin, end - begin);
 }
 
-// Four pieces a worker, about: enough to even out a core that is slower for a moment.
+// About four pieces per worker: enough to compensate for a core that is slower for a moment.
 size_t grain_of(size_t panels, unsigned workers, uint32_t together) {
   const size_t piece = std::max<size_t>(1, panels / (size_t{workers} * 4));
   return (piece + together - 1) / together * together;
@@ -77,8 +77,8 @@ InputTypes types_of(const kernels::Table& kernels, std::span<const Output> outpu
   return types;
 }
 
-// Whether gate and up of prompts are multiplied together, with the same bits. Impossible if an
-// observer reads, or an adapter adds to, the result of gate or up.
+// Returns whether gate and up of prompts are multiplied together, with the same bits. This is
+// impossible if an observer reads, or an adapter adds to, the result of gate or up.
 bool together(const Workspace& workspace, std::span<const TokenRun> runs,
               const GatedLinear& layers) {
   const kernels::Table& kernels = workspace.kernels;
@@ -131,7 +131,7 @@ void project_each(Workspace& workspace, std::span<const TokenRun> runs, const fl
                   Workspace::TokenBody prepare, std::span<const RunOutput> outputs) {
   const kernels::Table& kernels = workspace.kernels;
   InputTypes types;
-  std::vector<size_t> first;  // panels of the outputs before
+  std::vector<size_t> first;  // per output, the number of panels before it
   size_t panels = 0;
   for (const RunOutput& output : outputs) {
     types.add(kernels, output.linear->w.dtype);

@@ -5,18 +5,18 @@
 namespace kvick::model {
 namespace {
 
-// Tokens of a run for which a piece of B is read once.
+// Tokens of a run that share one read of a piece of B.
 constexpr uint32_t kTokensTogether = 4;
-// Products below which a region costs more than the work.
+// With fewer products than this, a parallel region costs more than the work.
 constexpr size_t kWorthwhileProducts = 16384;
 
-// One layer of one run.
+// One adapted layer for one run of tokens.
 struct Task {
   const LowRank* layer;
   const AdapterRun* run;
-  float* y;              // of the run's first token
-  size_t first_product;  // its A x, [tokens][rank], begins here in the products of all tasks
-  size_t first_piece;    // its [pieces][token groups] begin here in the pieces of all tasks
+  float* y;              // output of the run's first token
+  size_t first_product;  // index of its A x, [tokens][rank], among the products of all tasks
+  size_t first_piece;    // index of its [pieces][token groups] among the pieces of all tasks
   uint32_t token_groups() const { return (run->tokens + kTokensTogether - 1) / kTokensTogether; }
 };
 
@@ -46,7 +46,7 @@ Tasks tasks_of(std::span<const AdapterRun> runs, std::span<const Output> outputs
   return tasks;
 }
 
-// The task that `item` belongs to; first: the member that says where a task's items begin.
+// Returns the task that `item` belongs to. first: the member with the index of a task's first item.
 const Task& task_of(const Tasks& tasks, size_t Task::*first, size_t item) {
   const auto after =
       std::upper_bound(tasks.all.begin(), tasks.all.end(), item,
@@ -73,7 +73,7 @@ void multiply_a(Workspace& workspace, const Tasks& tasks, const float* x, float*
   });
 }
 
-// One piece of the outputs of some of a task's tokens.
+// Adds one piece of the outputs, for some of a task's tokens.
 void add_piece(const kernels::Table& kernels, const Task& task, size_t item,
                const float* products) {
   const LowRank& layer = *task.layer;

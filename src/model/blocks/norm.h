@@ -9,7 +9,7 @@
 
 namespace kvick::model {
 
-// A bias makes it LayerNorm, none RMSNorm; without weights nothing is normalised.
+// LayerNorm if it has a bias, RMSNorm if not. Without weights it copies its input.
 struct Norm {
   std::vector<float> weight, bias;
   bool empty() const { return weight.empty(); }
@@ -21,9 +21,10 @@ enum class NormKind : uint8_t { kRms, kLayer, kLayerWithoutBias };
 base::Result<Norm> read_norm(WeightReader& reader, const std::string& name, uint32_t size,
                              NormKind kind);
 
-// Tensor names of a block's norms: before, of its input; after, of its output; sum, of the residual
-// stream once that is added; empty: none. second_sum: of the result of `sum` plus the previous
-// residual stream, in layers that have it; not together with `after`.
+// Tensor names of a block's norms; empty: none. before: norm of the block's input; after: of its
+// output; sum: of the residual stream once the output is added; second_sum: of the result of `sum`
+// plus the previous residual stream, in layers that have its tensor, and never together with
+// `after`.
 struct NormNames {
   std::string_view before, after, sum, second_sum;
 };

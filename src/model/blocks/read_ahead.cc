@@ -14,15 +14,16 @@ using kernels::ReadAhead;
 constexpr size_t kLeastBytes = size_t{1} << 20, kMostBytes = size_t{512} << 20;
 constexpr double kLeastSeconds = 0.02;
 constexpr double kGain = 1.02;
-constexpr int kMostRounds = 64;  // passes under each way
+constexpr int kMostRounds = 64;  // passes for each way of prefetching
 
-// Whether kernels of this set look at kernels::Activations::read_ahead: plain C++ and NEON do not.
+// Returns whether kernels of this set use kernels::Activations::read_ahead: plain C++ and NEON do
+// not.
 bool can_choose(base::Isa isa) {
   return isa != base::Isa::kScalar && isa != base::Isa::kNeonDot && isa != base::Isa::kNeonI8mm;
 }
 
 // One token's inputs for linear layers of any type with at most `most_inputs` inputs. The values do
-// not matter: no kernel's time depends on them.
+// not matter, because no kernel's time depends on them.
 class OneToken {
  public:
   OneToken(const kernels::Table& kernels, uint32_t most_inputs, uint32_t most_rows)
@@ -34,7 +35,7 @@ class OneToken {
         rounded_(size_t{most_inputs} * sizeof(uint16_t)),
         y_(most_rows) {}
 
-  // Seconds of y = w x.
+  // Returns the seconds that y = w x takes.
   double multiply(const Matrix& w, ReadAhead how, base::ThreadPool& pool, base::Clock clock) {
     kernels::Activations a = {.tokens = 1,
                               .inputs = w.inputs,
@@ -81,9 +82,10 @@ ReadAhead choose_read_ahead(std::span<const Matrix> matrices, const kernels::Tab
   if (bytes < kLeastBytes) return ReadAhead::kTwice;
   matrices = matrices.first(count);
   OneToken token(kernels, inputs, rows);
-  // Not counted: it may meet pages that were never read.
+  // This pass is not measured: it may read pages that were never read before.
   for (const Matrix& w : matrices) token.multiply(w, ReadAhead::kTwice, pool, clock);
-  // The best of each matrix: others who take a core or the memory for a while disturb one way only.
+  // Takes the best time of each matrix and way: another process that takes a core or the memory for
+  // a while then disturbs few of the measurements.
   std::vector<double> best(count * kernels::kReadAheads, -1);
   const double start = clock();
   for (int round = 0; round == 0 || (round < kMostRounds && clock() - start < kLeastSeconds);

@@ -1,5 +1,5 @@
 #pragma once
-// Measures how early a pass of one token over the weights should prefetch them.
+// Measures which way of prefetching the weights is fastest for a one-token step.
 
 #include <span>
 
@@ -9,14 +9,15 @@
 
 namespace kvick::model {
 
-// Decode is bound by how fast weights come, and what gets them fastest depends on the processor,
-// on how many cores read and on whether the weights are in a cache (kernels::ReadAhead). So one
-// token is multiplied with these matrices, all threads together, under each way in turn. Each
-// matrix meets each way equally often and with all others in between, as in a decode step: what
-// stays in a cache then stays in it here. Matrices behind the first 512 MiB are left out; less than
-// 1 MiB in all, and kernels that ask for nothing early (plain C++, NEON), are kTwice without a
-// look. Takes four passes, or 20 ms if that is longer. A way other
-// than kTwice must be at least 2 % faster than it.
+// Decoding is bound by the speed at which weights arrive. Which prefetching is fastest depends on
+// the processor, on how many cores read and on whether the weights are in a cache
+// (kernels::ReadAhead). So this multiplies one token with these matrices, all threads together,
+// with each way in turn. Each matrix meets each way equally often, with all others in between, as
+// in a decoding step: what stays in a cache there stays in it here too.
+//
+// Only the first 512 MiB of matrices are used. Returns kTwice without measuring for less than 1 MiB
+// in all, and for kernels that do not prefetch (plain C++, NEON). Takes four passes, or 20 ms if
+// that is longer. Another way must be at least 2 % faster than kTwice to be chosen.
 //
 // matrices: of linear layers, any number; their data is read.
 kernels::ReadAhead choose_read_ahead(std::span<const kernels::Matrix> matrices,

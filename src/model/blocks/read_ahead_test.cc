@@ -12,7 +12,7 @@ using kernels::ReadAhead;
 double g_now = 0;
 double now() { return g_now; }
 
-// Seconds that a matrix takes by each way, and how often each was tried.
+// The seconds that a matrix takes with each way, and the calls of each way.
 double g_seconds[kernels::kReadAheads];
 int g_calls[kernels::kReadAheads];
 
@@ -21,7 +21,7 @@ void slow_matmul(const Matrix&, const kernels::Activations& a, float*, size_t, u
   ++g_calls[static_cast<int>(a.read_ahead)];
 }
 
-// The choice where passes take so long.
+// Returns the choice if passes take these seconds.
 ReadAhead choice(double twice, double once, double none, size_t matrices = 7,
                  base::Isa isa = base::Isa::kAvx2) {
   kernels::Table kernels = kernels::table(base::Isa::kScalar);
@@ -45,7 +45,7 @@ TEST(ReadAheadChoice, is_the_way_that_takes_least) {
 
 TEST(ReadAheadChoice, meets_every_matrix_by_every_way) {
   choice(1, 1, 1, 5);
-  EXPECT_EQ(g_calls[0], 5 + 5);  // the first pass is not counted
+  EXPECT_EQ(g_calls[0], 5 + 5);  // plus the first pass, which is not measured
   EXPECT_EQ(g_calls[1], 5);
   EXPECT_EQ(g_calls[2], 5);
 }

@@ -1,5 +1,5 @@
-// Weights of BF16 and F16 by products of bfloat16: a token's bits depend on what is before it,
-// however it is read and whatever is beside it.
+// BF16 and F16 weights multiplied in bfloat16: a token's bits depend only on the tokens before it,
+// not on how the text is cut or which sequences are in the batch.
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST_P(Rounding, GivesATokenTheSameBitsHoweverItIsRead) {
   }
   Runner three = runner("", 3);
   EXPECT_TRUE(same_bits(expected, three.feed(three.store->open({}).seq, tokens, {33})));
-  // Beside other sequences, before it and behind it.
+  // In one batch with other sequences, before it and after it.
   const kv::SeqId first = two.store->open({}).seq;
   const auto alone = two.feed(first, other, {30});
   two.store->close(first);
@@ -84,7 +84,7 @@ TEST_P(Rounding, IsAboutWhatFloat32IsAndNotTheSame) {
     squares += double{expected[i]} * expected[i];
     off += double{got[i] - expected[i]} * (got[i] - expected[i]);
   }
-  EXPECT_LT(std::sqrt(off / squares), 0.02);  // a number has 8 bits
+  EXPECT_LT(std::sqrt(off / squares), 0.02);  // bfloat16 has 8 significant bits
 }
 
 TEST(Project, GivesLayersOfSeveralTypesTheBitsThatEachHasAlone) {

@@ -39,7 +39,8 @@ base::Status<> SlotAttention::read_memory(const BlockReader& reader, SlotMemory&
             reader.weights.keys(reader.name("memory_keys"), layer.kv_heads, slots, layer.k_dim));
   std::move(keys.begin(), keys.end(), std::back_inserter(memory.keys));
   memory.facts.keys = memory.keys;
-  // In all layers or in none: the first one decides, and a missing tensor is an error like others.
+  // The model's file has initial values for all layers or for none: the first layer decides, and a
+  // missing tensor is then an ordinary error.
   if (!memory.initial) return base::Done{};
   KVICK_TRY(const std::vector<float> values,
             reader.weights.rows(reader.name("memory_init"), layer.kv_heads * slots, layer.v_dim));
@@ -60,7 +61,7 @@ base::Result<std::unique_ptr<Block>> SlotAttention::read(const BlockReader& read
   return std::unique_ptr<Block>(std::move(block));
 }
 
-// v times the step size of its token and KV head, sigmoid(step).
+// Multiplies v by the step size of its token and KV head, sigmoid(step).
 void SlotAttention::scale_writes(const Pass& pass, const float* step, float* v) const {
   const LayerConfig& layer = numbers(pass);
   pass.workspace.for_tokens(pass.tokens, layer.v_floats(), [&](uint32_t t) {
@@ -72,8 +73,8 @@ void SlotAttention::scale_writes(const Pass& pass, const float* step, float* v) 
   });
 }
 
-// Adds to the write query of each token what the one before it brings: its parent in the step, or
-// the last one of the sequence.
+// Adds to each token's write query what the token before it contributes. That token is its parent
+// in the step, or the last committed token of the sequence.
 void SlotAttention::add_before(const Pass& pass, const float* before, float* k) const {
   const uint32_t floats = numbers(pass).k_floats();
   uint32_t first = 0;
@@ -90,7 +91,8 @@ void SlotAttention::add_before(const Pass& pass, const float* before, float* k) 
   pass.step.facets().slots->carry(layer_, before);
 }
 
-// RMSNorm of M times what each head has read: of what it has read, with an epsilon for its size.
+// RMSNorm of M times the output of each head, M = slots. It is computed on the output itself, with
+// the epsilon divided by M^2.
 void SlotAttention::norm_heads(const Pass& pass, float* read) const {
   const LayerConfig& layer = numbers(pass);
   const auto slots = static_cast<float>(memory_->facts.slots);

@@ -13,8 +13,9 @@ using base::Result;
 
 namespace {
 
-// n heads have 2^(-alibi / n), 2^(-2 alibi / n), ... If n is no power of two: the slopes of the
-// next lower power p, then every other slope of 2 p heads (Press et al. 2022, their code).
+// Returns the slopes 2^(-alibi / n), 2^(-2 alibi / n), ... of n heads. If n is not a power of two:
+// the slopes of the next lower power p, then every other slope of 2 p heads (Press et al. 2022,
+// their code).
 std::vector<float> alibi_slopes(uint32_t heads, float alibi) {
   const uint32_t power = std::bit_floor(heads);
   std::vector<float> slopes;
@@ -56,7 +57,8 @@ base::Status<> SelfAttention::read_heads(const BlockReader& reader, const Traits
   return base::Done{};
 }
 
-// Queries, keys and values: a tensor each, or one with the rows of all, in this order.
+// Reads queries, keys and values: one tensor each, or one tensor with the rows of all in this
+// order.
 base::Status<> SelfAttention::read_inputs(const BlockReader& reader, const Traits& traits) {
   const LayerConfig& layer = reader.numbers();
   const uint32_t dim = reader.config.dim;
@@ -103,7 +105,8 @@ Result<std::unique_ptr<Block>> SelfAttention::read(const BlockReader& reader,
   return std::unique_ptr<Block>(std::move(block));
 }
 
-// As project_normed; a step that wants to sees what is projected before that begins.
+// Does what project_normed does. If the step wants the layer's inputs, it gets them before the
+// projection begins.
 void SelfAttention::project_inputs(const Pass& pass, Rest rest,
                                    std::initializer_list<Output> outputs) const {
   kv::InputReader* const reader = pass.step.facets().inputs;
@@ -148,7 +151,8 @@ void SelfAttention::split_gates(const Pass& pass, const float* mixed, uint32_t t
   }
 }
 
-// Call before the keys are prepared.
+// Call it before the keys are prepared: a layer without v_ takes its values from the unprepared
+// keys.
 void SelfAttention::prepare_values(const Pass& pass, uint32_t token, const float* k,
                                    float* v) const {
   if (v_norm_.empty()) return;

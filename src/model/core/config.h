@@ -13,31 +13,33 @@
 
 namespace kvick::model {
 
-// Rotary embedding: pair i of a head turns by position * frequency[i].
+// Rotary embedding: pair i of a head is rotated by the angle position * frequency[i].
 struct Rope {
-  uint32_t dims = 0;              // elements of a head that turn, from the first
-  bool interleaved = false;       // pairs (2i, 2i+1), else (i, i + dims/2)
+  uint32_t dims = 0;              // the first elements of a head, which are rotated
+  bool interleaved = false;       // pairs are (2i, 2i+1), else (i, i + dims/2)
   std::vector<double> frequency;  // [dims/2], scaling included
   float magnitude = 1;            // factor on cosines and sines (YaRN's attention factor)
   bool operator==(const Rope&) const = default;
 };
 
-// A mixture of experts in place of a feed-forward block: each token goes through some of them.
+// A mixture of experts instead of a feed-forward block: each token goes through some of them.
 struct ExpertsConfig {
-  // How the router's logits become scores, the largest of which choose the experts and weigh them:
-  // a softmax over all, a sigmoid of each, or a softmax over the chosen ones only.
+  // How the router's logits become scores: by a softmax over all experts, a sigmoid of each logit,
+  // or a softmax over the chosen experts only. The largest scores choose the experts and are their
+  // weights.
   enum class Router : uint8_t { kSoftmax, kSigmoid, kSoftmaxOfChosen };
 
-  uint32_t count = 0, used = 0;  // 0: the layer has none; used: by one token
-  uint32_t ffn = 0;              // width of each
-  uint32_t shared_ffn = 0;       // width of the shared expert, which all tokens use; 0: none
+  uint32_t count = 0, used = 0;  // experts, and those that one token uses; 0: the layer has none
+  uint32_t ffn = 0;              // width of each expert
+  uint32_t shared_ffn = 0;       // width of the shared expert, through which all tokens go; 0: none
   // Experts are chosen from the best `groups_used` of `groups` groups (DeepSeek-V3, section 2.1.2).
   uint32_t groups = 1, groups_used = 1;
   Router router = Router::kSoftmax;
   bool normalised = false;  // weights are divided by their sum
-  float scale = 1;          // and multiplied by this
+  float scale = 1;          // the weights are then multiplied by this
 
-  // Expected share of the experts that a batch of `tokens` tokens uses if routers choose uniformly.
+  // Returns the expected share (0 to 1) of the experts that a batch of `tokens` tokens uses if the
+  // routers choose uniformly.
   double share_read(double tokens) const;
   bool operator==(const ExpertsConfig&) const = default;
 };
@@ -45,10 +47,10 @@ struct ExpertsConfig {
 // Latent attention (DeepSeek-V2, section 2.1): the keys and values of all heads are projected from
 // one vector per token, plus a rotated part of the keys that all heads share.
 struct LatentConfig {
-  uint32_t rank = 0;                // of that vector; 0: no latent attention
-  uint32_t q_rank = 0;              // of the vector that queries are projected from; 0: none
+  uint32_t rank = 0;                // width of that vector; 0: no latent attention
+  uint32_t q_rank = 0;              // width of the vector that queries are projected from; 0: none
   uint32_t plain = 0, rotated = 0;  // unrotated and rotated elements of a query or key head
-  uint32_t v_dim = 0;               // of a value head
+  uint32_t v_dim = 0;               // elements of a value head
 
   uint32_t row() const { return rank + rotated; }  // floats kept per token
   bool operator==(const LatentConfig&) const = default;
@@ -61,19 +63,19 @@ struct QueryTemperature {
 };
 
 // The state that a layer keeps instead of rows of earlier tokens, in float32 (kv::StateKeeper): the
-// last inputs of a convolution over time, then a matrix per head.
+// last inputs of a convolution over time, followed by a matrix per head.
 struct StateConfig {
-  // A gated short convolution alone (LFM2), a state space (Mamba-2), a gated delta net (Qwen3.5).
+  // A gated short convolution only (LFM2), a state space (Mamba-2), a gated delta net (Qwen3.5).
   enum class Kind : uint8_t { kNone, kShortConv, kMamba2, kGatedDelta };
 
   Kind kind = Kind::kNone;
-  uint32_t conv_kernel = 0;    // tokens that the convolution sees, the one itself included
-  uint32_t conv_channels = 0;  // each is convolved separately
-  uint32_t heads = 0;          // matrices; 0: the layer is a convolution alone
-  uint32_t groups = 0;         // heads / groups neighbours share B and C, or a key and a query
-  uint32_t head_dim = 0;       // rows of a matrix: values of a head
-  uint32_t state_size = 0;     // columns of a matrix: what B and C, or keys and queries, have
-  bool tiled = false;          // heads g, g + groups, ... share them, not neighbours
+  uint32_t conv_kernel = 0;    // tokens that the convolution covers, including the current one
+  uint32_t conv_channels = 0;  // each channel is convolved separately
+  uint32_t heads = 0;          // number of matrices; 0: the layer is only a convolution
+  uint32_t groups = 0;         // heads / groups heads share B and C, or a key and a query
+  uint32_t head_dim = 0;       // rows of a matrix: elements of a head's value
+  uint32_t state_size = 0;     // columns of a matrix: elements of B and C, or of a key and a query
+  bool tiled = false;          // heads g, g + groups, ... share them; else adjacent heads
 
   uint32_t inner() const { return heads * head_dim; }
   uint32_t group_of(uint32_t head) const { return tiled ? head % groups : head / (heads / groups); }
@@ -87,7 +89,7 @@ struct StateConfig {
 // The numbers of one layer.
 struct LayerConfig {
   static constexpr uint32_t kNone = UINT32_MAX;
-  // How its tokens see earlier ones: attention over rows, attention over a memory of slots (bct), a
+  // How its tokens see earlier ones: by attention over rows, by attention over slots (bct), by a
   // state, or not at all. The last two have no heads; the last is only a feed-forward block.
   enum class Kind : uint8_t { kAttention, kSlots, kState, kFeedForward };
 
@@ -96,33 +98,33 @@ struct LayerConfig {
   uint32_t k_dim = 0, v_dim = 0;  // elements of a query or key head, and of a value head
   // Only in latent layers; there kv_heads is 1, k_dim latent.row() and v_dim latent.rank.
   LatentConfig latent;
-  uint32_t ffn = 0;  // width of the feed-forward block; 0: it has experts, or no such block
+  uint32_t ffn = 0;  // width of the feed-forward block; 0: the layer has experts, or no such block
   ExpertsConfig experts;
-  uint32_t window = 0;    // tokens that a query sees, itself included; 0: all
+  uint32_t window = 0;    // tokens that a query sees, including its own; 0: all
   bool chunked = false;   // the window restarts at multiples of its size (Llama 4)
   uint32_t rope = kNone;  // index into Config::ropes; kNone: no rotary embedding
   float scale = 1;        // factor on attention logits
-  float softcap = 0;      // c: logits become c * tanh(logit / c); 0: they stay
-  bool sinks = false;     // each head has one logit more, without a value (gpt-oss)
-  // ALiBi (Press et al. 2022; only in layers that see both ways): logits of head i of n fall by
-  // 2^(-alibi * i / n) per token of distance between query and key. 0: no ALiBi.
+  float softcap = 0;      // c: logits become c * tanh(logit / c); 0: no softcap
+  bool sinks = false;     // each head has one additional logit without a value (gpt-oss)
+  // ALiBi (Press et al. 2022), only in layers that see both ways: per token of distance between
+  // query and key, the logits of head i of n decrease by 2^(-alibi * i / n). 0: no ALiBi.
   float alibi = 0;
   bool tempered = false;  // queries are scaled by Config::temperature
-  // Gate values below their mean + sparsity standard deviations are set to zero (Gemma 3n); 0: all
-  // are used.
+  // Gate values below their mean + sparsity standard deviations are set to zero (Gemma 3n). 0: all
+  // gate values are used.
   float sparsity = 0;
-  uint32_t rows_of = kNone;  // the layer whose keys and values it reads; kNone: its own
+  uint32_t rows_of = kNone;  // the layer whose keys and values it reads; kNone: it has its own
   StateConfig state;         // of Kind::kState
-  // Tokens also see later ones, within a step that holds the whole text; no rows are kept. A window
-  // then is centred on the query.
+  // Tokens also see later ones, in a step that holds the whole text. No rows are kept. A window is
+  // then centred on the query.
   bool both_ways = false;
 
-  // Attention as most models have it: heads of one size, logits scaled by 1/sqrt(head_dim).
+  // Returns the attention of most models: all heads of one size, logits scaled by 1/sqrt(head_dim).
   static LayerConfig attention(uint32_t heads, uint32_t kv_heads, uint32_t head_dim);
 
   bool attends() const { return kind == Kind::kAttention || kind == Kind::kSlots; }
   uint32_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }
-  // Floats of one token's queries, keys, values and attended values.
+  // Floats of one token's queries, keys, values and attention output.
   uint32_t q_floats() const { return heads * k_dim; }
   uint32_t k_floats() const { return kv_heads * k_dim; }
   uint32_t v_floats() const { return kv_heads * v_dim; }
@@ -135,54 +137,58 @@ struct LayerConfig {
   bool operator==(const LayerConfig&) const = default;
 };
 
-// How a text's final states become one vector, by GGUF's names: their mean, the first token's, the
-// last token's; or the score that the model's head gives a pair of texts (Model::scores_pairs).
+// How a text's final states become one vector, by GGUF's names: their mean, the first token's state
+// or the last token's. kRank: the score that the model's head gives a pair of texts
+// (Model::scores_pairs).
 enum class Pooling : uint8_t { kMean, kCls, kLast, kRank };
 
 struct Config {
   std::string arch, name;
   uint32_t dim = 0;
   uint32_t vocab = 0;
-  uint32_t context = 0;            // tokens of the longest context that the model was trained on
+  uint32_t context = 0;            // longest context that the model was trained on, in tokens
   bool learned_positions = false;  // position embeddings: at most `context` positions
   float norm_eps = 0;
   float embedding_scale = 1;  // factor on the embedding's rows
-  float residual_scale = 1;   // factor on what a block adds to the residual stream
+  float residual_scale =
+      1;  // factor on each block's output before it is added to the residual stream
   float logit_scale = 1;
-  float logit_softcap = 0;    // as LayerConfig::softcap, after logit_scale
-  uint32_t layer_inputs = 0;  // floats of a token's own input to each layer (Gemma 3n)
+  float logit_softcap = 0;    // as LayerConfig::softcap, applied after logit_scale
+  uint32_t layer_inputs = 0;  // floats of the per-layer input that each token has (Gemma 3n)
   // Number of residual streams; blocks read and write the first (AltUp, Baykal et al. 2023).
   uint32_t streams = 1;
   QueryTemperature temperature;
-  std::optional<Pooling> pooling;   // none: the file says nothing
+  std::optional<Pooling> pooling;   // none: the file does not say
   Pooling scored = Pooling::kLast;  // pooling before the head that scores pairs; not kRank
-  bool head_norms = true;           // false: unlike its family, it does not normalise heads
-  bool norm_behind_rope = false;    // queries and keys are normalised after rotation
+  bool head_norms = true;  // false: the model does not normalise heads although its family does
+  bool norm_behind_rope = false;  // queries and keys are normalised after rotation
   std::vector<Rope> ropes;
   std::vector<LayerConfig> layers;
 
   uint32_t layer_count() const { return static_cast<uint32_t>(layers.size()); }
-  // Whether it is an encoder: it reads texts, each in one step, and writes none.
+  // Whether the model is an encoder: it reads texts, each in one step, and generates none.
   bool both_ways() const { return !layers.empty() && layers.front().both_ways; }
   uint32_t most_positions() const { return learned_positions ? context : UINT32_MAX; }
-  // The rotary embedding of a layer, or an empty one.
+  // Returns the rotary embedding of a layer, or an empty one.
   const Rope& rope_of(uint32_t layer) const;
-  // The rotary embedding of the keys that a selection policy chooses from: of the layers that see
-  // all rows or, if there are none, of heads_layer().
+  // Returns the rotary embedding of the keys that a selection policy chooses from: that of the
+  // layers that see all rows or, if there are none, of heads_layer().
   const Rope& rope_of_full() const;
-  // The layer whose heads stand for the model: the first that attends or, if none does, the first.
+  // Returns the layer whose heads represent the model: the first that attends or, if none does, the
+  // first.
   const LayerConfig& heads_layer() const;
-  bool keeps_states() const;  // some layers do
-  // Whether all layers keep rows of their own, of one shape, with keys as wide as values, and have
-  // the same number of query heads.
+  bool keeps_states() const;  // whether any layer keeps a state
+  // Whether all layers keep their own rows, of one shape with keys as wide as values, and have the
+  // same number of query heads.
   bool layers_alike() const;
   // Whether all layers have the same window, or none.
   bool windows_alike() const;
 };
 
-// Reads the `<arch>.*` keys as families/ describes the architecture; for an unknown one only the
-// sizes. A layer's number may be an array with one entry per layer. Errors name the key and the
-// value; every number is bounded so that no later product overflows.
+// Reads the `<arch>.*` keys according to the architecture's description in families/; for an
+// unknown architecture, only the sizes. A number of layers may be an array with one entry per
+// layer. Errors name the key and the value. Every number is bounded so that no later product
+// overflows.
 base::Result<Config> read_config(const io::ModelFile& file);
 
 }  // namespace kvick::model

@@ -40,7 +40,7 @@ base::Status<kv::Shortage> Executor::advance(kv::Store& store, const Batch& batc
                                              std::span<const uint32_t> wanted,
                                              std::vector<uint32_t> states) {
   KVICK_TRY(Step step, run(store, batch, wanted, std::move(states)));
-  // In the words of Store::begin, which the sequence's next step would hear.
+  // The same message as Store::begin's, which the sequence's next step would get.
   for (const Slot& slot : batch.slots)
     if (const std::string why = kv::failure(store, slot.seq); !why.empty())
       return kv::Shortage{

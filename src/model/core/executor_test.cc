@@ -20,7 +20,7 @@ struct Fixture : Runner {
   Slot slot(std::span<const Token> of, std::span<const int32_t> parents = {}) const {
     return {.seq = seq, .past = store->length(seq), .tokens = of, .parents = parents};
   }
-  // Logits behind these tokens if they came next, by hand; the step is dropped.
+  // Returns the logits after these tokens if they came next, computed by hand; drops the step.
   std::vector<float> next(std::span<const Token> of) {
     const Slot one = slot(of);
     const Batch batch = {.slots = {&one, 1}};
@@ -34,7 +34,7 @@ struct Fixture : Runner {
 
   std::vector<Token> tokens = tokens_of(40, 5, model->config().vocab);
   kv::SeqId seq = store->open({}).seq;
-  Workspace workspace{pool, kernels};  // by hand
+  Workspace workspace{pool, kernels};  // for steps computed by hand
 };
 
 // The slow twin: begin, forward and commit by hand.
@@ -50,12 +50,13 @@ std::vector<float> by_hand(Fixture& f, const Batch& batch, std::span<const uint3
 
 TEST(Executor, DoesWhatIsDoneByHandOnEveryStrategy) {
   for (const kv::Strategy& strategy : kv::strategies()) {
-    if (strategy.traits.slots) continue;  // for models that were trained with them
+    if (strategy.traits.slots) continue;  // only models trained with slots run on it
     const std::string name(strategy.name);
     Fixture one(name), twin(name);
     const std::span<const Token> tokens = one.tokens;
     const std::vector<int32_t> tree = {-1, 0, 0, 2};
-    // A prompt, then a token, then a tree of which a path is kept, then nothing of three tokens.
+    // A prompt, then one token, then a tree of which one path is kept, then three tokens of which
+    // none is kept.
     const std::vector<std::vector<uint32_t>> keep = {every(20), {0}, {0, 2, 3}, {}};
     size_t at = 0;
     for (size_t i = 0; i < keep.size(); ++i) {
@@ -123,7 +124,7 @@ TEST(Executor, ChangesNothingWhereThereIsNoRoom) {
   EXPECT_EQ(f.store->usage().used_bytes, 0u);
 }
 
-// Passes all on until it has had enough.
+// Forwards all calls, and throws in layer 1.
 class Failing final : public kv::Step {
  public:
   explicit Failing(kv::Step& inner) : inner_(inner) {}
@@ -151,7 +152,7 @@ TEST(Executor, DropsAStepWhoseForwardThrows) {
   ASSERT_TRUE(step.ok());
   Failing failing(step->rows());
   EXPECT_THROW(step->forward({}, failing), std::bad_alloc);
-  // It has ended, though it is still held: the store takes the next one.
+  // The step has ended although `step` still exists, so the store takes the next one.
   EXPECT_THROW(step->commit(step->all()), base::Bug);
   EXPECT_THROW(step->forward({}), base::Bug);
   EXPECT_EQ(f.store->length(f.seq), 12u);
@@ -185,7 +186,7 @@ TEST(Executor, KeepsTheMemoryOfItsLogits) {
   }
 }
 
-// Says that its sequences are lost as soon as a step has begun.
+// Reports its sequences as lost as soon as a step has begun.
 class Losing final : public kv::Store, kv::Health {
  public:
   explicit Losing(kv::Store& inner) : Store(inner.info()), inner_(inner) {}

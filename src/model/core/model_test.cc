@@ -42,7 +42,7 @@ TEST_P(EveryArch, GivesTheSameLogitsOfSomeTokensOnly) {
       for (const Token output : outputs)
         expected.push_back(runner.row(all, i)[static_cast<size_t>(output)]);
     const uint64_t bytes = runner.model->weights().output.bytes;
-    // The store may hold keys of the model that it was made for.
+    // The store may hold keys of the model that it was made for, so that model must live on.
     const auto whole =
         runner.exchange(load_model(runner.path, runner.pool, runner.kernels, outputs));
     EXPECT_EQ(runner.model->outputs(), outputs.size());
@@ -90,7 +90,7 @@ TEST_P(EveryArch, GivesEachBranchOfATreeWhatItsPathAloneGives) {
   const auto chain = runner.feed(runner.store->open({}).seq, path, {64});
   EXPECT_TRUE(same_bits(runner.row(logits, 2), runner.row(chain, 21)));
   EXPECT_TRUE(same_bits(runner.row(logits, 5), runner.row(chain, 23)));
-  // Going on after the kept path.
+  // Continues after the kept path.
   EXPECT_EQ(runner.store->length(seq), 23u);
   const auto next = runner.feed(seq, std::span(draft).subspan(5, 1), {1});
   EXPECT_TRUE(same_bits(next, runner.row(chain, 23)));
@@ -124,7 +124,7 @@ TEST(Model, GivesTheSameBitsOfOldRowsOnEveryStrategyAndThreadCount) {
       if (!strategy.traits.holds_old) continue;
       EXPECT_TRUE(same_bits(expected, logits(std::string(strategy.name), 3))) << strategy.name;
     }
-    // Close to what they are with all rows in f16, and from the second step on not the same.
+    // Close to the logits with all rows in f16, and different from the second step on.
     Runner exact(Arch::kLlama, "virtual", 2, DType::kQ8_0,
                  kv::Aging{.k_type = DType::kF16, .v_type = DType::kF16, .window = 64});
     const auto tokens = tokens_of(350, 9, exact.model->config().vocab);
@@ -138,7 +138,8 @@ TEST(Model, GivesTheSameBitsOfOldRowsOnEveryStrategyAndThreadCount) {
     }
     EXPECT_EQ(first, 0);
     EXPECT_GT(off, 0);
-    // Random weights attend to noise: 4 bits of it are worth a tenth, and other rows' all.
+    // Random weights attend to noise, so the bound is loose: 4-bit rows change the logits by about
+    // a tenth, wrong rows by their full size.
     EXPECT_LT(std::sqrt(off / squares), 0.25);
   }
 }
@@ -161,7 +162,7 @@ TEST(Model, GivesTheSameLogitsFromGgufAndHuggingFace) {
       EXPECT_TRUE(executor.run(*store, {.slots = {&slot, 1}}, {&last, 1}).ok());
       results.emplace_back(executor.logits().begin(), executor.logits().end());
     }
-    // The order of pairs differs, so the sums over a head's elements do.
+    // The order of pairs in a head differs, and so do the sums over its elements.
     for (size_t i = 0; i < results[0].size(); ++i)
       EXPECT_NEAR(results[0][i], results[1][i], 1e-4) << tools::arch_name(arch) << " token " << i;
   }
@@ -220,7 +221,7 @@ TEST(Model, LooksUpPositionsToo) {
 TEST(Model, SaysWhichArchitecturesItRuns) {
   base::ThreadPool pool(1);
   const std::string path = write_model(tiny_spec(Arch::kLlama), pool, false);
-  // The architecture's name is the first value of the file: five letters of another one.
+  // The architecture's name is the first value of the file. It is overwritten with five letters.
   std::FILE* file = std::fopen(path.c_str(), "r+b");
   std::string head(4096, '\0');
   head.resize(std::fread(head.data(), 1, head.size(), file));

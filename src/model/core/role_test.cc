@@ -1,5 +1,5 @@
-// Tokens of prompts by an arithmetic of their own: a token's bits depend on its role and on what is
-// before it, however it is read and whatever is beside it.
+// Prompt tokens may have their own arithmetic: a token's bits then depend on its role and on the
+// tokens before it, not on how the text is cut or which sequences are in the batch.
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using kernels::DType;
 
-// A prompt in pieces and an answer behind it, [tokens][vocab].
+// Returns the logits of a prompt read in pieces and of the answer after it, [tokens][vocab].
 std::vector<float> read_in_roles(Runner& runner, std::span<const Token> tokens, size_t prompt,
                                  const std::vector<uint32_t>& pieces, Role role) {
   const kv::SeqId seq = runner.store->open({}).seq;
@@ -64,7 +64,7 @@ TEST_P(EveryRole, GivesATokenTheSameBitsHoweverItIsRead) {
       Runner on(arch, spec, 3, type);
       EXPECT_TRUE(same_bits(expected, read_in_roles(on, tokens, 290, {33}, role))) << spec;
     }
-  // Beside answers of other sequences, before it and behind it.
+  // In one batch with answers of other sequences, before it and after it.
   const kv::SeqId first = runner.store->open({}).seq;
   const auto alone = runner.feed(first, other, {30});
   runner.store->close(first);
@@ -97,7 +97,7 @@ TEST_P(EveryRole, IsAboutWhatAnswersAreAndNotTheSame) {
     squares += double{answer[i]} * answer[i];
     off += double{prompt[i] - answer[i]} * (prompt[i] - answer[i]);
   }
-  // A float has 8 bits on tiles, and an activation that meets integers 7 beside its sign.
+  // On tiles a float has 8 significant bits; an activation for integer weights has 7 and a sign.
   EXPECT_LT(std::sqrt(off / squares), 0.03);
 }
 

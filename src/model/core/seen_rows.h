@@ -6,11 +6,11 @@
 
 namespace kvick::model {
 
-// Rows that the last of `tokens` tokens sees in a layer, its own included.
+// Returns the number of rows that the last of `tokens` tokens sees in a layer, including its own.
 uint32_t seen_rows(const LayerConfig& layer, uint32_t tokens);
 
-// Bytes of these rows in all layers, with elements of these types; rows that layers share count
-// once per layer that reads them.
+// Element types of keys and values, for seen_bytes(). It returns the bytes of these rows in all
+// layers. Rows that layers share count once per layer that reads them.
 struct RowTypes {
   kernels::DType k = kernels::DType::kF16, v = kernels::DType::kF16;
 };

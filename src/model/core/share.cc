@@ -9,13 +9,13 @@
 namespace kvick::model {
 namespace {
 
-// The first of `count` things that belongs to a rank; earlier ranks get one more if the division
-// leaves a rest.
+// Returns the first of `count` things that belongs to a rank. Earlier ranks get one more if the
+// division leaves a remainder.
 uint32_t first_of(uint32_t count, unsigned rank, unsigned ranks) {
   return static_cast<uint32_t>((uint64_t{count} * rank + ranks - 1) / ranks);
 }
 
-// Weights of a layer that keeps a state: what its inputs are projected to, and back.
+// Weights of a layer that keeps a state: of the projections of its inputs, and back.
 double state_weights(const LayerConfig& layer, uint32_t dim) {
   const StateConfig& state = layer.state;
   if (state.kind == StateConfig::Kind::kNone) return 0;
@@ -35,12 +35,12 @@ double head_weights(const LayerConfig& layer, uint32_t dim) {
   return dim * (layer.group() * (layer.k_dim + layer.v_dim) + kv);
 }
 
-// The width that ranks divide: of the feed-forward block, or of each expert.
+// Returns the width that ranks divide: that of the feed-forward block or of each expert.
 uint32_t width_of(const LayerConfig& layer) {
   return layer.experts.count > 0 ? layer.experts.ffn : layer.ffn;
 }
 
-// Where the shared expert's width of `rank` begins.
+// Returns where the part of the shared expert's width of `rank` begins.
 uint32_t first_shared(const LayerConfig& layer, const FfnShape& ffn, unsigned rank,
                       unsigned ranks) {
   const uint32_t width = layer.experts.shared_ffn;
@@ -48,8 +48,9 @@ uint32_t first_shared(const LayerConfig& layer, const FfnShape& ffn, unsigned ra
                              ffn.shared_unit);
 }
 
-// Where the width of `rank` begins, in units of ffn.unit: chosen so that the ranks before it get,
-// heads and shared expert included, their share of all weights that a token is multiplied with.
+// Returns where the width of `rank` begins, in units of ffn.unit. It is chosen so that the ranks
+// before it get their share of all weights that a token is multiplied with, including heads and
+// shared expert.
 uint32_t first_unit(const LayerConfig& layer, const FfnShape& ffn, uint32_t dim, unsigned rank,
                     unsigned ranks) {
   const uint32_t units = width_of(layer) / ffn.unit;
@@ -60,13 +61,13 @@ uint32_t first_unit(const LayerConfig& layer, const FfnShape& ffn, uint32_t dim,
   const double before = all * rank / ranks - head * first_of(layer.kv_heads, rank, ranks) -
                         column * first_shared(layer, ffn, rank, ranks);
   const auto begin = static_cast<int64_t>(std::floor(before / unit + 0.5));
-  // Every rank has one unit at least.
+  // Every rank has at least one unit.
   return static_cast<uint32_t>(std::clamp<int64_t>(begin, rank, units - (ranks - rank)));
 }
 
-// Whether ranks can divide such a model at all.
+// Checks whether ranks can divide the model at all.
 base::Status<> check_model(const Config& config) {
-  // Two of its layers are one of the file's (read_falcon_states).
+  // Two layers of the config are one layer of the file (read_falcon_states).
   if (config.arch == "falcon-h1")
     return base::fail(
         "each layer of {} keeps rows and a state, which runs in one process: leave --ranks out",
@@ -78,7 +79,7 @@ base::Status<> check_model(const Config& config) {
       config.arch);
 }
 
-// Whether ranks can each have a part of a layer.
+// Checks whether each rank can have a part of the layer.
 base::Status<> check_parts(const Config& config, uint32_t layer) {
   using Kind = LayerConfig::Kind;
   switch (config.layers[layer].kind) {
@@ -97,14 +98,15 @@ base::Status<> check_parts(const Config& config, uint32_t layer) {
       config.arch);
 }
 
-// Whether ranks can each have some layers.
+// Checks whether each rank can have some of the layers.
 base::Status<> check_layers(const Config& config) {
   for (uint32_t layer = 0; layer < config.layer_count(); ++layer)
     if (config.layers[layer].kind == LayerConfig::Kind::kSlots) return check_parts(config, layer);
   return base::Done{};
 }
 
-// Where a rank's layers may begin: no layer from there on reads the rows of one before.
+// Returns the layers where a rank may begin: no layer from there on reads the rows of an earlier
+// one.
 std::vector<uint32_t> cuts_of(const Config& config) {
   std::vector<uint32_t> cuts;
   uint32_t reads_from = config.layer_count();  // least rows_of from here on
@@ -116,12 +118,12 @@ std::vector<uint32_t> cuts_of(const Config& config) {
   return cuts;
 }
 
-// Weights of the layers before each, and of all.
+// Returns the weights of the layers before each layer, followed by those of all layers.
 std::vector<double> weights_before(const Config& config, std::span<const FfnShape> ffn) {
   std::vector<double> before = {0};
   for (uint32_t i = 0; i < config.layer_count(); ++i) {
     const LayerConfig& layer = config.layers[i];
-    // Only the experts that one token uses count: that is what decoding reads.
+    // Only the experts that one token uses count, because decoding reads only those.
     const ExpertsConfig& experts = layer.experts;
     const double rows = layer.ffn + double{1} * experts.used * experts.ffn + experts.shared_ffn;
     const double width = config.dim * ffn[i].matrices * rows;
@@ -136,7 +138,8 @@ std::vector<double> weights_before(const Config& config, std::span<const FfnShap
 std::vector<FfnShape> ffn_shapes(const Config& config,
                                  base::FunctionRef<const io::Tensor*(std::string_view)> find) {
   std::vector<FfnShape> shapes;
-  // The largest block size of these tensors' types: slices of their inputs must be multiples of it.
+  // Returns the largest block size of these tensors' types: slices of their inputs must be
+  // multiples of it.
   const auto unit_of = [&](uint32_t layer, std::initializer_list<std::string_view> names) {
     uint32_t unit = kernels::kGroup;
     for (const std::string_view name : names)
@@ -162,7 +165,7 @@ Share whole_share(const Config& config) {
   Share share;
   for (const LayerConfig& layer : config.layers) share.layers.emplace_back(layer);
   share.vocab = config.vocab;
-  if (config.both_ways()) share.vocab = {config.vocab, 0, 0};  // it has no output layer
+  if (config.both_ways()) share.vocab = {config.vocab, 0, 0};  // an encoder has no output layer
   return share;
 }
 
@@ -226,10 +229,10 @@ base::Result<Share> stage_of(const Config& config, std::span<const FfnShape> ffn
   const std::vector<double> before = weights_before(config, ffn);
   const double all = before.back() + double{1} * config.dim * config.vocab;
   std::vector<uint32_t> begin = {0};
-  size_t next = 0;  // of cuts
+  size_t next = 0;  // index in cuts
   for (unsigned r = 1; r < ranks; ++r) {
     const auto off = [&](size_t cut) { return std::abs(before[cuts[cut]] - all * r / ranks); };
-    const size_t last = cuts.size() - (ranks - r);  // the others need one each
+    const size_t last = cuts.size() - (ranks - r);  // the remaining ranks need one cut each
     while (next < last && off(next + 1) <= off(next)) ++next;
     begin.push_back(cuts[next++]);
   }
@@ -242,9 +245,9 @@ base::Result<Share> stage_of(const Config& config, std::span<const FfnShape> ffn
   return share;
 }
 
-// A rank waits until the first piece comes, and after the last one: of P pieces on R ranks it
-// computes P / (P + R - 1) of the time. But weights are read once for each piece, which takes as
-// long as multiplying some eight tokens.
+// A rank waits before the first piece arrives and after its last piece: with P pieces on R ranks it
+// computes P / (P + R - 1) of the time. More pieces cost more, because weights are read once for
+// each piece, which takes as long as multiplying about eight tokens.
 uint32_t piece_tokens(uint32_t tokens, unsigned ranks) {
   constexpr uint32_t kPiecesOfRank = 4, kLeastTokens = 8;
   return std::max(kLeastTokens, (tokens + kPiecesOfRank * ranks - 1) / (kPiecesOfRank * ranks));

@@ -53,7 +53,7 @@ TEST(Share, OfAllRanksTogetherIsTheModel) {
       EXPECT_EQ(width, 32u * 41);
       EXPECT_EQ(row, config.vocab);
       EXPECT_EQ(all, weights(config, whole_share(config)));
-      // No rank waits for another, but for a unit of the width.
+      // The work is even, up to one unit of the width.
       EXPECT_LE(most, all / ranks + 3.0 * 32 * config.dim) << kv_heads << " heads, " << ranks;
     }
 }
@@ -91,7 +91,7 @@ TEST(Share, OfAMixtureHasSomeOfEachExpert) {
     }
     EXPECT_EQ(width, 320u);
     EXPECT_EQ(shared, 96u);
-    // No rank waits for another, but for a unit of each expert that a token meets.
+    // The work is even, up to one unit of each expert that a token uses.
     EXPECT_LE(most, all / ranks + 3.0 * 3 * 32 * config.dim) << ranks;
   }
   const auto narrow = share_of(config, std::vector<FfnShape>(3, {.unit = 160}), 0, 4);
@@ -134,7 +134,7 @@ TEST(Stage, OfAllRanksTogetherIsTheModel) {
           EXPECT_EQ(share->embeds, rank == 0);
           EXPECT_EQ(share->vocab.size, rank + 1 == ranks ? vocab : 0);
           EXPECT_EQ(config_of(config, *share).layer_count(), share->layers.size());
-          // About as many weights each, or no layer but one.
+          // Each rank has about as many weights, or only one layer.
           const double mine =
               layer * static_cast<double>(share->layers.size()) + (rank + 1 == ranks ? output : 0);
           const double even = (layer * layers + output) / ranks;
@@ -155,7 +155,7 @@ TEST(Stage, KeepsLayersTogetherThatReadTheSameRows) {
     const auto share = stage_of(config, ffn, rank, ranks);
     return share.ok() ? share->first_layer : 0;
   };
-  const uint32_t cut = cut_at(2, 1);  // not at 3, 4 or 5
+  const uint32_t cut = cut_at(2, 1);  // not 3, 4 or 5
   EXPECT_TRUE(cut == 2 || cut == 6) << cut;
   const auto behind = stage_of(config, ffn, 1, 4);
   ASSERT_TRUE(behind.ok());

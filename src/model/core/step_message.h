@@ -1,5 +1,5 @@
 #pragma once
-// What rank 0 tells the others to do (parallel/follower.h), as bytes.
+// Orders from rank 0 to the other ranks (parallel/follower.h), as bytes.
 
 #include <cstring>
 #include <span>
@@ -11,28 +11,28 @@
 namespace kvick::model {
 
 enum class Order : uint8_t {
-  kEnd,        // there is nothing more to do
-  kMakeStore,  // store, its options: answered by what is wrong, or nothing and its RankRows
+  kEnd,        // nothing follows
+  kMakeStore,  // store, its options; answer: what is wrong, or nothing and its RankRows
   kDropStore,  // store
-  kOpen,       // store, sequence, owner, prompt: answered by how many tokens are cached and seen
-  kFork,       // store, sequence, the fork's sequence: answered by a Shortage or none
+  kOpen,       // store, sequence, owner, prompt; answer: how many tokens are cached and seen
+  kFork,       // store, sequence, the fork's sequence; answer: a Shortage or none
   kClose,      // store, sequence
-  kBegin,      // store, slots: answered by a Shortage or none, and the sequences that are lost
-  kForward,    // batch, wanted tokens; of the step that was begun last
+  kBegin,      // store, slots; answer: a Shortage or none, and the sequences that are lost
+  kForward,    // batch, wanted tokens; for the step that was begun last
   kCommit,     // store, rows to keep
   kDrop,       // store
-  kShrink,     // store, the part of the cached bytes to give back
-  kReadRows,   // store, sequence, first, count: answered by whether it could, and the rows
-  kPutRows,    // store; of the step that was begun last; then the rows are dealt: answered by
-               // whether it could
-  kFirstRow,   // store, sequence: answered by it
+  kShrink,     // store, part of the cached bytes to give back
+  kReadRows,   // store, sequence, first, count; answer: whether it succeeded, and the rows
+  kPutRows,  // store; for the step that was begun last; then the rows are dealt; answer: whether it
+             // succeeded
+  kFirstRow,   // store, sequence; answer: the row
   kHoldRows,   // store, sequence, from
-  kKeep,       // store, sequence, where a checkpoint is kept
-  kReadState,  // store, sequence: answered as kReadRows
-  kPutState,   // store, sequence; then the states are dealt: answered as kPutRows
+  kKeep,       // store, sequence, position of the checkpoint to keep
+  kReadState,  // store, sequence; answer as for kReadRows
+  kPutState,   // store, sequence; then the states are dealt; answer as for kPutRows
 };
 
-// Writes numbers and lists of numbers one after the other.
+// Writes numbers and lists of numbers, one after another.
 class MessageWriter {
  public:
   explicit MessageWriter(Order order) { add(order); }
@@ -57,7 +57,7 @@ class MessageWriter {
   std::vector<std::byte> bytes_;
 };
 
-// The inverse. base::Bug if more is read than the message holds.
+// Reads what MessageWriter has written. base::Bug if more is read than the message holds.
 class MessageReader {
  public:
   explicit MessageReader(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -66,13 +66,13 @@ class MessageReader {
   T take() {
     T value;
     const auto from = next(sizeof value);
-    if constexpr (std::is_same_v<T, bool>)  // any byte but 0 and 1 is none
+    if constexpr (std::is_same_v<T, bool>)  // a bool must not have another byte than 0 or 1
       value = from[0] != std::byte{0};
     else
       std::memcpy(&value, from.data(), sizeof value);
     return value;
   }
-  // The number of parts that follow, each of at least one byte.
+  // Takes the number of items that follow, each of at least one byte.
   uint64_t take_count() {
     const auto count = take<uint64_t>();
     KVICK_CHECK(count <= left_.size(), "{} parts in {} bytes", count, left_.size());
@@ -104,7 +104,7 @@ class MessageReader {
 };
 
 void add_batch(MessageWriter& message, const Batch& batch);
-// A batch and what it points to.
+// A batch together with the memory that it points to.
 struct OwnedBatch {
   std::vector<std::vector<Token>> tokens;
   std::vector<std::vector<int32_t>> parents;

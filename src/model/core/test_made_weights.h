@@ -1,6 +1,5 @@
 #pragma once
-// The weights of make_model's models without a file, for definitions that a test compares a model
-// with.
+// The weights of make_model's models without a file, for reference implementations in tests.
 
 #include <map>
 #include <string>
@@ -10,7 +9,7 @@
 
 namespace kvick::model {
 
-// By the names of GGUF tensors; rows one behind the other.
+// Returns the weights by the names of GGUF tensors, row by row.
 inline std::map<std::string, std::vector<float>> made_weights(const tools::Spec& spec) {
   std::map<std::string, std::vector<float>> weights;
   for (const tools::TensorInfo& tensor : tools::tensors_of(spec)) {

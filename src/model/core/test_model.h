@@ -16,14 +16,14 @@
 
 namespace kvick::model {
 
-// Deletes at the program's end what its tests left at paths of test_path.
+// Deletes at the end of the program the files that its tests left at paths of test_path.
 class TestFiles {
  public:
   TestFiles() = default;
   TestFiles(const TestFiles&) = delete;
   TestFiles& operator=(const TestFiles&) = delete;
   ~TestFiles() {
-    if (getpid() != pid_) return;  // a child that ends before its parent
+    if (getpid() != pid_) return;  // a forked child, which ends before its parent
     const std::string begin = prefix();
     std::error_code none;
     for (const auto& entry : std::filesystem::directory_iterator(testing::TempDir(), none))
@@ -36,7 +36,7 @@ class TestFiles {
   pid_t pid_ = getpid();
 };
 
-// A path in the test's folder that no other test program uses.
+// Returns a path in the test folder that no other test program uses.
 inline std::string test_path(const std::string& name) {
   static const TestFiles files;
   return testing::TempDir() + TestFiles::prefix() + name;
@@ -57,7 +57,7 @@ inline tools::Spec tiny_spec(tools::Arch arch, kernels::DType type = kernels::DT
   return spec;
 }
 
-// The path of a model of this kind, written now.
+// Writes a model of this kind and returns its path.
 inline std::string write_model(const tools::Spec& spec, base::ThreadPool& pool, bool hugging_face) {
   const std::string path = test_path(fmt::format("{}_{}", tools::arch_name(spec.arch),
                                                  kernels::dtype_info(spec.type).name)) +

@@ -1,5 +1,5 @@
 #pragma once
-// The simplest store: one sequence, the rows of each layer in one piece, rows of any size.
+// The simplest store: one sequence, one block of memory per layer, rows of any size.
 
 #include <vector>
 
@@ -11,11 +11,11 @@ namespace kvick::model {
 struct PlainRows {
   explicit PlainRows(const Config& config) : layers(config.layers), k(layers.size()), v(k) {}
   std::vector<LayerConfig> layers;
-  // Per layer [tokens][kv_heads][k_dim or v_dim]; no v of latent layers.
+  // Per layer [tokens][kv_heads][k_dim or v_dim]; latent layers have no v.
   std::vector<std::vector<float>> k, v;
 };
 
-// Keeps what is written, without a commit.
+// Keeps all rows as soon as they are written, without a commit.
 class PlainStep final : public kv::Step {
  public:
   PlainStep(PlainRows& rows, uint32_t past, uint32_t fresh)

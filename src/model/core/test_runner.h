@@ -66,13 +66,13 @@ struct Runner {
     return {executor->logits().begin(), executor->logits().end()};
   }
 
-  // Goes on with another model over the same store. Returns the one before.
+  // Continues with another model over the same store. Returns the previous model.
   std::unique_ptr<Model> exchange(std::unique_ptr<Model> other) {
     executor.emplace(*other, Workspace(pool, kernels));
     return std::exchange(model, std::move(other));
   }
 
-  // Feeds the tokens in pieces of the given sizes (the last one repeats).
+  // Feeds the tokens in pieces of the given sizes (the last size repeats).
   std::vector<float> feed(kv::SeqId seq, std::span<const Token> tokens,
                           std::vector<uint32_t> pieces, Role role = Role::kAnswer) {
     std::vector<float> all;

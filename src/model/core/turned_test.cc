@@ -1,5 +1,5 @@
-// Predictions that know positions know those of the text, however its tokens came: in one piece or
-// in several, as a path through a tree, behind a step that was dropped.
+// Predictors that use positions must use those of the text, however its tokens were read: in one
+// piece or several, as a path through a tree, or after a step that was dropped.
 
 #include <random>
 
@@ -47,7 +47,8 @@ struct Rig : Runner {
   }
 
   std::span<const Token> prompt() const { return std::span(tokens).first(kPrompt); }
-  // Of a sequence that has read the prompt: each token chooses its rows.
+  // Returns the logits of the answer of a sequence that has read the prompt: each token selects its
+  // rows.
   std::vector<float> answer(kv::SeqId seq) {
     EXPECT_EQ(store->length(seq), kPrompt);
     return feed(seq, std::span(tokens).last(kAnswer), {1});
@@ -69,7 +70,8 @@ TEST(TurnedPredictions, AreThoseOfTheTextInPiecesToo) {
   EXPECT_FALSE(same_bits(whole, still.after({kPrompt}))) << "nothing depends on positions";
 }
 
-// Half of the prompt is a path through a tree, each of whose tokens has a sibling in front of it.
+// Reads half of the prompt as a path through a tree where each of its tokens has a sibling before
+// it.
 TEST(TurnedPredictions, AreThoseOfThePathThatIsKept) {
   Rig rig;
   constexpr uint32_t kHalf = kPrompt / 2;

@@ -19,12 +19,12 @@ base::Result<std::optional<Token>> read_id(const io::ModelFile& file, std::strin
   return std::optional<Token>(static_cast<Token>(id));
 }
 
-// Those of encoders: what stands before a text, behind it and between two. BERT's [CLS] and [SEP]
-// have the numbers of its first vocabulary where the file says none.
+// Reads the special tokens of encoders: before a text, after it and between two texts. If the file
+// does not give BERT's [CLS] and [SEP], they have the ids of BERT's first vocabulary.
 base::Status<> read_pair_ids(const io::ModelFile& file, text::Vocabulary& v) {
   KVICK_TRY(const std::optional<Token> cls, read_id(file, "tokenizer.ggml.cls_token_id"));
   KVICK_TRY(v.separator, read_id(file, "tokenizer.ggml.separator_token_id"));
-  if (!v.separator) {  // as GGUF spells it
+  if (!v.separator) {  // the spelling that GGUF files use
     KVICK_TRY(v.separator, read_id(file, "tokenizer.ggml.seperator_token_id"));
   }
   if (v.model == "bert") {
@@ -56,14 +56,14 @@ base::Status<> read_ids(const io::ModelFile& file, text::Vocabulary& v) {
   for (const auto& [key, id] : ids) {
     KVICK_TRY(*id, read_id(file, key));
   }
-  // The end of a message that is not the end of a turn, as of one with calls (GLM-4, Llama 3.1).
+  // Ends a message but not the turn, as in a message with tool calls (GLM-4, Llama 3.1).
   KVICK_TRY(const std::optional<Token> eom, read_id(file, "tokenizer.ggml.eom_token_id"));
   if (eom) v.ends.push_back(*eom);
-  // A Hugging Face folder's generation_config.json may name several.
+  // A Hugging Face folder's generation_config.json may name several end tokens.
   if (const std::vector<int64_t>* ends = file.get_ints("kvick.eos_token_ids"))
     for (const int64_t end : *ends) v.ends.push_back(static_cast<Token>(end));
   KVICK_TRY_VOID(read_pair_ids(file, v));
-  if (v.model == "llama" && v.pieces.size() > 2) {  // SentencePiece's own numbers
+  if (v.model == "llama" && v.pieces.size() > 2) {  // SentencePiece's default ids
     v.unknown = v.unknown.value_or(0);
     v.bos = v.bos.value_or(1);
     v.eos = v.eos.value_or(2);
@@ -77,7 +77,7 @@ base::Status<> read_kinds(const io::ModelFile& file, text::Vocabulary& v) {
   if (!file.metadata().contains(kKey)) return base::Done{};
   const std::vector<int64_t>* types = file.get_ints(kKey);
   if (!types) return base::fail("{}: {} is not an array of integers", file.path(), kKey);
-  // GGUF's numbers: 0 stands for undefined.
+  // GGUF's numbers; 0 means undefined.
   constexpr std::array kKinds = {TokenKind::kUnused,  TokenKind::kNormal,      TokenKind::kUnknown,
                                  TokenKind::kControl, TokenKind::kUserDefined, TokenKind::kUnused,
                                  TokenKind::kByte};
@@ -100,10 +100,10 @@ base::Status<> read_flags(const io::ModelFile& file, text::Vocabulary& v) {
   KVICK_TRY(v.add_space_prefix, file.get_bool("tokenizer.ggml.add_space_prefix",
                                               v.model == "llama" || v.model == "t5"));
   const bool roberta = v.pre == "roberta-bpe" || v.pre == "jina-v1-en" || v.pre == "jina-v2-code";
-  // Of a Hugging Face folder.
+  // This key exists only for Hugging Face folders.
   KVICK_TRY(v.space_prefix_once, file.get_bool("kvick.space_prefix_once", false));
   KVICK_TRY(v.add_separator, file.get_bool("tokenizer.ggml.add_sep_token", roberta && v.separator));
-  // [CLS] text [SEP], and one more [SEP] behind a second text.
+  // BERT: [CLS] text [SEP], and another [SEP] after a second text.
   if (v.model == "bert") v.add_bos = v.add_eos = true, v.add_separator = false;
   KVICK_TRY(v.lowercase, file.get_bool("tokenizer.ggml.normalizer.lowercase", true));
   KVICK_TRY(v.strip_accents, file.get_bool("tokenizer.ggml.normalizer.strip_accents", v.lowercase));
@@ -111,7 +111,7 @@ base::Status<> read_flags(const io::ModelFile& file, text::Vocabulary& v) {
   return base::Done{};
 }
 
-// An array of bytes, signed or not.
+// Reads an array of bytes, signed or not.
 base::Status<> read_charsmap(const io::ModelFile& file, text::Vocabulary& v) {
   constexpr std::string_view kKey = "tokenizer.ggml.precompiled_charsmap";
   if (!file.metadata().contains(kKey)) return base::Done{};
@@ -125,10 +125,10 @@ base::Status<> read_charsmap(const io::ModelFile& file, text::Vocabulary& v) {
   return base::Done{};
 }
 
-// Phi-3's special tokens swallow the white space behind them, all but three. GGUF has no field for
-// that; llama.cpp goes by the model's name, too.
+// All but three of Phi-3's special tokens remove the white space after them. GGUF has no field for
+// that, so this checks the model's name, as llama.cpp does.
 base::Status<> read_strips(const io::ModelFile& file, text::Vocabulary& v) {
-  // A Hugging Face folder says it.
+  // A Hugging Face folder lists these tokens.
   if (const std::vector<int64_t>* ids = file.get_ints("kvick.strips_right_ids")) {
     for (const int64_t id : *ids) v.strips_right.push_back(static_cast<Token>(id));
     return base::Done{};
@@ -149,7 +149,7 @@ base::Status<> read_strips(const io::ModelFile& file, text::Vocabulary& v) {
   return base::Done{};
 }
 
-// A list that may be absent, but not of another type.
+// Reads a list that may be absent but must not have another element type.
 template <typename T>
 base::Status<> read_list(const io::ModelFile& file, std::string_view key,
                          const std::vector<T>* list, std::vector<T>& out) {

@@ -6,9 +6,9 @@
 
 namespace kvick::model {
 
-// Reads a model file's tokenizer.ggml.* keys (and general.name, the only sign of some families'
-// habits), with llama.cpp's defaults for missing keys. Errors name the key; text::Tokenizer::make
-// checks that all of it fits together.
+// Reads a model file's tokenizer.ggml.* keys, with llama.cpp's defaults for missing keys. Also
+// reads general.name, the only sign of some families' special cases. Errors name the key.
+// text::Tokenizer::make checks that all of it is consistent.
 base::Result<text::Vocabulary> read_vocabulary(const io::ModelFile& file);
 
 }  // namespace kvick::model

@@ -36,7 +36,7 @@ std::string hash_of(const std::vector<Token>& tokens, size_t begin, size_t end) 
   return fnv1a({reinterpret_cast<const char*>(tokens.data() + begin), (end - begin) * 4});
 }
 
-// The twin of text.py's generate().
+// Does what text.py's generate() does.
 std::string generate(size_t size, uint32_t state) {
   const json groups = json::parse(read(kReference + "fragments.json"));
   uint32_t weights = 0;
@@ -82,7 +82,7 @@ void expect_long(const Tokenizer& tokenizer, const json& record) {
   EXPECT_EQ(hash_of(got, 0, got.size()), record["hash"]);
 }
 
-// All that was recorded of one model file.
+// Checks all that was recorded of one model file.
 void expect_as_recorded(const std::string& model, const std::string& record_file) {
   const auto tokenizer = open(model);
   const json record = json::parse(read(kReference + record_file));
@@ -120,7 +120,7 @@ TEST_P(SmallVocabulary, DecodesWhatItEncodes) {
   const auto tokenizer = open(kReference + "vocab-" + GetParam() + ".gguf");
   const bool no_piece_for_space = tokenizer->vocabulary().model == "llama";
   std::string text = generate(1 << 16, 3);
-  if (no_piece_for_space)  // U+2581 and the space are one to SentencePiece
+  if (no_piece_for_space)  // SentencePiece encodes U+2581 and the space alike
     for (size_t at; (at = text.find("\u2581")) != std::string::npos;) text.replace(at, 3, "_");
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, true, false)), text);
 }
@@ -154,7 +154,8 @@ TEST(Vocabulary, TheDefaultModelGivesTheTokensOfLlamaCpp) {
   expect_as_recorded(model, "smollm2.json");
 }
 
-// The message for a small vocabulary whose bytes `from` became `to`, of the same length.
+// Returns the error message for a small vocabulary whose bytes `from` are replaced by `to`, of the
+// same length.
 std::string error_after(const std::string& name, const std::string& from, const std::string& to) {
   std::string image = read(kReference + name);
   const size_t at = image.find(from);
@@ -181,7 +182,7 @@ TEST(Vocabulary, WhatIsMissingOrWrongIsNamed) {
             "tokenizer model 'rwkv' is not known; these are: gpt2, llama, gemma4, t5, bert");
   EXPECT_EQ(error_after("vocab-spm.gguf", "tokenizer.ggml.scores", "tokenizer.ggml.scorez"),
             "the vocabulary has 512 tokens but 0 scores");
-  // Behind the key: the type (array), the elements' type, their number, then the elements.
+  // After the key follow the type (array), the elements' type, their number, then the elements.
   const std::string types = "tokenizer.ggml.token_type";
   const std::string array("\x09\0\0\0\x05\0\0\0\0\x02\0\0\0\0\0\0", 16);
   EXPECT_EQ(error_after("vocab-spm.gguf", types, types + array + '\x0B'),

@@ -1,4 +1,4 @@
-// Larger than 400 lines because all kinds of tensors are found, checked and placed alike.
+// Larger than 400 lines because all kinds of tensors are found, checked and placed in the same way.
 
 #include "model/core/weights.h"
 
@@ -13,14 +13,15 @@ namespace kvick::model {
 using base::fail;
 using base::Result;
 
-// Rows that a thread converts at a time: those of packed files that lie next to each other fill
-// whole cache lines.
+// Rows that a thread converts at a time: this many adjacent rows of packed files fill whole cache
+// lines.
 constexpr size_t kConvertedRows = 64;
 
 namespace {
 
-// With AVX-512 the sums of many tokens start at 1.5 * 2^23 times a block's scale, which has to be a
-// float: else a token's result would depend on how many there are. No other type has such scales.
+// With AVX-512 the sums of many tokens start at 1.5 * 2^23 times a block's scale. That product must
+// be a finite float, or a token's result would depend on the number of tokens. Only MXFP4 can have
+// scales that are too large.
 base::Status<> check_scales(const std::string& path, const io::Tensor& tensor,
                             std::span<const std::byte> blocks, base::ThreadPool& pool) {
   if (tensor.dtype != kernels::DType::kMXFP4) return base::Done{};
@@ -80,7 +81,7 @@ base::Status<> WeightReader::check_inputs(const std::string& name, uint32_t inpu
               name, inputs, kernels::kGroup);
 }
 
-// Rows of the matrix from `first` on: as many as the part has.
+// Returns the rows of the matrix from `first` on, as many as the part has.
 WeightReader::Rows WeightReader::Rows::from(uint32_t first, const kernels::Matrix& part) const {
   return {.type = type,
           .inputs = inputs,
@@ -101,7 +102,7 @@ kernels::Matrix WeightReader::pack_rows(const std::string& name, const Rows& row
       [&](kernels::Matrix& part, uint32_t first) { copy_panels(part, rows.from(first, part)); });
 }
 
-// F16 in the file, BF16 in the matrix.
+// Converts F16 rows of the file to BF16 panels.
 void WeightReader::round_panels(kernels::Matrix& part, const Rows& rows) const {
   using kernels::DType;
   const size_t row_bytes = kernels::dtype_bytes(DType::kF16, rows.inputs);  // as of BF16
@@ -137,7 +138,8 @@ void WeightReader::count(const kernels::Matrix& matrix) {
                    : kernels::has_prompt_matmul(matrix.dtype)       ? part_->half
                                                                     : part_->f32;
   kind += uint64_t{matrix.rows} * matrix.inputs;
-  // Else it is not read in this pass, or may stay on the disk.
+  // A matrix without data is not read in this pass. Experts under expert_bytes may stay on the
+  // disk.
   const bool stays = options_.expert_bytes > 0 && part_ == &weights_.experts;
   if (!matrix.data.empty() && !stays)
     matrices_.push_back(
@@ -149,7 +151,8 @@ Result<kernels::Matrix> WeightReader::pack(const std::string& name, Slice output
   return pack_slice(*tensor, 0, outputs, inputs);
 }
 
-// Of a tensor that is converted, all rows at once: they are let go before the next tensor's.
+// A converted tensor's rows are converted all at once; the caller frees them before the next
+// tensor.
 const std::byte* WeightReader::stored_rows(const io::Tensor& tensor, uint64_t first, uint64_t count,
                                            base::Buffer& converted) const {
   const uint64_t row_bytes = tensor.row_bytes();
@@ -170,7 +173,7 @@ Result<kernels::Matrix> WeightReader::pack_slice(const io::Tensor& tensor, uint6
   base::Buffer converted;
   const std::byte* source =
       reads ? stored_rows(tensor, first_row + outputs.first, outputs.size, converted) : nullptr;
-  std::vector<std::byte> parts;  // of the rows, one behind the other
+  std::vector<std::byte> parts;  // the slice's inputs of each row, one row after another
   if (!inputs.all()) {
     const uint32_t block = kernels::dtype_info(type).block;
     if (inputs.first % block != 0 || inputs.size % block != 0)
@@ -360,7 +363,7 @@ Result<std::vector<float>> WeightReader::column(const std::string& name, uint32_
 }
 
 Result<std::vector<float>> WeightReader::norm_weight(const std::string& name, Slice elements) {
-  // Converters leave the suffix out of Falcon-H1's ffn_norm.
+  // Converters omit the suffix ".weight" of Falcon-H1's ffn_norm.
   const bool bare = has(name) && !has(name + ".weight");
   KVICK_TRY(std::vector<float> weight, vector(bare ? name : name + ".weight", elements));
   if (shifted_norms_)
@@ -370,7 +373,7 @@ Result<std::vector<float>> WeightReader::norm_weight(const std::string& name, Sl
 
 Result<std::vector<float>> WeightReader::rows(const std::string& name, uint32_t rows,
                                               uint32_t columns) {
-  // llama-quantize writes no outer dimensions of 1.
+  // llama-quantize writes no outer dimension of 1.
   const io::Tensor* const flat = file_.find(name + ".weight");
   if (rows == 1 && flat != nullptr && flat->shape.size() == 1)
     return vector(name + ".weight", columns);

@@ -1,5 +1,5 @@
 #pragma once
-// From a file's tensors to what layers compute with.
+// Reads a file's tensors into the form that layers compute with.
 
 #include <string>
 #include <string_view>
@@ -22,7 +22,8 @@ struct Linear {
   uint32_t expert = 0;      // index of the matrix in that tensor
 };
 
-// Rows of token vectors: the tied output matrix, or the file's own tensor, read where it lies.
+// Token vectors by row: from the tied output matrix, or from the file's own tensor, which is not
+// copied.
 class Embedding {
  public:
   Embedding() = default;
@@ -35,77 +36,78 @@ class Embedding {
   io::Tensor table_;
 };
 
-// Reads tensors with the shapes that the caller expects; every error names the tensor. Pages of a
-// tensor that has been repacked are given back, so that loading needs little more memory than the
-// packed weights. Of matrices that the place does not pack, no data is read.
+// Reads tensors with the shapes that the caller expects; every error names the tensor. Returns the
+// pages of a tensor to the system once it is repacked, so that loading needs little more memory
+// than the packed weights. Reads no data of matrices that the place does not pack.
 class WeightReader {
  public:
   WeightReader(const io::ModelFile& file, const LoadOptions& options, MatrixPlace& place);
   WeightReader(const WeightReader&) = delete;
   WeightReader& operator=(const WeightReader&) = delete;
 
-  // `name`.weight, [outputs][inputs], and `name`.bias if the file has it (kRequired: else an
-  // error). Reads only the slices. kElsewhere: another rank adds the bias.
+  // Reads `name`.weight, [outputs][inputs], and `name`.bias if the file has it (kRequired: a
+  // missing one is an error). Reads only the slices. kElsewhere: another rank adds the bias.
   enum class Bias { kNone, kOptional, kRequired, kElsewhere };
   base::Result<Linear> linear(const std::string& name, Slice outputs, Slice inputs, Bias bias);
-  // A linear layer of each expert: `name`_exps.weight, [experts][outputs][inputs], and
-  // `name`_exps.bias, or one tensor of each, `name`.<expert>.weight.
+  // Reads a linear layer per expert: `name`_exps.weight, [experts][outputs][inputs], and
+  // `name`_exps.bias, or one tensor per expert, `name`.<expert>.weight.
   base::Result<std::vector<Linear>> experts(const std::string& name, const ExpertsConfig& config,
                                             Slice outputs, Slice inputs, Bias bias);
-  // A linear layer of each head: `name`.weight, [heads][outputs][inputs].
+  // Reads a linear layer per head: `name`.weight, [heads][outputs][inputs].
   base::Result<std::vector<Linear>> heads(const std::string& name, uint32_t heads, uint32_t outputs,
                                           uint32_t inputs);
-  // The same from one matrix `name`.weight, [heads * rows.whole][inputs], with the slice
-  // `rows` of each head. kTransposed: the matrices have rows.size inputs, and block types
-  // become F32.
+  // Does the same from one matrix `name`.weight, [heads * rows.whole][inputs], taking the slice
+  // `rows` of each head. kTransposed: the matrices have rows.size inputs, and block types become
+  // F32.
   enum class Turn : uint8_t { kAsStored, kTransposed };
   base::Result<std::vector<Linear>> part_of_heads(const std::string& name, uint32_t heads,
                                                   Slice rows, uint32_t inputs, Turn turn);
-  // `name`.weight, [inputs], as a linear layer of one output.
+  // Reads `name`.weight, [inputs], as a linear layer with one output.
   base::Result<Linear> row(const std::string& name, uint32_t inputs);
   base::Result<std::vector<float>> vector(const std::string& name, Slice elements);
-  // The tensor `name`, [elements] or [elements][1]: files have both.
+  // Reads the tensor `name`, [elements] or [elements][1]: files have both forms.
   base::Result<std::vector<float>> column(const std::string& name, uint32_t elements);
-  // `name`.weight of a norm, with the 1 that Gemma's Hugging Face files leave out.
+  // Reads `name`.weight of a norm, and adds the 1 that Gemma's Hugging Face files omit.
   base::Result<std::vector<float>> norm_weight(const std::string& name, Slice elements);
-  // `name`.weight, [rows][columns], as float32.
+  // Reads `name`.weight, [rows][columns], as float32.
   base::Result<std::vector<float>> rows(const std::string& name, uint32_t rows, uint32_t columns);
-  // `name`.weight, [heads * slots][inputs], one matrix per head: what attention multiplies with, so
-  // of type F32, F16 or BF16.
+  // Reads `name`.weight, [heads * slots][inputs], one matrix per head. Attention multiplies with
+  // these, so they must be F32, F16 or BF16.
   base::Result<std::vector<kernels::Matrix>> keys(const std::string& name, uint32_t heads,
                                                   uint32_t slots, uint32_t inputs);
-  // The input embedding and the output layer: tied to each other when the file has no
-  // output.weight. With LoadOptions::outputs the output layer has only these rows, else those of
-  // the share; then the embedding stays where it lies. A share may have one of the two, or none.
+  // Reads the input embedding and the output layer, which are tied if the file has no
+  // output.weight. The output layer has only the rows of LoadOptions::outputs if given, else those
+  // of the share; if these are not all rows, the embedding is read from the file's own tensor. A
+  // share may have one of the two, or none.
   base::Status<> embedding(const Config& config, const Share& share, Embedding& embedding,
                            Linear& output);
-  // A table of token or position vectors, left where it lies.
+  // Returns a table of token or position vectors, which is not copied.
   base::Result<io::Tensor> table(const std::string& name, uint32_t rows, uint32_t columns);
-  // The number of rows of a matrix.
+  // Returns the number of rows of a matrix.
   base::Result<uint32_t> rows_of(const std::string& name) const;
   bool has(std::string_view name) const { return file_.find(name) != nullptr; }
   const std::string& path() const { return file_.path(); }
-  // What has been read so far.
+  // Sizes of the weights read so far.
   const Weights& weights() const { return weights_; }
-  // The matrices of linear layers that are in memory, in the order in which they were read; views
-  // that own no memory.
+  // The matrices of linear layers that are in memory, in the order in which they were read, as
+  // views that own no memory.
   std::span<const kernels::Matrix> matrices() const { return matrices_; }
 
  private:
   base::Result<const io::Tensor*> find(const std::string& name, std::vector<uint64_t> shape);
   base::Result<kernels::Matrix> pack(const std::string& name, Slice outputs, Slice inputs);
-  // Packs slices of one matrix of a tensor, the one whose rows begin at `first_row`.
+  // Packs slices of one matrix of a tensor: the matrix whose rows begin at `first_row`.
   base::Result<kernels::Matrix> pack_slice(const io::Tensor& tensor, uint64_t first_row,
                                            Slice outputs, Slice inputs);
-  // Rows of a tensor where they lie, or converted into the buffer.
+  // Returns rows of a tensor: in the mapped file, or converted into the buffer.
   const std::byte* stored_rows(const io::Tensor& tensor, uint64_t first, uint64_t count,
                                base::Buffer& converted) const;
   // Packs the transpose of some rows of a tensor.
   kernels::Matrix pack_columns(const io::Tensor& tensor, uint64_t first_row, uint32_t rows);
-  // linear(), but only the rows LoadOptions::outputs.
+  // Does what linear() does, but only for the rows LoadOptions::outputs.
   base::Result<Linear> some_outputs(const std::string& name, const Config& config);
   base::Status<> check_inputs(const std::string& name, uint32_t inputs) const;
-  // Rows in the file's format, one behind the other.
+  // Rows in the file's format, one after another.
   struct Rows {
     kernels::DType type;
     uint32_t inputs;
@@ -113,9 +115,9 @@ class WeightReader {
     uint32_t count;
     Rows from(uint32_t first, const kernels::Matrix& part) const;
   };
-  // name: the tensor, and which rows and inputs of it.
+  // Packs rows. name: the tensor, and which rows and inputs of it.
   kernels::Matrix pack_rows(const std::string& name, const Rows& rows);
-  // The same for a linear layer: F16 becomes BF16 where the kernels multiply it as BF16
+  // Does the same for a linear layer: F16 becomes BF16 if the kernels multiply it as BF16
   // (kernels::rounding_table).
   kernels::Matrix pack_linear(const std::string& name, const Rows& rows);
   void copy_panels(kernels::Matrix& part, const Rows& rows) const;
@@ -131,7 +133,7 @@ class WeightReader {
   bool shifted_norms_ = false;
   Weights weights_;
   std::vector<kernels::Matrix> matrices_;
-  WeightPart* part_ = &weights_.layers;  // counts what is read
+  WeightPart* part_ = &weights_.layers;  // the part that counts what is read now
 };
 
 }  // namespace kvick::model

@@ -12,7 +12,7 @@ namespace {
 
 using kernels::DType;
 
-// Rows of a matrix, as a file's quantised tensors give them.
+// A source of a matrix's rows, like that of a file's quantised tensors.
 class Rows final : public io::RowSource {
  public:
   Rows(std::span<const std::byte> bytes, uint64_t row_bytes)
@@ -27,7 +27,7 @@ class Rows final : public io::RowSource {
   uint64_t row_bytes_;
 };
 
-// The same tensors as bytes of the file, and as rows that are converted.
+// The same tensors in two files: as stored bytes, and as rows that are converted when read.
 class ConvertedWeights : public testing::Test {
  protected:
   static constexpr uint32_t kVocab = 70, kDim = 64, kExperts = 3;
@@ -109,7 +109,7 @@ TEST_F(ConvertedWeights, EmbedTokensAndMakeSomeOutputs) {
 TEST_F(ConvertedWeights, HaveNoScalesOfMxfp4ThatOverflowWhenMultiplied) {
   add("good.weight", DType::kMXFP4, {16, kDim});
   add("bad.weight", DType::kMXFP4, {16, kDim});
-  constexpr size_t kBlock = 17, kLast = 31;  // two blocks a row
+  constexpr size_t kBlock = 17, kLast = 31;  // two blocks per row
   bytes_.end()[-2][kLast * kBlock] = std::byte{104 + 128};
   bytes_.end()[-1][kLast * kBlock] = std::byte{105 + 128};
   for (const io::ModelFile* file : {&stored_.file, &converted_.file}) {
@@ -120,7 +120,7 @@ TEST_F(ConvertedWeights, HaveNoScalesOfMxfp4ThatOverflowWhenMultiplied) {
     EXPECT_NE(
         bad.error().message.find("tensor bad.weight has a block of weights larger than 2^104"),
         std::string::npos);
-    // A rank that has none of it.
+    // A rank whose slice lacks the bad block reads the tensor without error.
     EXPECT_TRUE(reader.linear("bad", Slice(16, 0, 15), kDim, WeightReader::Bias::kNone).ok());
   }
 }

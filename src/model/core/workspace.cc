@@ -5,10 +5,11 @@
 namespace kvick::model {
 namespace {
 
-// Below about this many floats a parallel region costs more than the work.
+// Below about this many floats, a parallel region costs more than the work.
 constexpr size_t kWorthwhileFloats = 4096;
 
-// Grown to the exact size: batches settle on one or two sizes, and prefill's are large.
+// Grows to the exact size, because batches settle on one or two sizes and those of prefill are
+// large.
 void reserve(base::Buffer& buffer, size_t bytes) {
   if (buffer.size() < bytes) buffer = base::Buffer(bytes);
 }
@@ -33,12 +34,12 @@ void Workspace::convert(RunInputs& in, InputTypes types, kernels::Range tokens,
   if (types.rounded) kernels.round_inputs(in.answer, tokens, groups);
 }
 
-// The tokens of one tile share cache lines: first each thread prepares rows of its own, then each
-// converts inputs of its own.
+// The tokens of one tile share cache lines. So first each thread prepares its own rows, and then
+// each thread converts its own groups of inputs.
 void Workspace::convert_tile(RunInputs& in, InputTypes types, TokenBody prepare) {
   const uint32_t tokens = in.run.tokens, groups = in.answer.groups();
   for_tokens(tokens, in.answer.inputs, [&](uint32_t t) { prepare(in.run.first + t); });
-  const size_t floats = size_t{tokens} * kernels::kGroup;  // of one group
+  const size_t floats = size_t{tokens} * kernels::kGroup;  // of one group of inputs
   const size_t grain =
       std::max<size_t>(kWorthwhileFloats / floats, (groups + pool.size() - 1) / pool.size());
   pool.parallel_for(groups, grain, [&](size_t begin, size_t end, unsigned) {
@@ -81,7 +82,7 @@ void Workspace::prepare_run(RunInputs& in, InputTypes types, TokenBody prepare) 
     convert_tiles(in, types, prepare);
 }
 
-// For many short runs, as of experts: whole tiles of all runs in one parallel region.
+// For many short runs, as with experts: converts whole tiles of all runs in one parallel region.
 void Workspace::prepare_many(InputTypes types, TokenBody prepare) {
   struct Tile {
     size_t run;
@@ -105,7 +106,7 @@ void Workspace::prepare_many(InputTypes types, TokenBody prepare) {
   });
 }
 
-// Gives `a` its part of the buffers that all answer runs share, from element `first` on.
+// Gives `a` its part, from element `first` on, of the buffers that all answer runs share.
 void Workspace::give_room(kernels::Activations& a, InputTypes types, size_t first) {
   const size_t n = size_t{a.tokens} * a.inputs;
   if (types.quantised) {

@@ -10,23 +10,24 @@
 
 namespace kvick::model {
 
-// Neighbouring tokens of a step that are computed by one arithmetic.
+// Adjacent tokens of a step that have the same arithmetic.
 struct TokenRun {
   uint32_t first = 0, tokens = 0;
-  bool prompt = false;  // the arithmetic of prompts
+  bool prompt = false;  // they have the arithmetic of prompts
 };
-// A run's inputs to linear layers. `answer`: for layers by the arithmetic of answers; in a prompt
-// run these are only F32 layers if prompts have an arithmetic of their own.
+// A run's inputs to linear layers. `answer`: for layers in the arithmetic of answers. In a prompt
+// run only F32 layers use it, if prompts have their own arithmetic.
 struct RunInputs {
   TokenRun run;
   kernels::Activations answer;
   kernels::PromptActivations prompt;
 };
-// Whether a layer with weights of this type reads inputs rounded to bfloat16 (prompt tiles aside).
+// Whether a layer with weights of this type reads inputs rounded to bfloat16, other than in prompt
+// tiles.
 inline bool takes_rounded(const kernels::Table& kernels, kernels::DType type) {
   return kernels.matmul_rounded != nullptr && kernels::has_rounded_matmul(type);
 }
-// The kinds of weights that some inputs are multiplied with.
+// The forms in which the layers that share some inputs need them.
 struct InputTypes {
   bool quantised = false, rounded = false, tiled = false;
   void add(const kernels::Table& kernels, kernels::DType type) {
@@ -36,7 +37,7 @@ struct InputTypes {
   }
 };
 
-// Neighbouring tokens of a step that have the same adapter.
+// Adjacent tokens of a step that have the same adapter.
 class Adapter;
 struct AdapterRun {
   uint32_t first = 0, tokens = 0;
@@ -45,8 +46,8 @@ struct AdapterRun {
 };
 
 struct Linear;
-// Looks at what linear layers read; for measuring. Between the calls of one forward nothing else
-// runs.
+// Observes the inputs of linear layers, for measuring. Its calls during one forward come one at a
+// time, while nothing else runs.
 class InputObserver {
  public:
   virtual ~InputObserver() = default;
@@ -54,8 +55,8 @@ class InputObserver {
   virtual void see(const Linear& linear, const float* x, uint32_t tokens) = 0;
 };
 
-// What one caller of forward brings: threads, kernels, and buffers that grow to the largest batch
-// seen and stay. One forward at a time.
+// What one caller of forward provides: threads, kernels, and buffers that grow to the largest batch
+// so far and are kept. For one forward at a time.
 class Workspace {
  public:
   Workspace(base::ThreadPool& team, const kernels::Table& table)
@@ -63,15 +64,16 @@ class Workspace {
 
   base::ThreadPool& pool;
   const kernels::Table& kernels;
-  // Null: attention by kvick's kernels. Else by this library's products over whole buckets in
-  // float32, for which the store must have buckets (kv::Traits::buckets).
+  // Null: attention uses kvick's kernels. Otherwise it uses this library's products over whole
+  // buckets in float32, and the store must have buckets (kv::Traits::buckets).
   kernels::BucketAttention* library = nullptr;
   InputObserver* observer = nullptr;
-  kernels::ReadAhead read_ahead = kernels::ReadAhead::kTwice;  // set by the model that runs here
-  std::vector<AdapterRun> adapters;  // of the tokens that the layers compute now; set by the model
-  std::vector<base::Arena> scratch;  // one per worker, reset by whoever uses it
+  kernels::ReadAhead read_ahead =
+      kernels::ReadAhead::kTwice;    // set by the model that uses this workspace
+  std::vector<AdapterRun> adapters;  // of the tokens being computed; set by the model
+  std::vector<base::Arena> scratch;  // one per worker, reset by its user before use
 
-  // [count] floats, contents undefined, valid until the next call with the same slot.
+  // Returns [count] floats with undefined contents, valid until the next call with the same name.
   enum Name {
     kHidden,
     kNormed,
@@ -95,19 +97,20 @@ class Workspace {
   };
   float* floats(Name name, size_t count);
 
-  // Calls body(token) for each, in parallel if that is worth it; floats: touched per token.
+  // Calls body(token) for each token, in parallel if that is worth it. floats: number touched per
+  // token.
   using TokenBody = base::FunctionRef<void(uint32_t token)>;
   void for_tokens(uint32_t tokens, size_t floats, TokenBody body);
 
-  // x: [tokens][inputs] as linear layers of such types take it, run by run: quantised, rounded, or
-  // as it is. prepare(token) is called before that row of x is read, once per token, from several
-  // threads. ready: of each run what prompts read; then x of these tokens is not. Valid until the
-  // next call.
+  // Returns x, [tokens][inputs], in the forms that layers of these types need, run by run:
+  // quantised, rounded, or unchanged. Calls prepare(token) before it reads that row of x, once per
+  // token, from several threads. ready: per run, the inputs of prompt runs; the rows of x of these
+  // runs are then not read. Valid until the next call.
   std::span<const RunInputs> inputs(const float* x, uint32_t inputs, std::span<const TokenRun> runs,
                                     InputTypes types, TokenBody prepare,
                                     std::span<const kernels::PromptActivations> ready = {});
-  // Buffers for the prompt runs' activations of `inputs` inputs, one per run. Valid until the next
-  // call.
+  // Returns buffers for the prompt runs' activations of `inputs` inputs, one per run. Valid until
+  // the next call.
   std::span<kernels::PromptActivations> gated(std::span<const TokenRun> runs, uint32_t inputs);
 
  private:

@@ -54,9 +54,9 @@ struct Slot {
   kv::SeqId seq{};
   uint32_t past = 0;  // committed tokens of the sequence: the first fresh one has this position
   std::span<const Token> tokens;  // at least 1, all in [0, vocab)
-  std::span<const int32_t>
-      parents;  // per token: its parent, an earlier token of this slot, or -1: the last committed
-                // token; empty: a chain committed; empty: a chain
+  // Per token its parent: an earlier token of this slot, or -1, the last committed token. Empty: a
+  // chain.
+  std::span<const int32_t> parents;
   Role role = Role::kAnswer;  // a prompt's role needs a chain, and kernels with that arithmetic
   bool prompt = false;        // kv::Slot::reads_all
   // Whether later prompts that begin with the same tokens may share these rows (kv::Slot::tokens).

@@ -1,5 +1,5 @@
-// Adapters: a token computed with one has the logits of a model into which it is merged, whatever
-// is beside it in the batch.
+// A token computed with an adapter has the logits of a model into which the adapter is merged,
+// whatever else is in the batch.
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace kvick::model {
 namespace {
 
-// All logits of a text that comes at once.
+// Returns all logits of a text that is read in one step.
 std::vector<float> logits_of(Runner& runner, std::span<const Token> tokens,
                              const Adapter* adapter = nullptr, float scale = 1) {
   const kv::SeqId seq = runner.store->open({}).seq;
@@ -34,7 +34,7 @@ double largest_difference(std::span<const float> x, std::span<const float> y) {
   return most;
 }
 
-// Of inputs and outputs of one layer's adapted matrices.
+// Returns the sum of inputs and outputs of one layer's adapted matrices.
 uint64_t sum_of_sizes(const tools::Spec& spec) {
   uint64_t sum = 0;
   for (const std::string& matrix : MadeAdapter().matrices) {
@@ -135,7 +135,7 @@ TEST_P(Adapters, GiveATokenTheSameBitsHoweverItsTextIsRead) {
   EXPECT_TRUE(same_bits(whole, pieces));
 }
 
-// B lies in pieces of 512 outputs, which several tokens read together.
+// B is stored in pieces of 64 outputs, each read once for several tokens.
 TEST(AdaptersOfWideLayers, GiveTheLogitsOfWeightsIntoWhichTheyAreMerged) {
   Runner runner(Arch::kLlama);
   tools::Spec spec = tiny_spec(Arch::kLlama);
@@ -183,7 +183,7 @@ TEST(AdapterElements, AreThoseOfTheFileRoundedTo11Bits) {
   }
 }
 
-// Roles of prompts go through other kernels where the processor has them.
+// Tokens with the role of prompts use other kernels if the processor has them.
 TEST(AdaptersOfPrompts, LeaveOthersBitsAloneUnderEveryInstructionSet) {
   for (const base::Isa isa : base::kIsas) {
     if (!base::isa_supported(isa)) continue;
@@ -240,8 +240,8 @@ TEST_F(AdapterErrors, SayWhatDoesNotFitTheModel) {
   expect_says(refusal({.matrices = {"attn_qkv"}}, spec_), "kvick adapts the matrices attn_q");
 }
 
-// A PEFT folder orders the rows of q and k so that the halves of a head are rotated together; a
-// GGUF file of llama has them reordered, so that neighbouring rows are.
+// A PEFT folder orders the rows of q and k so that the two halves of a head form the rotated pairs.
+// A GGUF file of llama has them reordered, so that adjacent rows form the pairs.
 TEST_F(AdapterErrors, AreNoneWhereRowsLieInAnotherOrder) {
   const std::string gguf = write_adapter("order", spec_, {.matrices = {"attn_q"}});
   const auto file = io::open_adapter(gguf);
@@ -264,7 +264,7 @@ TEST_F(AdapterErrors, AreNoneWhereRowsLieInAnotherOrder) {
     pair.b.read_floats(b.data());
     add("A", fmt::format("[{},{}]", rank, dim),
         {reinterpret_cast<const char*>(a.data()), a.size() * sizeof(float)});
-    std::string turned;  // row i of the first half and of the second were neighbours
+    std::string turned;  // row i of the first half and row i of the second were adjacent
     for (uint32_t row = 0; row < dim; ++row) {
       const uint32_t first = row / head * head, i = row % head, half = head / 2;
       const uint32_t from = first + (i < half ? 2 * i : 2 * (i - half) + 1);

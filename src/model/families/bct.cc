@@ -1,4 +1,4 @@
-// Bounded-Cache Transformer (Yi et al. 2024): layers of the llama family with a memory of slots.
+// Bounded-Cache Transformer (Yi et al. 2024): layers of the llama family that attend to slots.
 
 #include <algorithm>
 
@@ -23,7 +23,7 @@ Result<uint32_t> read_slots(const io::ModelFile& file, const Config& config) {
   return static_cast<uint32_t>(slots);
 }
 
-// Whether tokens take from the memory what was there.
+// Returns whether a gate scales down the slots' previous content when a token writes.
 Result<bool> read_gated(const io::ModelFile& file) {
   KVICK_TRY(const std::string update, file.get_string("bct.memory.update", "step"));
   if (update != "plain" && update != "step" && update != "gated")
@@ -32,7 +32,7 @@ Result<bool> read_gated(const io::ModelFile& file) {
   return update == "gated";
 }
 
-// Whether what a head reads is brought to one size.
+// Returns whether a head's output is normalised.
 Result<bool> read_normed(const io::ModelFile& file) {
   KVICK_TRY(const std::string read, file.get_string("bct.memory.read", "plain"));
   if (read != "plain" && read != "normed")

@@ -1,4 +1,5 @@
-// The Bounded-Cache Transformer against a twin that takes its weights from make_model's definition.
+// Compares the Bounded-Cache Transformer with a twin that takes its weights from make_model's
+// definition.
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ namespace {
 
 using Vector = std::vector<double>;
 
-// The forward of docs/adr/0008-a-memory-of-slots.md, one token after the other.
+// The forward of docs/adr/0008-a-memory-of-slots.md, one token at a time.
 class Twin {
  public:
   Twin(const tools::Spec& spec, const std::vector<tools::TensorInfo>& tensors, bool normed = false)
@@ -124,21 +125,22 @@ class Twin {
   const tools::Spec& spec_;
   const bool normed_;
   std::map<std::string, std::vector<float>> weights_;
-  std::vector<Vector> values_;   // per layer: [kv_heads][slots][head_dim]
-  std::vector<Vector> brought_;  // per layer, by the token before: [kv_heads][head_dim]
+  std::vector<Vector> values_;  // per layer: [kv_heads][slots][head_dim]
+  std::vector<Vector>
+      brought_;  // per layer: the previous token's part of the write query, [kv_heads][head_dim]
 };
 
 tools::Spec bct_spec() { return *tools::checked(tiny_spec(tools::Arch::kBct)); }
 
-// What a file says that make_model does not.
+// Metadata of a file that make_model does not write.
 struct Said {
-  uint32_t slots = 0;  // 0: as make_model
+  uint32_t slots = 0;  // 0: the value that make_model writes
   bool rotates = false;
-  std::string update;  // empty: nothing
-  std::string read;    // likewise
+  std::string update;  // empty: no such key
+  std::string read;    // empty: no such key
 };
 
-// A file of these tensors and of the metadata that make_model writes but for what is said.
+// Writes a file with these tensors and make_model's metadata, changed by `said`. Returns its path.
 std::string write(const std::string& name, const tools::Spec& spec,
                   const std::vector<tools::TensorInfo>& tensors, const Said& said = {}) {
   base::ThreadPool pool(1);
@@ -174,7 +176,7 @@ std::vector<tools::TensorInfo> without(std::vector<tools::TensorInfo> tensors,
   return tensors;
 }
 
-// With gates in every layer, most of which keep more than half of the memory.
+// Adds gates to every layer; most of them keep more than half of the slots' content.
 std::vector<tools::TensorInfo> with_gates(const tools::Spec& spec) {
   std::vector<tools::TensorInfo> tensors = tools::tensors_of(spec);
   for (uint32_t l = 0; l < spec.layers; ++l) {
@@ -191,7 +193,7 @@ std::vector<tools::TensorInfo> with_gates(const tools::Spec& spec) {
   return tensors;
 }
 
-// Whose tokens say something of where the next one is written.
+// Adds memory_before tensors, so that each token changes the next token's write query.
 std::vector<tools::TensorInfo> with_before(const tools::Spec& spec,
                                            std::vector<tools::TensorInfo> tensors) {
   for (uint32_t l = 0; l < spec.layers; ++l)
@@ -210,7 +212,7 @@ std::string load_error(const std::string& path) {
   return model.ok() ? "" : model.error().message.substr(path.size());
 }
 
-// A file's model, with a store of its memories.
+// The model of a file, with a store for its slots.
 struct Loaded {
   explicit Loaded(const std::string& path) : model(load_model(path, pool, kernels)) {
     const kv::Setup setup = {.shape = model->kv_shape(kernels::DType::kF32, kernels::DType::kF32),
@@ -219,7 +221,7 @@ struct Loaded {
     store = std::move(kv::make_store({"bounded", {}}, setup)).value();
   }
 
-  // Logits of all tokens of a step that keeps these rows; null: all.
+  // Returns the logits of all tokens of a step that keeps these rows; null: all rows.
   std::vector<float> step(const std::vector<Slot>& slots, const kv::Kept* kept = nullptr) {
     const Batch batch = {.slots = slots};
     std::vector<uint32_t> wanted(batch.tokens());
@@ -292,7 +294,8 @@ TEST(Bct, BringsWhatAHeadReadsToOneSize) {
                  Twin(spec, tensors, /*normed=*/true));
 }
 
-// 0 -> 1 -> 3, 0 -> 2 -> 4; the path 0, 2, 4 is kept. Beside it another sequence.
+// A tree 0 -> 1 -> 3, 0 -> 2 -> 4, of which the path 0, 2, 4 is kept, in a batch with another
+// sequence.
 TEST(Bct, ATokenOfATreeFollowsItsParentAndTheNextStepWhatWasKept) {
   const tools::Spec spec = bct_spec();
   const auto tensors = with_before(spec, with_gates(spec));
@@ -326,7 +329,7 @@ TEST(Bct, CountsItsKeysAsMemoryThatAttentionReads) {
   base::ThreadPool pool(1);
   const auto model =
       load_model(write_model(spec, pool, false), pool, kernels::table(base::Isa::kScalar));
-  // Packed in panels of 16 slots.
+  // Keys are packed in panels of 16 slots.
   EXPECT_EQ(model->weights().key_bytes, uint64_t{2} * 2 * 32 * 32 * sizeof(float));
   EXPECT_EQ(model->weight_bytes(), model->weights().layers.bytes + model->weights().output.bytes +
                                        model->weights().key_bytes);

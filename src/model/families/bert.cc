@@ -1,4 +1,4 @@
-// Encoders after BERT.
+// Encoders derived from BERT.
 
 #include "model/families/family.h"
 #include "model/families/read_config.h"
@@ -7,8 +7,8 @@ namespace kvick::model {
 
 namespace {
 
-// Files of cross-encoders may leave the pooling out: a head of one label says the same. Some of
-// jina's have one matrix of it alone.
+// Files of cross-encoders may omit the pooling. A head of one label then means kRank. Some of
+// jina's files have only one matrix of the head.
 void find_head(const io::ModelFile& file, Config& config) {
   const io::Tensor* labels = file.find("cls.output.weight");
   if (labels == nullptr) labels = file.find("cls.weight");
@@ -26,7 +26,7 @@ base::Status<> configure_bert(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// Files have the exponent of ALiBi's slopes seldom: it is 8 in all of the models.
+// Files rarely contain the exponent of ALiBi's slopes; it is 8 in all of these models.
 base::Status<> configure_jina_bert_v2(const io::ModelFile& file, Config& config) {
   KVICK_TRY_VOID(configure_bert(file, config));
   config.head_norms = file.find("blk.0.attn_q_norm.weight") != nullptr;
@@ -54,7 +54,8 @@ base::Status<> read_bert_parts(const io::ModelFile& file, WeightReader& weights,
     if (types->shape.empty() || types->shape.size() > 2 ||
         types->shape[0] > kMostTypes * config.dim)
       return base::fail("{}: token_types.weight is no matrix of a few rows", file.path());
-    const bool one = types->shape.size() == 1;  // type, of which some writers leave out the 1
+    const bool one = types->shape.size() ==
+                     1;  // there is one type; some writers then omit the outer dimension of 1
     const auto rows = one ? 1 : static_cast<uint32_t>(types->shape[0]);
     if (one) {
       KVICK_TRY(parts.input.types, weights.vector("token_types.weight", config.dim));

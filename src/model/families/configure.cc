@@ -10,8 +10,9 @@ base::Status<> scale_embedding_by_width(const io::ModelFile&, Config& config) {
   return base::Done{};
 }
 
-// Gemma 2 and 3. The largest of each scales by the width that its heads would have by embedding /
-// heads, and files do not say so: google's gemma_pytorch has query_pre_attn_scalar for it.
+// Gemma 2 and 3. The largest model of each scales logits by the head width embedding / heads, which
+// is not its real head width. Files do not contain that; google's gemma_pytorch has
+// query_pre_attn_scalar for it.
 base::Status<> configure_gemma(const io::ModelFile& file, Config& config) {
   KVICK_TRY_VOID(scale_embedding_by_width(file, config));
   const uint32_t largest = config.arch == "gemma2" ? 46 : 62;
@@ -28,8 +29,8 @@ base::Status<> configure_smollm3(const io::ModelFile&, Config& config) {
   return base::Done{};
 }
 
-// Factors on embeddings, residuals and logits (Granite 3.0 technical report 2024); models with
-// states elsewhere have no rotation at all.
+// Factors on embeddings, residuals and logits (Granite 3.0 technical report 2024). Granite models
+// that keep states have no rotation at all.
 base::Status<> configure_granite(const io::ModelFile& file, Config& config) {
   const auto factor = [&](const char* key, float& out) -> base::Status<> {
     KVICK_TRY(const double value, positive_number(file, config.arch + "." + key, 1));
@@ -46,8 +47,8 @@ base::Status<> configure_granite(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// The models of 4096 tokens see 2047 back (config.json of Phi-3-mini-4k and Phi-3-medium-4k); files
-// of the first months do not say so.
+// The models with a context of 4096 tokens have a window of 2047 tokens (config.json of
+// Phi-3-mini-4k and Phi-3-medium-4k). Files of the first months lack that key.
 base::Status<> configure_phi3(const io::ModelFile& file, Config& config) {
   if (file.metadata().contains(config.arch + ".attention.sliding_window")) return base::Done{};
   if (config.context == 4096)
@@ -55,7 +56,7 @@ base::Status<> configure_phi3(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// Queries grow with the number of original contexts before them.
+// Queries are multiplied by a factor that grows with the number of original contexts before them.
 base::Status<> configure_mistral3(const io::ModelFile& file, Config& config) {
   const std::string key = config.arch + ".attention.temperature_scale";
   if (!file.metadata().contains(key)) return base::Done{};
@@ -68,18 +69,20 @@ base::Status<> configure_mistral3(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// Some of its models have norms of heads and some have not.
+// Some models of this family have norms of heads and some have not.
 base::Status<> configure_glm4moe(const io::ModelFile& file, Config& config) {
   config.head_norms = file.find("blk.0.attn_q_norm.weight") != nullptr;
   return base::Done{};
 }
 
-// Layers that see all rows do not rotate; their queries grow every 8192 tokens (Llama 4, iRoPE).
+// Layers that see all rows do not rotate; their queries are scaled up every 8192 tokens (Llama 4,
+// iRoPE).
 base::Status<> configure_llama4(const io::ModelFile& file, Config& config) {
-  constexpr uint64_t kMaverick = 128;  // experts of the model without normalised heads
+  constexpr uint64_t kMaverick =
+      128;  // number of experts of the model that does not normalise heads
   KVICK_TRY(const uint64_t experts, file.get_uint(config.arch + ".expert_count", 0));
   config.head_norms = experts != kMaverick;
-  // MobileLLM's files say so of models that rotate in all layers and see all rows.
+  // MobileLLM's files have a window of 0: its models rotate in all layers and see all rows.
   KVICK_TRY(const uint64_t window, file.get_uint(config.arch + ".attention.sliding_window", 1));
   if (window == 0) return base::Done{};
   config.temperature = {.scale = 0.1F, .floor = 8192, .offset = 1};

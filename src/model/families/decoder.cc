@@ -28,7 +28,7 @@ base::Result<Layer> read_blocks(const BlockReader& reader, const Family& family,
   return layer;
 }
 
-// The family's blocks, with gates by the function that the file names: some ModernBERTs have silu.
+// Returns the family with the gates' function that the file names: some ModernBERTs use silu.
 base::Result<Family> with_gates_of(const io::ModelFile& file, Family family) {
   FeedForward& form = family.feed_forward.form;
   if (form != FeedForward::kGatedSilu && form != FeedForward::kGatedGelu) return family;
@@ -43,8 +43,8 @@ base::Result<Family> with_gates_of(const io::ModelFile& file, Family family) {
   return family;
 }
 
-// Whether forward skips the layer: itself in Batch::skipped, or reading the rows of a layer that is
-// skipped. first: the model's index of the config's first layer.
+// Returns whether forward skips the layer: because of Batch::skipped, or because it reads the rows
+// of a skipped layer. first: the model's index of the config's first layer.
 bool skips(const Batch& batch, const Config& config, uint32_t first, uint32_t layer) {
   const uint32_t rows_of = config.layers[layer].rows_of;
   return batch.skips(first + layer) ||
@@ -53,7 +53,8 @@ bool skips(const Batch& batch, const Config& config, uint32_t first, uint32_t la
 
 }  // namespace
 
-// The share of the model that this process holds. With ranks config_ becomes that of the share.
+// Returns the share of the model that this process holds. With several ranks, config_ becomes that
+// of the share.
 base::Result<Share> Decoder::take_share(const LoadOptions& options) {
   ranks_ = options.ranks != nullptr && options.ranks->size() > 1 ? options.ranks : nullptr;
   if (ranks_ == nullptr) return whole_share(config_);
@@ -144,7 +145,7 @@ void Decoder::forward(const Batch& batch, kv::Step& step, Workspace& workspace,
       throw;
     } catch (const RankLost&) {
       throw;
-    } catch (...) {  // the others wait for this rank's part
+    } catch (...) {  // the other ranks wait for this rank's part
       ranks_->give_up();
       throw;
     }
@@ -192,7 +193,7 @@ void Decoder::run_layers(const Forward& forward, TokenRange range, float* hidden
     run(layers_[i]);
   }
   run(parts_.behind);
-  workspace.adapters.clear();  // text heads and drafts have other rows
+  workspace.adapters.clear();  // text heads and draft models run on other tokens
   end(pass, rest);
 }
 

@@ -13,9 +13,10 @@ class Decoder final : public Model {
 
   // Reads the weights; `place` decides where the matrices are.
   base::Status<> read(const Family& family, const LoadOptions& options, MatrixPlace& place);
-  // Keeps the file that the next read() maps its matrices from.
+  // Keeps the file from which the next read() maps its matrices.
   void hold(io::PackedFile file) { packed_ = std::move(file); }
-  // The next read() keeps at most `bytes` of experts in memory; the others stay in that file.
+  // Makes the next read() keep at most `bytes` of experts in memory; the others stay in the packed
+  // file.
   void limit_experts(uint64_t bytes) { experts_.emplace(*packed_, bytes); }
   // Memory for packed matrices that lives as long as the model.
   base::Arena& memory() { return memory_; }
@@ -31,7 +32,7 @@ class Decoder final : public Model {
   void give_up() const override;
   std::vector<uint64_t> shape_of(std::string_view tensor) const override;
   bool has_states() const override { return !pipeline_; }
-  // drafter.cc
+  // Defined in drafter.cc.
   base::Result<std::unique_ptr<Model>> read_drafter(const LoadOptions& options) const override;
 
  private:
@@ -47,14 +48,14 @@ class Decoder final : public Model {
   base::Status<> read_behind(const Decoder& model, const LoadOptions& options, MatrixPlace& place);
   // Reads layer `index` of the share and appends it.
   base::Status<> read_layer(uint32_t index, const Share& share, WeightReader& reader);
-  // Runs this process's layers over a range of the batch's tokens, then calls `end` with the last
-  // block's rest.
+  // Runs this process's layers over a range of the batch's tokens, then calls `end` with the Rest
+  // of the last block.
   using End = base::FunctionRef<void(const Pass& pass, Rest rest)>;
   void run_layers(const Forward& forward, TokenRange range, float* hidden, End end) const;
-  // forward() for a single process, or for ranks that each have a part of every layer.
+  // Does forward() for a single process, or for ranks that each have a part of every layer.
   void compute(const Forward& forward, std::span<const uint32_t> wanted, float* logits) const;
 
-  // -- pipeline.cc: this process has some of the layers --
+  // -- pipeline.cc: ranks have some layers each --
   void compute_stage(const Forward& forward, std::span<const uint32_t> wanted, float* logits) const;
   std::span<const float> pass_pieces(const Forward& forward,
                                      std::span<const uint32_t> wanted) const;
@@ -62,15 +63,16 @@ class Decoder final : public Model {
                  std::span<const uint32_t> wanted, float* outputs) const;
   bool is_last() const { return ranks_->rank() + 1 == ranks_->size(); }
 
-  std::optional<io::PackedFile> packed_;  // declared first: outlives what is mapped from it
+  std::optional<io::PackedFile>
+      packed_;  // declared first, because it must outlive what is mapped from it
   std::optional<ExpertMemory> experts_;
-  std::shared_ptr<const io::ModelFile> file_;  // holds the rows of tables that are looked up
-  Family family_;                              // as read() had it
+  std::shared_ptr<const io::ModelFile> file_;  // holds the embedding rows that are looked up
+  Family family_;                              // the argument of read()
   Parts parts_;
   std::vector<Layer> layers_;
   const kernels::Table* kernels_ = nullptr;
   bool pipeline_ = false;                                       // ranks have some layers each
-  kernels::ReadAhead read_ahead_ = kernels::ReadAhead::kTwice;  // found when it was loaded
+  kernels::ReadAhead read_ahead_ = kernels::ReadAhead::kTwice;  // chosen when the model was loaded
 };
 
 }  // namespace kvick::model

@@ -1,5 +1,5 @@
-// The layer behind the last that predicts one token more (multi-token prediction: DeepSeek-V3,
-// 2024, section 2.2; Gloeckle et al. 2024), as a model that drafts.
+// The layer after the last one that predicts one more token (multi-token prediction: DeepSeek-V3,
+// 2024, section 2.2; Gloeckle et al. 2024), as a draft model.
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 namespace kvick::model {
 namespace {
 
-// Of each token of the pass the state before it.
+// Returns, for each token of the pass, the state of the token before it.
 std::vector<const float*> states_of(const Pass& pass) {
   std::vector<const float*> all;
   for (const Slot& slot : pass.batch.slots) {
@@ -23,8 +23,8 @@ std::vector<const float*> states_of(const Pass& pass) {
   return {first, first + pass.tokens};
 }
 
-// Before the layer: the residual stream becomes a projection of a token's embedding and of the
-// state before it, both normalised.
+// Runs before the layer: replaces the residual stream by a projection of the token's embedding and
+// the state of the token before it, both normalised.
 class TokenAndState final : public Block {
  public:
   static base::Result<std::unique_ptr<Block>> read(const BlockReader& reader) {
@@ -59,7 +59,7 @@ class TokenAndState final : public Block {
   Linear projection_;
 };
 
-// The same layer, without memory of its own.
+// Returns the same layer over the other one's memory.
 Linear shared(const Linear& other) {
   return {.w = kernels::matrix_over(other.w.dtype, other.w.rows, other.w.inputs, other.w.data),
           .bias = other.bias,

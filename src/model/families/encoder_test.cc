@@ -1,4 +1,4 @@
-// Encoders against a twin in doubles that takes its weights from make_model's definition.
+// Compares encoders with a twin in doubles that takes its weights from make_model's definition.
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -29,7 +29,8 @@ struct Encoder {
     store = std::move(kv::make_store({.name = "virtual", .options = {}}, setup)).value();
   }
 
-  // Of every token of these texts, which one step reads; then nothing of them is left.
+  // Returns the states of every token of these texts, which one step reads. The store keeps nothing
+  // of them.
   std::vector<std::vector<float>> states(std::span<const Slot> texts) {
     std::vector<Slot> slots(texts.begin(), texts.end());
     for (Slot& slot : slots) slot.seq = store->open({}).seq;

@@ -17,7 +17,7 @@ constexpr NormNames kAttentionSums = {
 constexpr NormNames kFfnSum = {.before = "", .after = "", .sum = "layer_output_norm"};
 constexpr NormNames kFfnAround = {.before = "ffn_norm", .after = "post_ffw_norm"};
 
-// What BERT and the encoders that came from it have in common.
+// The traits that BERT and the encoders derived from it share.
 constexpr Family bert_kind(Family own) {
   own.both_ways = true;
   own.eps_key = "attention.layer_norm_epsilon";
@@ -28,9 +28,9 @@ constexpr Family bert_kind(Family own) {
 }
 
 constexpr std::array kFamilies = {
-    // Llama 1 to 3, Mistral, SmolLM, TinyLlama (Touvron et al. 2023). Long contexts differ only in
-    // the Rope that the file describes; biases are absent from all published ones but allowed by
-    // the format.
+    // Llama 1 to 3, Mistral, SmolLM, TinyLlama (Touvron et al. 2023). Models with long contexts
+    // differ only in the Rope that the file describes. No published model has biases, but the
+    // format allows them.
     // Mixtral: Jiang et al. 2024.
     Family{.name = "llama", .interleaved = true, .experts = {.normalised = true}},
     // Qwen2 and 2.5: biases on queries, keys and values (Yang et al. 2024, section 2.2).
@@ -42,9 +42,9 @@ constexpr std::array kFamilies = {
     Family{.name = "qwen3moe",
            .experts = {.normalised = true},
            .attention = {.qk_norm = QkNorm::kHead}},
-    // Norms before and after each block, windows in every other layer, capped logits (Gemma 2
-    // report 2024); then five windows to one full layer, and normalised heads in place of the caps
-    // (Gemma 3 report 2025).
+    // Gemma 2: norms before and after each block, windows in every other layer, softcaps (Gemma 2
+    // report 2024). Gemma 3: five layers with a window for each layer without, and normalised heads
+    // instead of softcaps (Gemma 3 report 2025).
     Family{.name = "gemma",
            .configure = scale_embedding_by_width,
            .feed_forward = {.form = FeedForward::kGatedGelu}},
@@ -59,8 +59,8 @@ constexpr std::array kFamilies = {
            .configure = configure_gemma,
            .attention = {.qk_norm = QkNorm::kHead, .norms = kAround},
            .feed_forward = {.form = FeedForward::kGatedGelu, .norms = kFfnAround}},
-    // Four residual streams, inputs of each layer, the rows of the last layers shared, and sparse
-    // gates (Gemma 3n, 2025).
+    // Four residual streams, per-layer inputs, shared rows in the last layers, and sparse gates
+    // (Gemma 3n, 2025).
     Family{.name = "gemma3n",
            .windows = {.period = 5, .rope_base = 10000, .scaled = Scaled::kNever},
            .configure = configure_gemma3n,
@@ -69,8 +69,8 @@ constexpr std::array kFamilies = {
            .feed_forward = {.form = FeedForward::kGatedGelu, .norms = kFfnAround},
            .read_layer = read_gemma3n_layer,
            .read_parts = read_gemma_parts},
-    // Wider heads in layers without windows, inputs of each layer or experts beside a feed-forward
-    // block (Gemma 4, 2026).
+    // Wider heads in layers without windows, and either per-layer inputs or experts in parallel to
+    // a feed-forward block (Gemma 4, 2026).
     Family{.name = "gemma4",
            .windows = {.scaled = Scaled::kNever},
            .configure = configure_gemma4,
@@ -83,13 +83,15 @@ constexpr std::array kFamilies = {
                        .parallel = true},
            .read_layer = read_gemma4_layer,
            .read_parts = read_gemma_parts},
-    // Sinks, windows of 128 in every other layer, biases everywhere, experts with limits on what
-    // they activate (gpt-oss model card 2025). The norm of the experts' inputs has an odd name.
+    // Sinks, windows of 128 tokens in every other layer, biases everywhere, experts with a limited
+    // activation (gpt-oss model card 2025). Files call the norm of the experts' inputs
+    // post_attention_norm.
     Family{.name = "gpt-oss",
            .windows = {.period = 2, .scaled = Scaled::kAlways},
            .experts = {.router = ExpertsConfig::Router::kSoftmaxOfChosen},
            .mixture = {.activation = MixtureTraits::Activation::kOai, .norms = kAfterAttention}},
-    // Fused tensors, LongRoPE, a window in the models of 4096 tokens (Phi-3 report 2024).
+    // Fused tensors, LongRoPE, a window in the models with a context of 4096 tokens (Phi-3 report
+    // 2024).
     Family{.name = "phi3", .windows = {.scaled = Scaled::kAlways}, .configure = configure_phi3},
     Family{.name = "mistral3",
            .interleaved = true,
@@ -108,25 +110,25 @@ constexpr std::array kFamilies = {
            .interleaved = true,
            .attention = {.norms = kAround},
            .feed_forward = {.norms = kFfnAround}},
-    // GLM-4.5 and 4.6: a router of sigmoids, an expert of all tokens (GLM-4.5 report 2025).
+    // GLM-4.5 and 4.6: a sigmoid router, and an expert that all tokens use (GLM-4.5 report 2025).
     Family{.name = "glm4moe",
            .configure = configure_glm4moe,
            .experts = {.router = ExpertsConfig::Router::kSigmoid},
            .attention = {.qk_norm = QkNorm::kHead},
            .feed_forward = {.norms = kAfterAttention},
            .mixture = {.norms = kAfterAttention}},
-    // Latent rows: DeepSeek V2, V3 and R1, Kimi K2, GLM-4.7-Flash (DeepSeek-V2 report 2024); the
-    // same in a small dense model (MiniCPM3).
+    // Latent rows: DeepSeek V2, V3 and R1, Kimi K2, GLM-4.7-Flash (DeepSeek-V2 report 2024).
+    // MiniCPM3 is a small dense model with latent rows.
     Family{.name = "deepseek2", .interleaved = true, .configure = configure_deepseek2},
     Family{.name = "minicpm3", .configure = configure_minicpm3},
-    // Norms after the blocks alone, and of all heads together (OLMo 2 report 2024); OLMo 3 has
-    // windows, which are not scaled.
+    // Norms only after the blocks, and a norm of all heads together (OLMo 2 report 2024). OLMo 3
+    // has windows, whose layers do not scale the rotation.
     Family{.name = "olmo2",
            .windows = {.period = 4, .scaled = Scaled::kNever},
            .attention = {.qk_norm = QkNorm::kAllHeads,
                          .norms = {.before = "", .after = "post_attention_norm"}},
            .feed_forward = {.norms = {.before = "", .after = "post_ffw_norm"}}},
-    // Chunked windows with rotation, and every fourth layer without (Llama 4, 2025).
+    // Chunked windows with rotation; every fourth layer has neither (Llama 4, 2025).
     Family{.name = "llama4",
            .interleaved = true,
            .windows = {.size = 8192, .period = 4, .chunked = true, .scaled = Scaled::kAlways},
@@ -150,8 +152,8 @@ constexpr std::array kFamilies = {
            .attention = {.qkv_bias = kRequired, .out_bias = kRequired},
            .feed_forward = {.form = FeedForward::kRelu, .bias = kRequired},
            .read_parts = read_opt_parts},
-    // A gated delta net in three of four layers, and attention whose outputs are gated in the
-    // others (Qwen3-Next, 2025; Qwen3.5, 2026).
+    // A gated delta net in three of four layers; the attention in the others has gated outputs
+    // (Qwen3-Next, 2025; Qwen3.5, 2026).
     Family{.name = "qwen3next",
            .read_states = read_delta_states,
            .experts = {.normalised = true},
@@ -179,7 +181,7 @@ constexpr std::array kFamilies = {
            .experts = {.router = ExpertsConfig::Router::kSigmoid, .normalised = true},
            .last_norm = "token_embd_norm",
            .attention = {.qk_norm = QkNorm::kHead}},
-    // State spaces in all layers, or in most (Dao and Gu 2024; Granite 4.0, 2025; Nemotron-H report
+    // State spaces in all or most layers (Dao and Gu 2024; Granite 4.0, 2025; Nemotron-H report
     // 2025).
     Family{.name = "mamba2", .rotates = false, .read_states = read_mamba2_states},
     // Attention and a state space side by side in each layer (Falcon-H1 report 2025).
@@ -200,9 +202,9 @@ constexpr std::array kFamilies = {
            .feed_forward = {.form = FeedForward::kReluSquared, .norms = {.before = "attn_norm"}},
            .mixture = {.activation = MixtureTraits::Activation::kReluSquared,
                        .norms = {.before = "attn_norm"}}},
-    // Encoders: no norm before a block, one of the sum behind it, learned positions and token types
-    // (BERT, Devlin et al. 2019); rotation in place of positions, gates (nomic-embed, Nussbaum et
-    // al. 2024), and experts in every other layer.
+    // Encoders without a norm before a block, but with one of the sum after it, and with learned
+    // positions and token types (BERT, Devlin et al. 2019). nomic-embed has rotation instead of
+    // positions, and gates (Nussbaum et al. 2024); one has experts in every other layer.
     bert_kind({.name = "bert",
                .rotates = false,
                .configure = configure_bert,
@@ -217,10 +219,10 @@ constexpr std::array kFamilies = {
                .attention = {.norms = kAttentionSum},
                .feed_forward = {.form = FeedForward::kGelu, .norms = kFfnSum},
                .mixture = {.activation = MixtureTraits::Activation::kGelu, .norms = kFfnSum}}),
-    // Logits that fall with the distance in place of positions, gates by gelu, and in some of its
-    // models norms of all heads together and a second norm behind attention (jina-embeddings-v2,
-    // Günther et al. 2023); XLM-RoBERTa with rotation in place of positions (jina-embeddings-v3,
-    // Sturua et al. 2024).
+    // jina-embeddings-v2 has logits that decrease with the distance (ALiBi) instead of positions,
+    // and gates by gelu. Some of its models have norms of all heads together and a second norm
+    // after attention (Günther et al. 2023). jina-embeddings-v3 is XLM-RoBERTa with rotation
+    // instead of positions (Sturua et al. 2024).
     bert_kind({.name = "jina-bert-v2",
                .rotates = false,
                .configure = configure_jina_bert_v2,
@@ -230,9 +232,9 @@ constexpr std::array kFamilies = {
                .configure = configure_bert,
                .attention = {.norms = kAttentionSum},
                .feed_forward = {.form = FeedForward::kGelu, .norms = kFfnSum}}),
-    // Windows around the query in all but every third layer, gelu(gate) * up or what the file says,
-    // norms without biases (Warner et al. 2024). The first layer has no norm of its own: it reads
-    // the normalised embedding.
+    // Windows around the query in all but every third layer, gelu(gate) * up or the function that
+    // the file names, norms without biases (Warner et al. 2024). The first layer has no norm of its
+    // own: it reads the normalised embedding.
     Family{.name = "modern-bert",
            .both_ways = true,
            .eps_key = "attention.layer_norm_epsilon",
@@ -242,14 +244,14 @@ constexpr std::array kFamilies = {
            .attention = {.norms = {.before = "attn_norm"}, .norm_optional = true},
            .feed_forward = {.form = FeedForward::kGatedGelu},
            .read_parts = read_bert_parts},
-    // Gemma 3 in both directions, with dense layers behind the pooling (Vera et al. 2025).
+    // Gemma 3 in both directions, with dense layers after the pooling (Vera et al. 2025).
     Family{.name = "gemma-embedding",
            .both_ways = true,
            .windows = {.period = 6, .rope_base = 10000, .scaled = Scaled::kNever},
            .configure = configure_gemma,
            .attention = {.qk_norm = QkNorm::kHead, .norms = kAround},
            .feed_forward = {.form = FeedForward::kGatedGelu, .norms = kFfnAround}},
-    // A memory of slots in place of rows: docs/reference/bct-format.md.
+    // Attention over slots instead of rows: docs/reference/bct-format.md.
     Family{.name = "bct",
            .rotates = false,
            .configure = configure_bct,

@@ -1,5 +1,5 @@
-// A family that kvick does not have, made of a row alone: Gemma's ways, layers that differ, and
-// rows that layers share. Against a twin that takes its weights from make_model's definition.
+// A family that kvick lacks, made of one table row: Gemma's traits, layers that differ, and rows
+// that layers share. Compared with a twin that takes its weights from make_model's definition.
 
 #include "model/families/family.h"
 
@@ -34,7 +34,7 @@ constexpr Family kToy = {
                      .norms = {.before = "ffn_norm", .after = "post_ffw_norm"}},
     .mixture = {.norms = {.before = "ffn_norm", .after = "post_ffw_norm"}}};
 
-// A window in every other layer, and a rotation of its own there.
+// A window in every other layer, with its own rotation there.
 tools::Spec toy_spec() {
   tools::Spec spec = tiny_spec(Arch::kLlama);
   spec.layers = 4;
@@ -50,7 +50,8 @@ tools::Spec toy_spec() {
   return spec;
 }
 
-// As Gemma 4 and Llama 4 have it: heads, their sizes and widths of each layer, rows shared.
+// Layers with their own numbers of heads, head sizes and widths, and shared rows, as in Gemma 4 and
+// Llama 4.
 tools::Spec mixed_spec() {
   tools::Spec spec = toy_spec();
   spec.features.heads = {4, 8, 4, 2};
@@ -61,7 +62,7 @@ tools::Spec mixed_spec() {
   return spec;
 }
 
-// The same with windows that are left behind, sinks and softcaps.
+// The same with windows shorter than the text, sinks and softcaps.
 tools::Spec windowed_spec() {
   tools::Spec spec = mixed_spec();
   spec.features.window = 9;
@@ -79,7 +80,7 @@ tools::Spec experts_spec() {
   return spec;
 }
 
-// One latent row for all heads; joined: as files of 2024 have it.
+// One latent row for all heads; joined_spec: one matrix for keys and values, as in files of 2024.
 tools::Spec latent_spec() {
   tools::Spec spec = toy_spec();
   tools::Features& f = spec.features;
@@ -105,7 +106,7 @@ struct Toy {
     model = std::move(loaded).value();
   }
 
-  // Of every token, fed in pieces of so many.
+  // Returns the logits of every token, fed in pieces of `piece` tokens.
   std::vector<float> feed(std::span<const Token> tokens, size_t piece) {
     PlainRows rows(model->config());
     std::vector<float> all;
@@ -122,7 +123,8 @@ struct Toy {
     return all;
   }
 
-  // Final states of every token but the last of each piece, whose logits are wanted; zeros for it.
+  // Returns the final states of all tokens but the last of each piece, whose logits are wanted; its
+  // state is left as zeros.
   std::vector<float> states(std::span<const Token> tokens, size_t piece) {
     PlainRows rows(model->config());
     const size_t dim = spec.dim;
@@ -178,8 +180,8 @@ void expect_twin(const tools::Spec& spec) {
       most = std::max(most, std::abs(expected[i]));
     }
   }
-  EXPECT_GT(most, 1);  // not all the same
-  EXPECT_LT(most, 3);  // the softcap
+  EXPECT_GT(most, 1);  // the logits differ
+  EXPECT_LT(most, 3);  // the softcap limits them
 }
 
 TEST_P(ToyFamily, IsARowOfATableAndComputesWhatItsTwinDoes) { expect_twin(spec()); }
@@ -207,7 +209,7 @@ TEST_P(ToyFamily, GivesTheStatesThatItsTwinHas) {
       most = std::max(most, std::abs(twin.state()[i]));
     }
   }
-  EXPECT_GT(most, 0.5);  // not all the same
+  EXPECT_GT(most, 0.5);  // the states differ
 }
 
 TEST_P(ToyFamily, GivesStatesOfTheSameBitsHoweverAPromptIsCut) {
@@ -218,7 +220,7 @@ TEST_P(ToyFamily, GivesStatesOfTheSameBitsHoweverAPromptIsCut) {
   for (const size_t piece : {2, 7, 39}) {
     const std::vector<float> cut = toy.states(tokens, piece);
     for (size_t t = 0; t + 1 < tokens.size(); ++t) {
-      if (t % piece == piece - 1) continue;  // its logits were wanted
+      if (t % piece == piece - 1) continue;  // its logits were wanted instead of its state
       EXPECT_TRUE(
           same_bits(std::span(whole).subspan(t * dim, dim), std::span(cut).subspan(t * dim, dim)))
           << piece << ' ' << t;
@@ -226,11 +228,11 @@ TEST_P(ToyFamily, GivesStatesOfTheSameBitsHoweverAPromptIsCut) {
   }
 }
 
-// Of a text, then of its own guesses, which go on from its own states.
+// Drafts from the model's states at first, and then from the draft layer's own states.
 TEST_P(ToyFamily, DraftsByALayerBehindTheLastAsItsTwinDoes) {
   tools::Spec drafting = spec();
   if (drafting.features.shared_layers != 0) GTEST_SKIP() << "the last layers have no rows";
-  drafting.features.draft_layers = 2;  // of which the first one drafts
+  drafting.features.draft_layers = 2;  // the first of them drafts
   Toy toy(drafting);
   Twin twin(toy.spec);
   const auto made =
@@ -317,8 +319,8 @@ TEST(Family, LeavesOutLayersWhoseRowsAreNotThere) {
   EXPECT_TRUE(same_bits(logits(first), logits(both)));
 }
 
-// Over a store, in pieces of so many tokens; between them steps are dropped, forked sequences go
-// another way, and of a tree of drafts the last path is kept.
+// Returns the logits over a store, in pieces of `piece` tokens. Between pieces, steps are dropped
+// and a fork reads other tokens; of a tree of draft tokens, the last path is kept.
 std::vector<float> feed_store(Toy& toy, const std::string& strategy, kernels::DType type,
                               std::span<const Token> tokens, size_t piece) {
   kv::Setup setup = {.shape = {.max_tokens = 100, .k_type = type, .v_type = type},
@@ -349,7 +351,7 @@ std::vector<float> feed_store(Toy& toy, const std::string& strategy, kernels::DT
     run(fork, wrong, {}, &three, unused.data());
     store.close(fork);
     if (piece == 1 && past + 2 < tokens.size()) {
-      // Drafts: two wrong tokens, then the right ones behind one another.
+      // Draft tokens: two wrong ones, and the two right ones as a path.
       const std::vector<Token> drafts = {9, tokens[past], 8, tokens[past + 1]};
       const std::vector<int32_t> parents = {-1, -1, 1, 1};
       const kv::Kept path = {.rows = {{1, 3}}};
@@ -381,7 +383,7 @@ TEST_P(ToyFamily, GivesTheSameBitsOverEveryStrategy) {
       EXPECT_TRUE(same_bits(plain, feed_store(toy, strategy, kernels::DType::kF32, tokens, piece)))
           << strategy << " in pieces of " << piece;
   std::vector<kernels::DType> types = {kernels::DType::kF16, kernels::DType::kBF16};
-  // Heads of the others have no multiple of 32 elements.
+  // Other types need heads with a multiple of 32 elements.
   if (spec().features.latent != 0) types.push_back(kernels::DType::kQ8);
   for (const kernels::DType type : types) {
     const std::vector<float> first = feed_store(toy, "virtual", type, tokens, 60);

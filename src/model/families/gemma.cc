@@ -15,7 +15,8 @@ using base::fail;
 
 constexpr uint64_t kMostLayerInputs = 1 << 16;
 
-// What both have: attention that does not scale, and inputs of each layer, 0 where there are none.
+// Configures the traits that both share: attention without a scale, and per-layer inputs if the
+// file has them.
 base::Status<> configure_both(const io::ModelFile& file, Config& config) {
   KVICK_TRY_VOID(scale_embedding_by_width(file, config));
   for (LayerConfig& layer : config.layers) layer.scale = 1;
@@ -27,10 +28,10 @@ base::Status<> configure_both(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// Files of before the key have the one value that all models were trained with.
+// Files older than the key lack it; all models were trained with the same value.
 base::Status<> read_sparsity(const io::ModelFile& file, Config& config) {
   constexpr uint32_t kSparse = 10;
-  constexpr float kDeviations = 1.6448533F;  // 95 % of a normal distribution are below
+  constexpr float kDeviations = 1.6448533F;  // 95 % of a normal distribution lie below
   const std::string key = config.arch + ".activation_sparsity_scale";
   const std::vector<float>* const each = file.get_floats(key);
   if (each != nullptr && each->size() != config.layer_count())
@@ -39,7 +40,7 @@ base::Status<> read_sparsity(const io::ModelFile& file, Config& config) {
   for (uint32_t i = 0; i < config.layer_count(); ++i) {
     float deviations = i < kSparse ? kDeviations : 0;
     if (each != nullptr) deviations = (*each)[i];
-    // A share of 0 that is kept out is minus infinity standard deviations.
+    // Keeping a share of 0 out is written as minus infinity standard deviations.
     if (std::isnan(deviations))
       return fail("{}: {} of layer {} is not a number", file.path(), key, i);
     config.layers[i].sparsity = std::isfinite(deviations) ? std::max(0.0F, deviations) : 0;

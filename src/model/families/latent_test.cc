@@ -1,4 +1,4 @@
-// Latent attention: what files say of it, what a token keeps, and what it cannot be.
+// Latent attention: how files describe it, what a token keeps, and which files are refused.
 
 #include <cmath>
 #include <functional>
@@ -16,7 +16,7 @@ namespace {
 
 using LiteChange = std::function<void(io::Metadata&)>;
 
-// The sizes of DeepSeek-V2-Lite, as newer files say them, and what a test changes.
+// Reads the sizes of DeepSeek-V2-Lite, as newer files give them, with the test's change.
 base::Result<Config> lite_with(const LiteChange& change) {
   io::ModelFileBuilder builder(io::Container::kGguf, "lite.gguf");
   io::Metadata& keys = builder.metadata();
@@ -63,7 +63,7 @@ TEST(LatentConfig, IsOneRowForAllHeads) {
   EXPECT_TRUE(config.rope_of(26).interleaved);
 }
 
-// mscale_all_dim is 0.707, and mscale too, so that cosines and sines stay.
+// mscale_all_dim is 0.707 and so is mscale, so cosines and sines are not scaled.
 TEST(LatentConfig, ScalesScoresAsTheStretchedContextAsks) {
   const Config config = lite();
   const double grown = 1 + 0.0707 * std::log(40.0);
@@ -73,7 +73,7 @@ TEST(LatentConfig, ScalesScoresAsTheStretchedContextAsks) {
   EXPECT_NEAR(plain.layers[0].scale, 1 / std::sqrt(192.0), 1e-7);
 }
 
-// They have the sizes of heads where newer ones have those of rows.
+// Files of 2024 have the sizes of heads in the keys where newer files have those of rows.
 TEST(LatentConfig, IsReadFromFilesOf2024) {
   const Config old = lite([](io::Metadata& keys) {
     keys["deepseek2.attention.head_count_kv"] = {uint64_t{16}};
@@ -128,7 +128,7 @@ TEST(LatentConfig, HasNoPartsForRanks) {
   EXPECT_GT(second->layers.size(), 10u);
 }
 
-// 576 elements of float16 a layer: no values beside the keys, however many heads ask.
+// 576 float16 elements per layer: no values besides the keys, for any number of heads.
 TEST(LatentRows, TakeTheirLatentVectorAndNothingElse) {
   constexpr uint64_t kTokenBytes = 27 * 576 * 2;
   kv::Setup setup = {.shape = {.max_tokens = 32768}};

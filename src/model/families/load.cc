@@ -1,4 +1,4 @@
-// Model::load: which family, and where the packed weights are.
+// Model::load: finds the family, and the place of the packed weights.
 
 #include <algorithm>
 #include <filesystem>
@@ -16,7 +16,7 @@ using base::Result;
 
 using File = std::shared_ptr<const io::ModelFile>;
 
-// Reads the model into a decoder that is dropped, for what it does with the matrices.
+// Reads the model into a temporary decoder, only to pass its matrices to `place`.
 base::Status<> pass(const File& file, const Family& family, const LoadOptions& options,
                     MatrixPlace& place) {
   KVICK_TRY(Config config, read_config(*file, &family, options.sequence));
@@ -29,8 +29,8 @@ LoadOptions quiet(LoadOptions options) {
   return options;
 }
 
-// Packs the weights into the folder. Error: the model cannot be read. Nothing: they are not kept,
-// which is said.
+// Packs the weights into a file in the folder. Error: the model cannot be read. Returns nothing if
+// the weights cannot be kept, and reports that to the user.
 Result<std::optional<io::PackedFile>> write_packed(const File& file, const Family& family,
                                                    const LoadOptions& options,
                                                    const io::PackedPlan& plan) {
@@ -42,7 +42,7 @@ Result<std::optional<io::PackedFile>> write_packed(const File& file, const Famil
   auto writer = folder.begin(plan);
   if (!writer.ok()) return refuse(writer.error());
   Written place(*writer, *options.pool);
-  // It stops at the first write that fails; then the model is packed again, into memory.
+  // pass() stops at the first write that fails; the caller then packs the model again, into memory.
   KVICK_TRY_VOID(pass(file, family, options, place));
   if (!place.status().ok()) return refuse(place.status().error());
   if (const auto done = writer->finish(); !done.ok()) return refuse(done.error());
@@ -55,7 +55,7 @@ Result<std::optional<io::PackedFile>> write_packed(const File& file, const Famil
   return packed;
 }
 
-// The packed file of the model, an old one or one written now; nothing: pack into memory.
+// Returns the model's packed file, an existing one or one written now; nothing: pack into memory.
 Result<std::optional<io::PackedFile>> packed_file(const File& file, const Family& family,
                                                   const LoadOptions& options,
                                                   std::vector<io::PackedMatrix>& matrices) {
@@ -82,7 +82,7 @@ bool has_experts(const Config& config) {
                      [](const LayerConfig& layer) { return layer.experts.count > 0; });
 }
 
-// What limits experts needs.
+// Checks the requirements of LoadOptions::expert_bytes.
 base::Status<> check_expert_bytes(const io::ModelFile& file, const Config& config,
                                   const LoadOptions& options, bool packed) {
   if (options.expert_bytes == 0) return base::Done{};
@@ -98,7 +98,8 @@ base::Status<> check_expert_bytes(const io::ModelFile& file, const Config& confi
   return base::Done{};
 }
 
-// free: bytes of memory before anything of the model was read.
+// Advises --expert-memory if the weights exceed `free`, the bytes of memory available before
+// loading.
 void advise_expert_memory(const Config& config, const LoadOptions& options,
                           std::span<const io::PackedMatrix> matrices, uint64_t free) {
   if (options.expert_bytes > 0 || !has_experts(config)) return;
@@ -131,7 +132,7 @@ Result<std::unique_ptr<Model>> Model::load(io::ModelFile opened, const LoadOptio
   std::optional<io::PackedFile> packed;
   if (options.packed != nullptr) {
     io::PackedOptions kept = *options.packed;
-    if (options.expert_bytes > 0) {  // of a model of any size, which may not fit memory
+    if (options.expert_bytes > 0) {  // a model of any size, which may not fit into memory
       kept.least_bytes = 0;
       kept.after_check = io::PackedFile::After::kUnmapped;
     }

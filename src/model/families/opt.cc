@@ -9,7 +9,7 @@ base::Status<> configure_opt(const io::ModelFile&, Config& config) {
 
 base::Status<> read_opt_parts(const io::ModelFile& file, WeightReader& weights,
                               const Config& config, Parts& parts) {
-  // OPT was trained with two rows for padding in front.
+  // OPT was trained with two rows for padding before the first position.
   KVICK_TRY(const uint64_t offset, file.get_uint("opt.position_offset", 2));
   const io::Tensor* positions = file.find("position_embd.weight");
   if (positions == nullptr || positions->shape.size() != 2 || offset > 16 ||

@@ -34,7 +34,7 @@ class PackedModels : public testing::Test {
     EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message);
     return std::move(model).value();
   }
-  // Of some tokens.
+  // Returns the logits of some tokens.
   std::vector<float> logits(const Model& model) {
     const bool memory = model.trained_slots() != nullptr;
     const auto rows = memory ? kernels::DType::kF32 : kernels::DType::kF16;
@@ -71,7 +71,7 @@ class PackedModels : public testing::Test {
   std::vector<std::string> notes_;
 };
 
-// Every architecture, and types that are packed in their own way.
+// Covers every architecture, and types with their own packing.
 TEST_F(PackedModels, ComputeTheSameBitsFromTheFile) {
   using kernels::DType;
   using tools::Arch;
@@ -105,7 +105,8 @@ TEST_F(PackedModels, OfAFolderAreKeptToo) {
   fs::remove_all(path);
 }
 
-// F16 becomes BF16 where the kernels multiply it so, and some outputs are other matrices.
+// F16 becomes BF16 if the kernels multiply it as BF16, and a selection of outputs makes another
+// matrix.
 TEST_F(PackedModels, HaveAFileForEachWayTheyArePacked) {
   const std::string path =
       write_model(tiny_spec(tools::Arch::kLlama, kernels::DType::kF16), pool_, false);
@@ -135,7 +136,7 @@ TEST_F(PackedModels, ThatAreChangedOrDamagedArePackedAgain) {
   const std::vector<float> plain = logits(*load(path, &options_));
   ASSERT_EQ(notes_.size(), 1U);
   EXPECT_NE(notes_[0].find("the packed weights are kept in"), std::string::npos) << notes_[0];
-  // One byte of the weights in the packed file.
+  // Changes one byte of the weights in the packed file.
   const fs::path packed = files()[0];
   {
     std::fstream file(packed, std::ios::binary | std::ios::in | std::ios::out);
@@ -152,7 +153,7 @@ TEST_F(PackedModels, ThatAreChangedOrDamagedArePackedAgain) {
   fs::resize_file(packed, 5000);
   EXPECT_EQ(logits(*load(path, &options_)), plain);
   EXPECT_EQ(notes_.size(), 5U);
-  // Other weights under the same name.
+  // Writes other weights to the same path.
   tools::Spec other = tiny_spec(tools::Arch::kLlama, kernels::DType::kQ8_0);
   other.seed = 9;
   write_model(other, pool_, false);
@@ -167,7 +168,7 @@ TEST_F(PackedModels, RunWithoutWhereTheyCannotBeKept) {
   const std::string path =
       write_model(tiny_spec(tools::Arch::kLlama, kernels::DType::kQ8_0), pool_, false);
   const std::vector<float> plain = logits(*load(path, nullptr));
-  options_.folder = path + "/packed";  // a file is no folder
+  options_.folder = path + "/packed";  // fails because a file is not a folder
   EXPECT_EQ(logits(*load(path, &options_)), plain);
   ASSERT_EQ(notes_.size(), 1U);
   EXPECT_NE(notes_[0].find("packed weights are not kept: cannot make the folder"),
@@ -181,7 +182,7 @@ TEST_F(PackedModels, RunWithoutWhereTheyCannotBeKept) {
   options_.max_bytes = 0;
   options_.least_bytes = uint64_t{1} << 30;
   EXPECT_EQ(logits(*load(path, &options_)), plain);
-  EXPECT_EQ(notes_.size(), 2U);  // that a model is small is nothing to say
+  EXPECT_EQ(notes_.size(), 2U);  // a model that is too small is not reported
   EXPECT_TRUE(files().empty());
   fs::remove(path);
 }

@@ -1,6 +1,7 @@
-// A model whose layers are on several ranks, one behind the other (Huang et al. 2019, GPipe). A
-// step goes through them in pieces, so that each rank computes one while the next rank computes the
-// one before. Layers are whole, and tokens see only tokens before them: all bits are those of one
+// A model whose layers are on several ranks, one after another (Huang et al. 2019, GPipe). A step
+// goes through them in pieces, so that each rank computes one piece while the next rank computes
+// the piece before it. Layers are whole, and tokens see only earlier tokens, so all bits are those
+// of one process.
 // process.
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace kvick::model {
 namespace {
 
-// Where the piece that begins at `first` ends. Draft trees are not cut.
+// Returns where the piece that begins at `first` ends. Draft trees are not cut.
 uint32_t end_of_piece(const Batch& batch, uint32_t first, uint32_t most) {
   uint32_t begin = 0;
   for (const Slot& slot : batch.slots) {
@@ -23,7 +24,7 @@ uint32_t end_of_piece(const Batch& batch, uint32_t first, uint32_t most) {
   return begin;
 }
 
-// Those of the wanted tokens that are in the range.
+// Returns those of the wanted tokens that are in the range.
 std::span<const uint32_t> wanted_in(std::span<const uint32_t> wanted, TokenRange range) {
   const auto first = std::ranges::lower_bound(wanted, range.first);
   return {first, std::lower_bound(first, wanted.end(), range.end())};
@@ -31,7 +32,8 @@ std::span<const uint32_t> wanted_in(std::span<const uint32_t> wanted, TokenRange
 
 }  // namespace
 
-// before: [tokens][dim] of the rank before; on rank 0 none. outputs: on the last rank, of `wanted`.
+// Runs one piece. before: [tokens][dim] from the rank before; empty on rank 0. outputs: on the last
+// rank, the logits of `wanted`.
 void Decoder::run_piece(const Forward& forward, TokenRange range, std::span<const float> before,
                         std::span<const uint32_t> wanted, float* outputs) const {
   Workspace& workspace = forward.workspace;
@@ -58,14 +60,15 @@ void Decoder::run_piece(const Forward& forward, TokenRange range, std::span<cons
   });
 }
 
-// All pieces, as rank 0 cuts them and as they come from the rank before. Throws RankFailed if that
-// one could not compute its part; whatever is thrown, nothing more comes from there. Returns what
-// the last rank passes on: [wanted][outputs], and one float more, which says that all went well
-// where no logits are wanted.
+// Runs all pieces: rank 0 cuts them, other ranks receive them from the rank before. Throws
+// RankFailed if that rank could not compute its part. Whatever this throws, nothing more will come
+// from that rank. Returns what the last rank passes on: [wanted][outputs], plus one float that
+// reports success even if no logits are wanted.
 std::span<const float> Decoder::pass_pieces(const Forward& forward,
                                             std::span<const uint32_t> wanted) const {
   const uint32_t tokens = forward.batch.tokens();
-  // A state goes from one piece to the next only when the step is committed.
+  // A state moves from one piece to the next only when the step is committed, so models with states
+  // are not cut.
   const bool whole = forward.step.facets().pieces == nullptr ||
                      forward.workspace.library != nullptr || whole_config().keeps_states();
   const uint32_t most = whole ? tokens : piece_tokens(tokens, ranks_->size());
@@ -120,7 +123,7 @@ void Decoder::compute_stage(const Forward& forward, std::span<const uint32_t> wa
   std::copy(all.begin(), all.end() - 1, logits);
 }
 
-// What the rank before has computed is received and forgotten.
+// In a pipeline, receives and discards what the rank before has computed.
 void Decoder::give_up() const {
   if (!pipeline_) return ranks_->give_up();
   while (!ranks_->leads() && ranks_->take_over().more) {

@@ -1,5 +1,5 @@
-// Adapter::read: which matrices of the model an adapter's file changes, and in what order their
-// rows lie.
+// Adapter::read: which matrices of the model an adapter's file changes, and the order of their
+// rows.
 
 #include <algorithm>
 #include <charconv>
@@ -17,7 +17,7 @@ using base::fail;
 constexpr std::string_view kMatrices[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
                                           "ffn_gate", "ffn_up", "ffn_down"};
 
-// A matrix of a layer.
+// A matrix of the model that an adapter changes.
 struct Place {
   uint32_t layer = 0;
   std::string_view matrix;  // "attn_q"
@@ -46,7 +46,8 @@ base::Result<Place> place_of(std::string_view tensor, const io::AdapterFile& fil
   return place;
 }
 
-// The model's matrix, which a linear layer of its own must be: [outputs, inputs].
+// Returns the shape of the model's matrix, [outputs, inputs]. The matrix must be a linear layer by
+// itself.
 base::Result<std::vector<uint64_t>> matrix_shape(const Place& place, const io::AdapterFile& file,
                                                  const Model& model) {
   const Config& config = model.config();
@@ -75,8 +76,8 @@ base::Result<std::vector<uint64_t>> matrix_shape(const Place& place, const io::A
   return shape;
 }
 
-// Which rows of an adapter's q and k RoPE rotates as one pair: two neighbours, or else row i of a
-// head's first half and row i of its second.
+// Returns how RoPE pairs the rows of an adapter's q and k: two adjacent rows, or else row i of a
+// head's first half with row i of its second.
 bool rotates_neighbours(const io::AdapterFile& file, const Config& config) {
   if (file.from_gguf()) {
     const Family* const family = find_family(config.arch);
@@ -88,7 +89,7 @@ bool rotates_neighbours(const io::AdapterFile& file, const Config& config) {
   });
 }
 
-// For each row of the model's matrix the row of the file's B.
+// Returns, for each row of the model's matrix, the row of the file's B.
 std::vector<uint32_t> rows_of(const Place& place, uint32_t outputs, const io::AdapterFile& file,
                               const Config& config) {
   std::vector<uint32_t> rows(outputs);
@@ -106,8 +107,9 @@ std::vector<uint32_t> rows_of(const Place& place, uint32_t outputs, const io::Ad
   return rows;
 }
 
-// A matrix whose elements were multiplied by 1 / factor, a power of two that makes the largest of
-// them about 2^14: rounded to float16 they then lose nothing that BF16 or F16 had.
+// A matrix whose elements were multiplied by 1 / factor, a power of two that brings the largest
+// element to about 2^14. Rounding to float16 then loses nothing that BF16 or F16 had, except in the
+// smallest elements.
 struct Scaled {
   std::vector<float> values;
   float factor = 1;
@@ -135,7 +137,8 @@ base::Status<> check_layer(const io::AdapterPair& pair, std::span<const uint64_t
       fmt::join(shape, ", "));
 }
 
-// For all matrices in one piece of memory, which has huge pages if it is large.
+// Returns the bytes of all matrices. They share one block of memory, which has huge pages if it is
+// large.
 size_t memory_for(const io::AdapterFile& file) {
   size_t bytes = 0;
   for (const io::AdapterPair& pair : file.pairs)
@@ -143,7 +146,7 @@ size_t memory_for(const io::AdapterFile& file) {
   return bytes;
 }
 
-// rows: for each of the model's the one of the file's B.
+// rows: for each row of the model's matrix, the row of the file's B.
 LowRank convert_layer(const io::AdapterPair& pair, std::span<const uint32_t> rows,
                       base::Arena& memory) {
   const Scaled a = read_scaled(pair.a), b = read_scaled(pair.b);
@@ -180,7 +183,7 @@ base::Result<Adapter> Adapter::read(const io::AdapterFile& file, const Model& mo
     KVICK_TRY_VOID(check_layer(pair, shape, file.path));
     const std::vector<uint32_t> rows =
         rows_of(place, static_cast<uint32_t>(shape[0]), file, config);
-    // By the model's own name: the file may write a layer's number as 00.
+    // Uses the model's own tensor name, because the file may write a layer's number as 00.
     if (!adapter.layers_
              .emplace(place.tensor(place.matrix), convert_layer(pair, rows, adapter.memory_))
              .second)

@@ -12,10 +12,10 @@ namespace {
 using base::fail;
 using base::Result;
 
-// Far beyond any model that exists, small enough that products of three of them fit 64 bits.
+// Far beyond any existing model, yet small enough that products of three of them fit 64 bits.
 constexpr uint64_t kMostLayers = 1024, kMostWidth = 1 << 20, kMostVocab = 1 << 24,
                    kMostContext = 1 << 27;
-constexpr uint64_t kMostHeadDim = 640, kMostGroup = 128;  // that the attention kernels take
+constexpr uint64_t kMostHeadDim = 640, kMostGroup = 128;  // limits of the attention kernels
 
 Result<uint32_t> bounded(const io::ModelFile& file, const std::string& key, uint64_t value,
                          uint64_t most, uint64_t least = 1) {
@@ -24,7 +24,7 @@ Result<uint32_t> bounded(const io::ModelFile& file, const std::string& key, uint
   return static_cast<uint32_t>(value);
 }
 
-// Per layer, from one number for all or an array.
+// Reads one number per layer, from one number for all layers or an array.
 Result<std::vector<uint32_t>> per_layer(const io::ModelFile& file, const std::string& key,
                                         uint32_t layers, uint64_t least) {
   KVICK_TRY(const std::vector<uint64_t> values, file.get_uint_each(key, layers));
@@ -37,8 +37,8 @@ Result<std::vector<uint32_t>> per_layer(const io::ModelFile& file, const std::st
   return out;
 }
 
-// Which layers have the file's window. With a period p all but the last (or first) of each p layers
-// have it.
+// Returns which layers have the file's window. With a period p, all but the last (or first) of each
+// p layers have it.
 Result<std::vector<bool>> windowed_layers(const io::ModelFile& file, const std::string& prefix,
                                           uint32_t layers, const Family::Windows& windows) {
   uint32_t period = windows.period;
@@ -63,8 +63,9 @@ base::Status<> read_windows(const io::ModelFile& file, const Family* family, Con
   const Family::Windows windows = family != nullptr ? family->windows : Family::Windows{};
   KVICK_TRY(uint64_t window, file.get_uint(prefix + "attention.sliding_window", windows.size));
   if (window == 0) return base::Done{};
-  // A window as long as the context hides nothing, but still marks the layers with the rotary keys
-  // of windows. With both_ways half of it lies to each side of the query, which adds one.
+  // A window as long as the context hides nothing, but it still marks the layers that use the
+  // rotary keys of windows. With both_ways, half of the window lies on each side of the query, and
+  // the query's own token adds one.
   const uint64_t sides = config.both_ways() ? 2 : 1;
   window = std::min<uint64_t>(window, sides * config.context);
   if (config.both_ways()) window = window / 2 * 2 + 1;
@@ -78,7 +79,8 @@ base::Status<> read_windows(const io::ModelFile& file, const Family* family, Con
   return base::Done{};
 }
 
-// After all that depends on which layers have one.
+// Removes windows that hide nothing. Call it last, because other numbers depend on which layers
+// have a window.
 void drop_idle_windows(Config& config) {
   for (LayerConfig& layer : config.layers) {
     const uint32_t one_side = layer.both_ways ? layer.window / 2 + 1 : layer.window;
@@ -111,7 +113,8 @@ base::Status<> read_head_sizes(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// The last layers may read the rows of the last layer of their kind that has its own.
+// The last layers may read the rows of an earlier layer: the last one of the same shape that has
+// its own rows.
 base::Status<> share_rows(const io::ModelFile& file, Config& config) {
   const std::string key = config.arch + ".attention.shared_kv_layers";
   KVICK_TRY(const uint64_t shared, file.get_uint(key, 0));
@@ -135,7 +138,8 @@ base::Status<> share_rows(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// A file may have draft blocks after the model's layers.
+// Drops the draft blocks that a file may have after the model's layers, unless a draft model is
+// read.
 base::Status<> choose_blocks(const io::ModelFile& file, Blocks blocks, Config& config) {
   KVICK_TRY(const uint32_t drafting, drafting_blocks(file, config));
   const size_t layers = config.layers.size() - drafting;
@@ -144,12 +148,12 @@ base::Status<> choose_blocks(const io::ModelFile& file, Blocks blocks, Config& c
         "{}: the file has no layer that predicts further tokens (nextn); draft by lookup, or by a "
         "smaller model",
         file.path());
-  // What draft models read by a layer's number is found by that until all numbers are known.
+  // Draft models keep all layers for now: numbers are still read by a layer's index.
   if (blocks == Blocks::kLayers) config.layers.resize(layers);
   return base::Done{};
 }
 
-// Of the layers that attend.
+// Checks the heads of the layers that attend.
 base::Status<> check_heads(const io::ModelFile& file, const Config& config) {
   const std::string prefix = config.arch + ".attention.";
   for (uint32_t i = 0; i < config.layer_count(); ++i) {
@@ -173,12 +177,12 @@ base::Status<> read_layers(const io::ModelFile& file, const Family* family, Bloc
                            Config& config) {
   const std::string prefix = config.arch + ".";
   KVICK_TRY(const uint32_t layers, bounded_number(file, prefix + "block_count", kMostLayers));
-  // Layers that keep a state have no heads, and those of one block no width.
+  // Layers that keep a state have no heads, and layers without a feed-forward block have no width.
   const bool states = family != nullptr && family->read_states != nullptr;
   const auto each = [&](const char* key) {
     return per_layer(file, prefix + key, layers, states ? 0 : 1);
   };
-  // Where all layers have experts, no layer has another width.
+  // Files where all layers have experts may have only the experts' width.
   const bool dense = file.metadata().contains(prefix + "feed_forward_length") ||
                      !file.metadata().contains(prefix + "expert_feed_forward_length");
   KVICK_TRY(const std::vector<uint32_t> ffn,
@@ -209,7 +213,7 @@ base::Status<> read_layers(const io::ModelFile& file, const Family* family, Bloc
   return share_rows(file, config);
 }
 
-// Files converted before a key was known do not have it, though the model was trained with a cap.
+// Files converted before the key was known lack it, although the model was trained with a softcap.
 base::Status<> read_softcaps(const io::ModelFile& file, const Family& family, Config& config) {
   const auto cap = [&](const char* key, float fallback) -> Result<float> {
     const std::string full = config.arch + "." + key;
@@ -232,7 +236,8 @@ base::Status<> read_scale(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// Layers with a window have keys of their own where the file has them. Equal tables are one.
+// Layers with a window use their own rotary keys if the file has them. Equal tables are stored
+// once.
 base::Status<> read_ropes(const io::ModelFile& file, const Family& family, uint32_t sequence,
                           Config& config) {
   using Scaled = Family::Windows::Scaled;
@@ -258,7 +263,7 @@ base::Status<> read_ropes(const io::ModelFile& file, const Family& family, uint3
   return base::Done{};
 }
 
-// GGUF's numbers: 0 stands for none.
+// GGUF's numbers; 0 means none.
 base::Status<> read_pooling(const io::ModelFile& file, Config& config) {
   constexpr std::array kKinds = {Pooling::kMean, Pooling::kCls, Pooling::kLast, Pooling::kRank};
   const std::string key = config.arch + ".pooling_type";
@@ -322,7 +327,7 @@ Result<Config> read_config(const io::ModelFile& file, const Family* family, uint
     return config;
   }
   KVICK_TRY_VOID(read_experts(file, *family, config));
-  // Files of Nemotron-H may have this one alone.
+  // Files of Nemotron-H may have only this key.
   KVICK_TRY(const double eps_of_layer_norm,
             positive_number(file, prefix + "attention.layer_norm_epsilon", 1e-5));
   KVICK_TRY(const double eps,

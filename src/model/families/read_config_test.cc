@@ -14,7 +14,7 @@ using Change = std::function<void(io::Metadata&)>;
 
 constexpr Family kToy = {.name = "toy"};
 
-// Four layers of four heads of 16, and what a test changes.
+// Reads a config of four layers with four heads of 16 elements, with the test's change.
 base::Result<Config> config_with(const Change& change, const Family* family = &kToy) {
   io::ModelFileBuilder builder(io::Container::kGguf, "toy.gguf");
   io::Metadata& keys = builder.metadata();
@@ -60,7 +60,7 @@ TEST(ReadConfig, TakesOneNumberForAllLayersOrOneOfEach) {
   EXPECT_EQ(mixed.layers[3].group(), 4u);
   EXPECT_EQ(mixed.layers[3].scale, 1 / std::sqrt(8.0F));
   EXPECT_EQ(mixed.layers[2].ffn, 96u);
-  ASSERT_EQ(mixed.ropes.size(), 3u);  // of heads of 16, 32 and 8
+  ASSERT_EQ(mixed.ropes.size(), 3u);  // for heads of 16, 32 and 8 elements
   EXPECT_EQ(mixed.layers[2].rope, 0u);
   EXPECT_EQ(mixed.rope_of(3).dims, 8u);
   EXPECT_FALSE(mixed.layers_alike());
@@ -224,7 +224,7 @@ TEST(ReadConfig, ReadsScaleAndSoftcaps) {
   EXPECT_EQ(config.logit_softcap, 30.0F);
 }
 
-// GGUF files of the first months have no key for what was learned about their models later.
+// GGUF files of the first months lack keys for facts that became known later.
 TEST(ReadConfig, KnowsWhatEarlyFilesDoNotSay) {
   const auto read_as = [](std::string_view arch, const Change& change) {
     Family family = *find_family(arch);

@@ -12,7 +12,7 @@ using Router = ExpertsConfig::Router;
 
 constexpr uint64_t kMostExperts = 1 << 14, kMostWidth = 1 << 20;
 
-// llama.cpp's enum llama_expert_gating_func_type.
+// Reads a number of llama.cpp's enum llama_expert_gating_func_type; 0 or no key: `usual`.
 Result<Router> read_router(const io::ModelFile& file, const std::string& key, Router usual) {
   KVICK_TRY(const uint64_t number, file.get_uint(key, 0));
   switch (number) {
@@ -31,7 +31,7 @@ Result<Router> read_router(const io::ModelFile& file, const std::string& key, Ro
   }
 }
 
-// What all layers with experts have alike.
+// Reads the numbers that all layers with experts share.
 Result<ExpertsConfig> read_numbers(const io::ModelFile& file, const std::string& prefix,
                                    ExpertsConfig experts) {
   KVICK_TRY(experts.count, bounded_number(file, prefix + "expert_count", kMostExperts));
@@ -42,7 +42,7 @@ Result<ExpertsConfig> read_numbers(const io::ModelFile& file, const std::string&
   KVICK_TRY(const double factor, file.get_float(scale, 0));
   if (!(factor >= 0) || !std::isfinite(factor))
     return fail("{}: {} is {}, but must not be negative", file.path(), scale, factor);
-  if (factor != 0) experts.scale = static_cast<float>(factor);  // 0: none
+  if (factor != 0) experts.scale = static_cast<float>(factor);  // 0 means no factor
   const std::string groups = prefix + "expert_group_count";
   KVICK_TRY(const uint64_t count, file.get_uint(groups, 1));
   if (count > 1) {
@@ -59,7 +59,8 @@ Result<ExpertsConfig> read_numbers(const io::ModelFile& file, const std::string&
   return experts;
 }
 
-// The inputs of a tensor, which may have a dimension for the experts; 0: there is none.
+// Returns the inputs of a tensor, which may have a dimension for the experts; 0: there is no such
+// tensor.
 Result<uint32_t> width_of(const io::ModelFile& file, const std::string& name) {
   const io::Tensor* tensor = file.find(name);
   if (tensor == nullptr) return 0;

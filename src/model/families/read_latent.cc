@@ -1,4 +1,4 @@
-// Latent attention: the keys of files, and what the families that have it add.
+// Latent attention: the keys of files, and the special cases of the families that have it.
 
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 using base::fail;
 
 constexpr uint32_t kMostSize = 1 << 16;
-constexpr uint32_t kMostRow = 640, kMostHeads = 128;  // that the attention kernels take
+constexpr uint32_t kMostRow = 640, kMostHeads = 128;  // limits of the attention kernels
 
 base::Status<> check_latent(const io::ModelFile& file, const LatentConfig& latent, uint32_t k_dim) {
   if (k_dim <= latent.rotated || latent.rotated % 2 != 0)
@@ -27,7 +27,8 @@ base::Status<> check_latent(const io::ModelFile& file, const LatentConfig& laten
 
 }  // namespace
 
-// Files of 2024 say the sizes of heads where newer ones say those of what attention sees.
+// In files of 2024, key_length and value_length are sizes of heads; in newer files they are sizes
+// of the rows that attention reads, and the keys with "_mla" have those of heads.
 base::Result<bool> read_latent(const io::ModelFile& file, Config& config) {
   const std::string prefix = config.arch + ".attention.";
   if (!file.metadata().contains(prefix + "kv_lora_rank")) return false;
@@ -56,9 +57,9 @@ base::Result<bool> read_latent(const io::ModelFile& file, Config& config) {
 
 namespace {
 
-// What stretching the context does to scores. GGUF's yarn_log_multiplier is a tenth of DeepSeek's
-// mscale_all_dim in files of this architecture, and cosines and sines stay as they are: mscale is
-// the same in all models.
+// Scales attention logits for a stretched context. GGUF's yarn_log_multiplier is a tenth of
+// DeepSeek's mscale_all_dim in files of this architecture. Cosines and sines are not scaled,
+// because mscale equals mscale_all_dim in all models.
 base::Status<> scale_stretched(const io::ModelFile& file, Config& config) {
   const std::string prefix = config.arch + ".rope.scaling.";
   KVICK_TRY(const std::string type, file.get_string(prefix + "type", std::string("none")));
@@ -72,7 +73,7 @@ base::Status<> scale_stretched(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// The first files of GLM-4.7-Flash name no router, and the architecture's usual one is another.
+// The first files of GLM-4.7-Flash name no router, and it differs from the architecture's default.
 base::Status<> set_router_of_glm(const io::ModelFile& file, Config& config) {
   constexpr uint32_t kVocab = 154880, kLayers = 47;
   KVICK_TRY(const uint64_t told, file.get_uint(config.arch + ".expert_gating_func", 0));
@@ -88,7 +89,7 @@ base::Status<> configure_deepseek2(const io::ModelFile& file, Config& config) {
     return fail("{}: {}.attention.kv_lora_rank is missing", file.path(), config.arch);
   KVICK_TRY_VOID(set_router_of_glm(file, config));
   KVICK_TRY_VOID(scale_stretched(file, config));
-  // Mistral Large 3: queries grow as those of mistral3 do.
+  // Mistral Large 3 scales queries as mistral3 does.
   const std::string key = config.arch + ".attention.temperature_";
   if (!file.metadata().contains(key + "scale")) return base::Done{};
   KVICK_TRY(const double scale, positive_number(file, key + "scale", 1));
@@ -98,7 +99,7 @@ base::Status<> configure_deepseek2(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// Factors that files do not say (openbmb's configuration_minicpm.py has them).
+// Sets factors that files lack (openbmb's configuration_minicpm.py has them).
 base::Status<> configure_minicpm3(const io::ModelFile& file, Config& config) {
   if (!config.layers.front().is_latent())
     return fail("{}: {}.attention.kv_lora_rank is missing", file.path(), config.arch);

@@ -1,4 +1,5 @@
-// Which layers keep a state, and what of: by the numbers of heads, as GGUF has them.
+// Finds the layers that keep a state, by the numbers of heads as GGUF has them, and the states'
+// sizes.
 
 #include "model/families/family.h"
 #include "model/families/read_config.h"
@@ -42,7 +43,7 @@ void keep_state(const StateConfig& state, LayerConfig& layer) {
   layer.state = state;
 }
 
-// Refuses what the kernels do not take.
+// Reads the numbers of a gated delta net. Refuses sizes that the kernels do not take.
 Result<StateConfig> read_delta_numbers(const io::ModelFile& file, const std::string& arch) {
   KVICK_TRY(StateConfig state, read_mamba2_numbers(file, arch));
   constexpr uint32_t kKeys = 8, kValues = kernels::kDeltaPanel;
@@ -52,12 +53,12 @@ Result<StateConfig> read_delta_numbers(const io::ModelFile& file, const std::str
         "{}",
         file.path(), arch, state.state_size, state.head_dim, kKeys, kValues);
   state.kind = StateConfig::Kind::kGatedDelta;
-  // GGUF files of the newer family have the heads in another order than all other files.
+  // GGUF files of Qwen3.5 order the heads differently from all other files.
   KVICK_TRY(state.tiled, file.get_bool("kvick.ssm.tiled", arch != "qwen3next"));
   return state;
 }
 
-// Which of the layers keep a state: as the file lists them, or all but the last of each period.
+// Returns which layers keep a state: those that the file lists, or all but the last of each period.
 Result<std::vector<bool>> delta_layers(const io::ModelFile& file, const std::string& arch,
                                        uint32_t layers) {
   constexpr uint64_t kMostPeriod = 1024;
@@ -91,7 +92,7 @@ base::Status<> read_mamba2_states(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// Layers of one block: feed-forward where it has a width, else attention or a state.
+// Each layer has one block: feed-forward if it has a width, otherwise attention or a state.
 base::Status<> read_nemotron_states(const io::ModelFile& file, Config& config) {
   KVICK_TRY(const StateConfig state, read_mamba2_numbers(file, config.arch));
   for (LayerConfig& layer : config.layers) {
@@ -105,8 +106,9 @@ base::Status<> read_nemotron_states(const io::ModelFile& file, Config& config) {
   return base::Done{};
 }
 
-// Each layer keeps rows and a state, which a store keeps for two layers: those of the states follow
-// the model's layers, with no blocks of their own.
+// Each layer of the model keeps rows and a state, but a store keeps one of them per layer. So the
+// config has two layers for each: those for the states follow the model's layers and have no blocks
+// of their own.
 base::Status<> read_falcon_states(const io::ModelFile& file, Config& config) {
   Config states = config;
   for (LayerConfig& layer : states.layers) layer.kv_heads = 0;

@@ -10,8 +10,9 @@ namespace {
 using base::fail;
 using base::Result;
 
-// Wavelengths beyond what the model was trained on are stretched by `factor`, short ones kept,
-// those between blended. Llama 3.1's rule (transformers modeling_rope_utils, rope_type "llama3").
+// Llama 3.1's rule (transformers modeling_rope_utils, rope_type "llama3"): wavelengths longer than
+// the model was trained on are stretched by `factor`, short ones are kept, and those between are
+// blended.
 double llama3_frequency(double frequency, double factor, double low, double high, double original) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   if (wavelength < original / high) return frequency;
@@ -20,13 +21,14 @@ double llama3_frequency(double frequency, double factor, double low, double high
   return (1 - keep) * frequency / factor + keep * frequency;
 }
 
-// YaRN (Peng et al. 2023, section 3.2). The betas are turns over the original context: pairs that
-// turn more often than beta_fast are kept, less often than beta_slow stretched, those between
-// blended.
+// YaRN (Peng et al. 2023, section 3.2). The betas are turns over the original context. Pairs that
+// turn more often than beta_fast are kept, those that turn less often than beta_slow are stretched,
+// and those between are blended.
 struct Yarn {
   double factor, original, beta_fast, beta_slow;
-  double log_multiplier = 0;  // mscale_all_dim of DeepSeek and Mistral; 0: they have none
-  bool truncates = true;      // the ends of what is blended are whole pairs; gpt-oss's are not
+  double log_multiplier = 0;  // mscale_all_dim of DeepSeek and Mistral; 0: the model has none
+  bool truncates =
+      true;  // the blended range begins and ends at whole pairs; that of gpt-oss does not
 };
 
 void apply_yarn(const Yarn& yarn, double base, Rope& rope) {
@@ -89,8 +91,9 @@ base::Status<> scale_rope(const io::ModelFile& file, const Config& config, doubl
   return base::Done{};
 }
 
-// One divisor per pair: GGUF carries Llama 3's rule so, and LongRoPE's two sets (Ding et al. 2024),
-// of which the long one is for contexts beyond the original. A tensor, or an array of the metadata.
+// Returns one divisor per pair, from a tensor or an array of the metadata. GGUF stores Llama 3's
+// rule in this form, and also LongRoPE's two sets (Ding et al. 2024): the long one is for contexts
+// beyond the original.
 Result<std::vector<float>> read_factors(const io::ModelFile& file, const std::string& name,
                                         size_t pairs) {
   if (const std::vector<float>* array = file.get_floats("kvick." + name)) {

@@ -1,6 +1,6 @@
 #pragma once
-// Encoders' forward in plain loops, for the test of their families. Larger than a header should be
-// because it is one definition.
+// The forward of encoders in plain loops, for the test of their families.
+// Larger than 150 lines because it is one definition.
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,7 @@ class EncoderTwin {
 
   explicit EncoderTwin(const tools::Spec& spec) : spec_(spec) {}
 
-  // Of every token of one text.
+  // Returns the state of every token of one text.
   Rows states(std::span<const Token> tokens, size_t second_text) {
     Rows x;
     for (size_t t = 0; t < tokens.size(); ++t) x.push_back(input(tokens[t], t, t >= second_text));
@@ -49,7 +49,7 @@ class EncoderTwin {
     return x;
   }
 
-  // Of pooled states.
+  // Returns the score of pooled states.
   double score(Vector x) const {
     if (has("cls")) {
       x = product(x, "cls");
@@ -114,7 +114,7 @@ class EncoderTwin {
     }
     return out;
   }
-  // ALiBi's, of all models with an exponent of 8.
+  // ALiBi's slope; all models have an exponent of 8.
   double slope(size_t head) const {
     if (!f_.alibi) return 0;
     size_t power = 1;
@@ -122,7 +122,7 @@ class EncoderTwin {
     const double n = static_cast<double>(power), i = static_cast<double>(head);
     return head < power ? std::pow(2, -8 / n * (i + 1)) : std::pow(2, -4 / n * (2 * (i - n) + 1));
   }
-  // Normalised and rotated, by halves.
+  // Normalises and rotates the heads, pairing the halves of a head.
   Vector heads(Vector x, size_t position, const std::string& name) const {
     if (f_.all_head_norms) x = norm(x, name);
     const size_t dim = spec_.head_dim;
@@ -164,7 +164,7 @@ class EncoderTwin {
       up[i] *= silu ? gate[i] / (1 + std::exp(-gate[i])) : gelu(gate[i]);
     return product(up, "ffn_down");
   }
-  // The best by a softmax, weighted by it.
+  // Takes the best experts by a softmax, weighted by it.
   Vector mixture(const Vector& h) const {
     Vector p = product(h, "ffn_gate_inp"), y(h.size());
     double sum = 0;
@@ -203,7 +203,7 @@ class EncoderTwin {
     }
     return y;
   }
-  // LayerNorm, RMSNorm, or none where there are no weights.
+  // LayerNorm, RMSNorm, or a copy if there are no weights.
   Vector norm(const Vector& x, const std::string& name) const {
     if (!has(name)) return x;
     const auto bias = weights_.find(blk_ + name + ".bias");

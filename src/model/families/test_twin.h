@@ -1,6 +1,6 @@
 #pragma once
-// A toy family's forward, for the test of families. Larger than a header should be because it is
-// one definition.
+// The forward of a toy family, for the test of families.
+// Larger than 150 lines because it is one definition.
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@
 
 namespace kvick::model {
 
-// The forward in plain loops, one token after the other.
+// The forward in plain loops, one token at a time.
 class Twin {
  public:
   using Vector = std::vector<double>;
@@ -24,7 +24,7 @@ class Twin {
   explicit Twin(const tools::Spec& spec)
       : spec_(spec), keys_(spec.layers + spec.features.draft_layers), values_(keys_.size()) {}
 
-  // What the output layer read for the last logits.
+  // The input of the output layer for the last logits.
   const Vector& state() const { return state_; }
   Vector logits(Token token) {
     Vector x = embedding(token);
@@ -32,7 +32,7 @@ class Twin {
     blk_.clear();
     return outputs(norm(x, "output_norm"));
   }
-  // What the layer that drafts says behind a token, the state before it given.
+  // Returns the logits of the draft layer after a token. before: the state of the token before it.
   Vector drafted(Token token, const Vector& before) {
     blk_ = fmt::format("blk.{}.", spec_.layers);
     Vector both = norm(embedding(token), "nextn.enorm");
@@ -75,8 +75,8 @@ class Twin {
     }
     return product(up, "ffn_down");
   }
-  // The best by a softmax and a bias for choosing, weighted by the softmax, sum 1; beside them the
-  // shared expert, times a sigmoid.
+  // Takes the best experts by a softmax plus a bias for choosing, weighted by the softmax with sum
+  // 1. Adds the shared expert, times a sigmoid.
   Vector mixture(const Vector& h) const {
     const tools::Features& f = spec_.features;
     Vector p = product(h, "ffn_gate_inp"), y(h.size());
@@ -101,7 +101,8 @@ class Twin {
     for (size_t i = 0; i < y.size(); ++i) y[i] += shared[i] / (1 + std::exp(-share));
     return y;
   }
-  // down(silu(gate(h)) * up(h)) of `width` rows from `first` on, and of down from `down` on.
+  // down(silu(gate(h)) * up(h)), for `width` rows of gate and up from `first` on, and for rows of
+  // down from `down` on.
   Vector gated(const Vector& h, const std::string& suffix, size_t first, size_t width,
                size_t down) const {
     Vector mid(width), y(h.size());
@@ -142,7 +143,7 @@ class Twin {
     }
     return out;
   }
-  // As the equations have it, with keys and values of all heads (DeepSeek-V2, section 2.1.2).
+  // Follows the equations, with keys and values of all heads (DeepSeek-V2, section 2.1.2).
   Vector attend_latent(const Vector& h, uint32_t l) {
     const tools::Features& f = spec_.features;
     const Vector low = f.q_latent != 0 ? norm(product(h, "attn_q_a"), "attn_q_a_norm") : h;
@@ -176,7 +177,7 @@ class Twin {
     }
     return out;
   }
-  // Element i of a head's key or value.
+  // Returns element i of a head's key or value.
   double of_head(const Vector& latent, size_t head, size_t i, bool is_v) const {
     const tools::Features& f = spec_.features;
     const size_t rank = latent.size(), joined = head * (f.plain + f.value_dim) + i;
@@ -189,7 +190,7 @@ class Twin {
                                          : w[(head * rank + r) * f.plain + i]);
     return sum;
   }
-  // The first elements, by halves.
+  // Rotates the first elements, pairing their halves.
   static void turn(double* x, uint32_t dims, double position, double base) {
     for (uint32_t i = 0; i < dims / 2; ++i) {
       const double angle = position * std::pow(base, -2.0 * i / dims);
@@ -198,7 +199,7 @@ class Twin {
       x[i + dims / 2] = a * std::sin(angle) + b * std::cos(angle);
     }
   }
-  // The last layers read the rows of the last one of their kind before them.
+  // The last layers read the rows of the last layer of their kind before them.
   uint32_t rows_of(uint32_t l) const {
     const uint32_t own = spec_.layers - spec_.features.shared_layers;
     if (l < own || l >= spec_.layers) return l;
@@ -206,7 +207,7 @@ class Twin {
     while (spec_.has_window(from) != spec_.has_window(l)) --from;
     return from;
   }
-  // Normalised and rotated, by halves.
+  // Normalises and rotates the heads, pairing the halves of a head.
   Vector heads(const Vector& x, const tools::Spec& own, uint32_t l, const std::string& name) {
     const uint32_t dim = own.head_dim, dims = std::min(dim, spec_.head_dim);
     const bool windowed = spec_.has_window(l) && spec_.features.window_rope_base != 0;

@@ -11,7 +11,7 @@ using base::Result;
 
 constexpr uint64_t kMostRows = 1 << 16;
 
-// `name`.weight of whichever number of rows, and `name`.bias.
+// Reads `name`.weight with any number of rows, and `name`.bias. No such tensor: an empty layer.
 Result<Dense> read_dense(WeightReader& weights, const io::ModelFile& file, const std::string& name,
                          uint32_t inputs) {
   Dense dense;
@@ -20,7 +20,7 @@ Result<Dense> read_dense(WeightReader& weights, const io::ModelFile& file, const
   if (tensor->shape.empty() || tensor->shape.size() > 2 || tensor->shape[0] > kMostRows)
     return base::fail("{}: tensor {}.weight is not a matrix of at most {} rows", file.path(), name,
                       kMostRows);
-  if (tensor->shape.size() == 1) {  // of one row
+  if (tensor->shape.size() == 1) {  // it has one row
     dense.rows = 1;
     KVICK_TRY(dense.weight, weights.vector(name + ".weight", inputs));
   } else {

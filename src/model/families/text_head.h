@@ -1,6 +1,6 @@
 #pragma once
-// The head over a text's pooled states: dense layers (EmbeddingGemma), or a head that scores a pair
-// of texts.
+// The head that is applied to a text's pooled states: dense layers (EmbeddingGemma), or a head that
+// scores a pair of texts.
 
 #include <vector>
 
@@ -9,7 +9,7 @@
 
 namespace kvick::model {
 
-// y = W x + bias, of one text at a time.
+// y = W x + bias, for one text at a time.
 struct Dense {
   uint32_t rows = 0;          // 0: no such layer
   std::vector<float> weight;  // [rows][inputs]
@@ -21,20 +21,21 @@ class TextHead {
  public:
   enum class Activation : uint8_t { kTanh, kGelu };
 
-  // Reads dense_2 and dense_3, cls, cls.norm and cls.output, as far as the file has them. Errors:
-  // shapes that do not fit each other, more than two labels.
+  // Reads dense_2 and dense_3, cls, cls.norm and cls.output, if the file has them. Errors: shapes
+  // that do not fit each other, more than two labels.
   static base::Result<TextHead> read(WeightReader& weights, const io::ModelFile& file,
                                      const Config& config);
 
   bool scores_pairs() const { return inner_.rows != 0 || outer_.rows != 0; }
-  // pooled: [dim].
+  // Applies the dense layers. pooled: [dim].
   std::vector<float> embedding(std::vector<float> pooled) const;
-  // From 0 to 1: the sigmoid of one label's logit or, with two labels, the first one's probability.
+  // Returns a score from 0 to 1: the sigmoid of one label's logit or, with two labels, the first
+  // label's probability.
   float score(std::vector<float> pooled, const kernels::Table& kernels, float eps) const;
 
  private:
   std::vector<Dense> dense_;
-  Dense inner_, outer_;  // with the activation and the norm between
+  Dense inner_, outer_;  // the activation and the norm come between them
   Activation activation_ = Activation::kTanh;
   Norm norm_;
 };

@@ -7,15 +7,15 @@
 namespace kvick::model {
 namespace {
 
-constexpr size_t kReadBytes = size_t{1} << 20;   // read by a thread at a time
-constexpr uint64_t kAhead = uint64_t{64} << 20;  // prefetched by the system
-constexpr uint32_t kHalving = 512;               // batches
+constexpr size_t kReadBytes = size_t{1} << 20;   // bytes that a thread reads at a time
+constexpr uint64_t kAhead = uint64_t{64} << 20;  // bytes that the system prefetches
+constexpr uint32_t kHalving = 512;  // batches of a layer after which its uses are halved
 
 uint64_t whole_lines(uint64_t bytes) {
   return (bytes + base::kCacheLine - 1) / base::kCacheLine * base::kCacheLine;
 }
 
-// Bytes of an expert in memory: its matrices one after the other, each aligned to a cache line.
+// Returns the bytes of an expert in memory: its matrices, each aligned to a cache line.
 uint64_t bytes_of(const ExpertMatrices& matrices) {
   uint64_t bytes = 0;
   for (const kernels::Matrix* matrix : matrices) bytes += whole_lines(matrix->data.size());
@@ -50,7 +50,7 @@ uint32_t ExpertMemory::add_layer(std::span<const ExpertMatrices> experts, uint32
 
 base::Status<> ExpertMemory::make_slots() {
   stats_.limit_bytes = limit_;
-  // Of each size a part of its experts as large as the limit is of all: limit / all_bytes.
+  // Each size of experts gets slots for the fraction limit / all_bytes of its experts.
   uint64_t least = 0;
   const uint64_t all = stats_.all_bytes, limit = std::min(limit_, all);
   std::vector<uint32_t> slots;
@@ -92,8 +92,8 @@ ExpertStats ExpertMemory::stats() const {
   return stats_;
 }
 
-// A free slot, or else the slot of the least used expert that no turn holds, which is evicted.
-// kNone: all are in use.
+// Returns a free slot. If there is none, evicts the least used expert that no turn holds and
+// returns its slot. kNone: turns hold all experts of this size.
 uint32_t ExpertMemory::free_slot(Size& size) {
   if (!size.free.empty()) {
     const uint32_t slot = size.free.back();
@@ -113,7 +113,7 @@ uint32_t ExpertMemory::free_slot(Size& size) {
   Expert& expert = experts_[size.residents[least]];
   size.residents[least] = size.residents.back();
   size.residents.pop_back();
-  // Whoever computed it has let go of it under the mutex.
+  // No thread reads these matrices any more: turns release experts while they hold the mutex.
   for (size_t i = 0; i < expert.matrices.size(); ++i) {
     auto* const begin = const_cast<std::byte*>(expert.in_file[i].data());
     expert.matrices[i]->data = {begin, expert.in_file[i].size()};
@@ -201,7 +201,7 @@ void ExpertMemory::let_go(Turn& turn) {
   turn.given_.clear();
 }
 
-// Gives the turn its waiting experts that are in memory; false: there were none.
+// Gives the turn those of its waiting experts that are in memory. Returns false if there are none.
 bool ExpertMemory::take_here(Turn& turn) {
   std::erase_if(turn.waiting_, [&](uint32_t i) {
     Expert& expert = experts_[turn.experts_[i]];
@@ -220,7 +220,8 @@ std::vector<uint32_t> ExpertMemory::take_slots(Turn& turn) {
   for (const uint32_t i : turn.waiting_) {
     Expert& expert = experts_[turn.experts_[i]];
     if (expert.state != State::kOnDisk) continue;
-    // No more than the system has been asked for: it reads the others while these are computed.
+    // Takes no more than begin_reading has prefetched; the system reads the others while the turn
+    // computes these.
     bytes += sizes_[expert.size].bytes;
     if (bytes > kAhead && !coming.empty()) break;
     expert.slot = free_slot(sizes_[expert.size]);
@@ -261,7 +262,7 @@ ExpertMemory::Turn::~Turn() {
 std::span<const uint32_t> ExpertMemory::Turn::next() {
   std::unique_lock lock(memory_.mutex_);
   memory_.let_go(*this);
-  // A turn holds no experts while it waits, so one of several turns can always proceed.
+  // A turn holds no experts while it waits, so at least one of several turns can proceed.
   while (!waiting_.empty()) {
     if (memory_.take_here(*this)) {
       lock.unlock();

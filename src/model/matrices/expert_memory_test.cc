@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 using kernels::DType;
 
-// Two layers of experts in a packed file, those of the second twice as wide. Every float of an
-// expert is its number.
+// Two layers of experts in a packed file; those of the second layer are twice as wide. Every float
+// of an expert is the expert's number.
 class ExpertMemories : public testing::Test {
  protected:
   static constexpr uint32_t kLayers = 2, kExperts = 6, kUsed = 2, kInputs = 32;
@@ -43,7 +43,7 @@ class ExpertMemories : public testing::Test {
 
   static size_t floats_of(uint32_t expert) { return 16 * kInputs * (expert < kExperts ? 1 : 2); }
   static uint64_t bytes_of(uint32_t expert) { return 3 * floats_of(expert) * sizeof(float); }
-  // Room for so many experts of each layer.
+  // Makes a memory for `experts` experts of each layer.
   base::Status<> make(uint32_t experts) {
     matrices_.clear();
     for (uint32_t i = 0; i < kLayers * kExperts * 3; ++i)
@@ -58,7 +58,7 @@ class ExpertMemories : public testing::Test {
     }
     return memory_->fill(pool_);
   }
-  // Whether each of them was given once, with its weights, in memory.
+  // Returns whether each of the experts was given once, with its own weights, in memory.
   bool visit(uint32_t layer, std::span<const uint32_t> needed, base::ThreadPool& pool) {
     std::vector<uint32_t> seen;
     bool right = true;
@@ -145,7 +145,8 @@ TEST_F(ExpertMemories, KeepWhatIsUsedMost) {
   EXPECT_EQ(misses(), before + 3);
 }
 
-// After 512 batches uses count half: then 272 uses of two others are more than 400 that are older.
+// After 512 batches the uses are halved. Then about 272 uses of each of two experts exceed the 400
+// older uses of another.
 TEST_F(ExpertMemories, LetGoOfWhatWasUsedLongAgo) {
   ASSERT_TRUE(make(2).ok());
   for (int round = 0; round < 400; ++round) EXPECT_TRUE(visit(0, {0}));
@@ -167,20 +168,20 @@ TEST_F(ExpertMemories, OfTooFewBytesAreRefused) {
 TEST_F(ExpertMemories, SayWhatCannotBeReadAndGoOn) {
   ASSERT_TRUE(make(2).ok());
   const auto size = fs::file_size(path_);
-  fs::resize_file(path_, io::kPackedUnit);  // in place of a disk that fails
+  fs::resize_file(path_, io::kPackedUnit);  // simulates a disk that fails
   const std::vector<uint32_t> needed = {3, 4};
   for (int round = 0; round < 3; ++round) {
     ExpertMemory::Turn turn(*memory_, 0, needed, pool_);
     EXPECT_THROW(turn.next(), std::runtime_error);
   }
-  // Those that were in memory have lost their places to those that could not be read.
+  // The experts that were in memory have lost their slots to those that could not be read.
   EXPECT_EQ(memory_->stats().resident, 2U);
   fs::resize_file(path_, size);
   ExpertMemory::Turn turn(*memory_, 0, needed, pool_);
   EXPECT_EQ(turn.next().size(), 2U);
 }
 
-// A whole model of which few experts are in memory: the same bits, whatever has to be read when.
+// A whole model with few experts in memory: it computes the same bits, whatever is read when.
 class ExpertModels : public testing::Test {
  protected:
   ExpertModels() {
@@ -241,7 +242,7 @@ TEST_F(ExpertModels, ComputeTheSameBits) {
     EXPECT_GT(stats.misses, 0U) << family;
     EXPECT_GT(stats.hits, 0U) << family;
     EXPECT_LT(stats.resident, stats.all) << family;
-    // Two at once, as instances do.
+    // Two threads at once, as with several instances.
     std::vector<std::vector<float>> both(2);
     std::vector<std::thread> threads;
     for (auto& one : both)

@@ -7,8 +7,8 @@
 namespace kvick::model {
 namespace {
 
-// Of rows that are packed before they are written: enough for all threads, and little beside a
-// model.
+// Bytes of rows that are packed before they are written: enough to occupy all threads, and little
+// compared with a model.
 constexpr size_t kScratchBytes = size_t{32} << 20;
 
 std::string name_of(const MatrixSpec& spec) {

@@ -1,7 +1,7 @@
 #pragma once
-// Where packed matrices are: in memory of this process, or in a file of packed weights. Loading a
-// model reads the same matrices in the same order each time, so a first pass can list them, a
-// second pass write them, and a third find them in the mapped file.
+// The place of packed matrices: this process's memory, or a file of packed weights. Loading a model
+// reads the same matrices in the same order each time. So a first pass can list them, a second can
+// write them, and a third can find them in the mapped file.
 
 #include <optional>
 #include <string>
@@ -16,25 +16,25 @@
 
 namespace kvick::model {
 
-// One matrix as it is packed.
+// Describes one matrix before it is packed.
 struct MatrixSpec {
   kernels::DType type;
   uint32_t rows, inputs;
-  std::string name;  // the tensor, and which rows and inputs of it
+  std::string name;  // the tensor, and which of its rows and inputs
 };
 
 class MatrixPlace {
  public:
-  // Packs rows [first, first + part.rows) of the matrix into `part`, which holds only these. first
-  // is a multiple of kernels::kPanel.
+  // Packs rows [first, first + part.rows) of the matrix into `part`, which holds only these rows.
+  // `first` is a multiple of kernels::kPanel.
   using PackRows = base::FunctionRef<void(kernels::Matrix& part, uint32_t first)>;
   virtual ~MatrixPlace() = default;
-  // Whether place() calls `pack`: else the tensors' data need not be read.
+  // Whether place() calls `pack`. If not, the tensors' data need not be read.
   virtual bool packs() const = 0;
   virtual kernels::Matrix place(const MatrixSpec& spec, PackRows pack) = 0;
 };
 
-// Packs them into memory, in huge pages.
+// Packs matrices into memory, in huge pages.
 class InMemory final : public MatrixPlace {
  public:
   explicit InMemory(base::Arena& arena) : arena_(arena) {}
@@ -45,7 +45,7 @@ class InMemory final : public MatrixPlace {
   base::Arena& arena_;
 };
 
-// Packs nothing, only lists a model's matrices. The matrices that it returns have no data.
+// Lists a model's matrices without packing them. The returned matrices have no data.
 class Listed final : public MatrixPlace {
  public:
   bool packs() const override { return false; }
@@ -56,11 +56,11 @@ class Listed final : public MatrixPlace {
   std::vector<io::PackedMatrix> matrices_;
 };
 
-// Writes matrices into a file, some rows at a time. The matrices that it returns have no data.
+// Writes matrices into a file, some rows at a time. The returned matrices have no data.
 class Written final : public MatrixPlace {
  public:
   Written(io::PackedWriter& writer, base::ThreadPool& pool) : writer_(writer), pool_(pool) {}
-  // Not once a write has failed.
+  // False once a write has failed.
   bool packs() const override { return status_.ok(); }
   kernels::Matrix place(const MatrixSpec& spec, PackRows pack) override;
   const base::Status<>& status() const { return status_; }
@@ -72,7 +72,7 @@ class Written final : public MatrixPlace {
   base::Status<> status_ = base::Done{};
 };
 
-// Finds matrices in a mapped file, which outlives them.
+// Finds matrices in a mapped file, which must outlive them.
 class Mapped final : public MatrixPlace {
  public:
   // listed: the matrices of the file.

@@ -66,7 +66,7 @@ void Follower::obey(Order order, MessageReader& message) {
   }
 }
 
-// Answers with what is wrong; nothing: it is made.
+// Answers with the error message; empty: the store is made.
 void Follower::make_store(MessageReader& message) {
   const auto number = message.take<uint32_t>();
   std::string wrong;
@@ -130,7 +130,7 @@ void Follower::fork(Stored& stored, MessageReader& message) {
   model_.ranks()->answer(answer.bytes());
 }
 
-// A sequence that this rank could not make is not there.
+// This rank may lack the sequence, if it could not make it.
 void Follower::close(Stored& stored, SeqId seq) {
   const auto found = stored.sequences.find(seq);
   if (found == stored.sequences.end()) return;
@@ -171,7 +171,7 @@ void Follower::begin(Stored& stored, MessageReader& message) {
   model_.ranks()->answer(answer.bytes());
 }
 
-// What goes wrong here is known to all ranks, and rank 0 drops the step.
+// All ranks learn of a failure here, and rank 0 drops the step.
 void Follower::forward(MessageReader& message) {
   KVICK_CHECK(begun_ != nullptr && begun_->step != nullptr, "a forward without a step");
   OwnedBatch owned;
@@ -206,7 +206,8 @@ void Follower::shrink(Stored& stored, double part) {
   kv::shrink(*stored.store, static_cast<uint64_t>(cached * part));
 }
 
-// Whether it could, and then the bytes: none if there is no memory to read them.
+// Answers with a flag for success and then the bytes. It fails, without bytes, if there is no
+// memory.
 void Follower::answer_bytes(uint64_t bytes, base::FunctionRef<void(std::span<std::byte>)> read) {
   std::vector<std::byte> answer;
   try {
@@ -232,7 +233,7 @@ void Follower::take_dealt(base::FunctionRef<void(std::span<const std::byte>)> ta
   model_.ranks()->answer(answer.bytes());
 }
 
-// Of a sequence that is lost here there are none.
+// A sequence that is lost on this rank has no rows, so reading them fails.
 void Follower::read_rows(Stored& stored, MessageReader& message) {
   const kv::SeqId seq = stored.sequences.at(message.take<SeqId>());
   const auto first = message.take<uint32_t>(), count = message.take<uint32_t>();

@@ -1,5 +1,5 @@
 #pragma once
-// The loop of the ranks other than 0: each carries out rank 0's orders.
+// The loop of all ranks but 0: each carries out rank 0's orders.
 
 #include <functional>
 #include <map>
@@ -15,10 +15,10 @@ namespace kvick::model {
 
 class Follower {
  public:
-  // Makes the store that rank 0 makes from this option text, for this rank's share.
+  // Makes this rank's store from the option text of rank 0's store, for this rank's share.
   using MakeStore =
       std::function<base::Result<std::unique_ptr<kv::Store>>(const std::string& options)>;
-  // The model, loaded with ranks, outlives it.
+  // The model must be loaded with ranks and outlive the follower.
   Follower(const Model& model, Workspace workspace, MakeStore make_store)
       : model_(model), workspace_(std::move(workspace)), make_store_(std::move(make_store)) {}
 
@@ -28,9 +28,9 @@ class Follower {
  private:
   struct Stored {
     std::unique_ptr<kv::Store> store;
-    std::map<kv::SeqId, kv::SeqId> sequences;  // rank 0's ids, and this rank's
-    std::vector<std::vector<Token>> tokens;    // of the step's slots
-    std::unique_ptr<kv::Step> step;            // null: none, or this rank had no room for it
+    std::map<kv::SeqId, kv::SeqId> sequences;  // from rank 0's ids to this rank's
+    std::vector<std::vector<Token>> tokens;    // per slot of the step
+    std::unique_ptr<kv::Step> step;  // null: there is none, or this rank had no memory for it
   };
 
   void obey(Order order, MessageReader& message);

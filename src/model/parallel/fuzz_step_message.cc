@@ -1,6 +1,6 @@
-// libFuzzer: any bytes as a message of rank 0: a batch, a list and a text are read from them or are
-// said to be a bug, without more memory than the message has; what was read is written as the same
-// bytes.
+// libFuzzer: takes any bytes as a message of rank 0. Reading a batch, a list and a text from them
+// either succeeds or reports a bug, without using more memory than the message has. What was read
+// must be written as the same bytes.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const model::OwnedBatch owned = model::take_batch(reader);
     model::MessageWriter again;
     model::add_batch(again, owned.batch());
-    // A truth is any byte but 0, and is written as 1.
+    // A bool may be any byte but 0 in the input and is written as 1.
     const model::MessageWriter first = again;
     model::MessageReader second(first.bytes());
     model::MessageWriter third;

@@ -1,4 +1,4 @@
-// Ranks whose memory ends in the middle of a call.
+// Ranks that run out of memory in the middle of a call.
 
 #include <atomic>
 #include <cstdlib>
@@ -11,7 +11,7 @@
 
 namespace {
 
-thread_local bool no_memory = false;  // for the next allocation of this thread
+thread_local bool no_memory = false;  // the next allocation of this thread fails
 
 void* allocate(size_t bytes) {
   if (std::exchange(no_memory, false)) return nullptr;
@@ -31,7 +31,7 @@ void operator delete(void* at, size_t) noexcept { std::free(at); }
 namespace kvick::model {
 namespace {
 
-// Rank 0's side of two ranks; the test gives the other one's answers.
+// Rank 0 of two ranks; the test provides the other rank's answers.
 class GivenAnswers final : public Ranks {
  public:
   GivenAnswers() : Ranks(0, 2) {}
@@ -53,7 +53,7 @@ class GivenAnswers final : public Ranks {
   std::vector<std::byte> dealt() override { return {}; }
 
   MessageWriter answer_of_other;
-  bool none_once_told = false;  // until the answers are read
+  bool none_once_told = false;  // no memory from the order until the answers are read
   int read = 0;
 };
 
@@ -73,15 +73,15 @@ TEST(RankedStore, NeedsNoMemoryBetweenTheOrderToBeginAndItsAnswers) {
   ranks.none_once_told = true;
   EXPECT_NO_THROW({
     const auto step = store.begin({.slots = slots});
-    ranks.none_once_told = false;  // for the order that drops it
+    ranks.none_once_told = false;  // for the order that drops the step
     EXPECT_TRUE(step.ok());
   });
   EXPECT_EQ(ranks.read, 2);
   ranks.none_once_told = no_memory = false;
 }
 
-// Has no memory once it has opened its first sequence and once it has made its first fork. Notes
-// how many sequences are open after each.
+// Runs out of memory right after it has opened its first sequence, and right after it has made its
+// first fork. Records how many sequences are open after each call.
 class FullOnceMade final : public PassingStore<PassingStep> {
  public:
   FullOnceMade(std::unique_ptr<kv::Store> inner, std::vector<uint64_t>& open)

@@ -1,6 +1,6 @@
-// RankedStore: rows that go to files and shared stores, and come from there. Rank 0 collects the
-// rows of all ranks and hands each its own, so that a folder or a shared store is used as by one
-// process.
+// RankedStore: rows that are written to files and shared stores, or read from them. Rank 0 collects
+// the rows of all ranks and distributes each rank's own, so that a folder or a shared store is used
+// as by a single process.
 
 #include <algorithm>
 #include <new>
@@ -40,7 +40,7 @@ RankRows take_rank_rows(MessageReader& message) {
 
 namespace {
 
-// `all` cut into a part for each rank: times * bytes[rank] bytes.
+// Cuts `all` into a part for each rank, of times * bytes[rank] bytes.
 std::vector<std::span<const std::byte>> parts_of(std::span<const std::byte> all,
                                                  std::span<const uint64_t> bytes, uint64_t times) {
   std::vector<std::span<const std::byte>> parts;
@@ -57,8 +57,9 @@ uint64_t sum_of(std::span<const uint64_t> bytes) {
 
 }  // namespace
 
-// Reads the other ranks' answers, times * bytes[rank] bytes each, into `out` behind rank 0's part.
-// Comes before reading rank 0's part, which may fail: unread answers would pass for later ones.
+// Reads the other ranks' answers, times * bytes[rank] bytes each, into `out` after rank 0's part.
+// Call it before reading rank 0's part, which may throw: unread answers would be taken for those of
+// a later order.
 void RankedStore::collect(std::span<const uint64_t> bytes, uint64_t times,
                           std::span<std::byte> out) const {
   size_t at = bytes[0] * times, rank = 1;
@@ -73,7 +74,8 @@ void RankedStore::collect(std::span<const uint64_t> bytes, uint64_t times,
   if (!all) throw std::bad_alloc();
 }
 
-// Throws if any rank could not take its part: the caller drops the step or closes the sequence.
+// Throws if any rank could not take its part. The caller then drops the step or closes the
+// sequence.
 void RankedStore::deal(const MessageWriter& order,
                        std::span<const std::span<const std::byte>> parts,
                        base::FunctionRef<void(std::span<const std::byte>)> own) {
@@ -126,7 +128,8 @@ void RankedStore::put_state(kv::SeqId seq, std::span<const std::byte> state) {
   });
 }
 
-// The largest of all ranks': in a pipeline one rank may have all the layers with windows.
+// Returns the largest first row of all ranks: in a pipeline, one rank may have all the layers with
+// windows.
 uint32_t RankedStore::first_row(kv::SeqId seq) const {
   uint32_t first = own_->facets().rows->first_row(seq);
   if (!windows_) return first;

@@ -1,4 +1,5 @@
-// Rows of several ranks that go to files and stores and come from there, and their checkpoints.
+// Rows of several ranks that are written to files and stores or read from them, and their
+// checkpoints.
 
 #include <atomic>
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr auto kF16 = kernels::DType::kF16;
 
-// Of layers with a window of 16.
+// Writes a model whose layers have a window of 16 tokens.
 std::string windowed_path() {
   base::ThreadPool pool(1);
   tools::Spec spec = *tools::made_family("gemma3");
@@ -22,11 +23,11 @@ std::string windowed_path() {
   spec.dim = 256;
   spec.ffn = 512;
   spec.heads = spec.kv_heads = 8;
-  spec.type = kernels::DType::kF16;  // another name for its file
+  spec.type = kernels::DType::kF16;  // gives its file a different name
   return write_model(spec, pool, false);
 }
 
-// Rows that have left their windows go first when room is needed, but for those at a checkpoint.
+// Rows that have left their windows are evicted first, except those at a checkpoint.
 TEST(RankedStore, KeepsCheckpoints) {
   const std::string path = windowed_path();
   std::vector<Token> text = tokens_of(200, 3, 256);
@@ -59,9 +60,9 @@ TEST(RankedStore, KeepsCheckpoints) {
   }
 }
 
-// Asked for more bytes than there are, as by a scheduler that gives back all it can.
+// Asks for more bytes than there are, as a scheduler does that gives back all it can.
 TEST(RankedStore, GivesBackAllCachedRowsOfAllRanks) {
-  const kv::Store* other = nullptr;  // of rank 1
+  const kv::Store* other = nullptr;  // the store of rank 1
   const auto look = [&](unsigned r, std::unique_ptr<kv::Store> store) {
     if (r == 1) other = store.get();
     return store;
@@ -75,20 +76,20 @@ TEST(RankedStore, GivesBackAllCachedRowsOfAllRanks) {
   store.close(slot.seq);
   EXPECT_GT(store.usage().cached_bytes, 0u);
   kv::shrink(store, UINT64_MAX);
-  const kv::SeqId after = store.open({}).seq;  // which rank 1 answers once it has given back
+  const kv::SeqId after = store.open({}).seq;  // rank 1 answers it after it has given back
   EXPECT_EQ(store.usage().cached_bytes, 0u);
   EXPECT_EQ(other->usage().cached_bytes, 0u);
   store.close(after);
 }
 
-// Rows that a tier keeps: read, and appended to another sequence, which then goes on as the first
-// does. Those of a pipeline over layers that are alike are the bytes of one process.
+// Rows as a tier keeps them: they are read, and appended to another sequence, which then continues
+// like the first. In a pipeline over equal layers they are the bytes of a single process.
 TEST(RankedStore, MovesRowsOfAllRanks) {
   const std::vector<Token> text = tokens_of(60, 3, 256);
   const std::span<const Token> tokens = text;
   struct Moved {
     std::vector<std::byte> rows;
-    uint32_t first_of_others = 0;         // rows of a sequence that holds none
+    uint32_t first_of_others = 0;         // first row of a sequence that holds no rows
     std::vector<float> went_on, as_well;  // logits of both sequences
   };
   const auto move = [&](auto& side) {
@@ -109,11 +110,11 @@ TEST(RankedStore, MovesRowsOfAllRanks) {
     mover->hold_rows(seq, 0);
     advance(seq, 0, 40);
     EXPECT_EQ(mover->first_row(seq), 0u);
-    advance(gone, 0, 40);  // its windows have left the first rows behind
+    advance(gone, 0, 40);  // its first rows have left the windows
     moved.first_of_others = mover->first_row(gone);
     store.close(gone);
     const kv::SeqId other = store.open({}).seq;
-    // In two pieces, as blocks come.
+    // In two pieces, as with blocks.
     for (const auto& [first, count] : {std::pair(0U, 33U), std::pair(33U, 7U)}) {
       std::vector<std::byte> rows(count * kv::moved_token_bytes(store));
       mover->read_rows(seq, first, count, rows);
@@ -146,7 +147,7 @@ TEST(RankedStore, MovesRowsOfAllRanks) {
   }
 }
 
-// A store that has no memory for rows that come or go, once.
+// A store that once has no memory for rows that are read or put.
 std::atomic<bool> no_memory = false;
 void fail_once() {
   if (no_memory.exchange(false)) throw std::bad_alloc();
@@ -175,7 +176,7 @@ class FullStore final : public PassingStore<FullStep>, kv::RowMover {
   }
 };
 
-// Whichever rank has no memory for them: none takes them, and all go on.
+// Whichever rank has no memory for the rows, no rank takes them, and all ranks continue.
 TEST(RankedStore, TakesNoRowsThatARankHasNoMemoryFor) {
   const std::string path = model_path(Arch::kLlama, kernels::DType::kF32);
   const std::vector<Token> text = tokens_of(20, 3, 256);

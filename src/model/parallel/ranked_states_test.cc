@@ -1,4 +1,5 @@
-// Models whose layers keep a state, in a pipeline: the bits of one process, and its checkpoints.
+// Models whose layers keep a state, in a pipeline: it computes the bits of one process, and has its
+// checkpoints.
 
 #include "make_model/families.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 constexpr auto kF16 = kernels::DType::kF16;
 
-// The logits of what a conversation does with a sequence, one behind the other.
+// Performs the operations of a conversation on a sequence, and collects the logits of all steps.
 template <typename Side>
 class Conversation {
  public:
@@ -22,7 +23,7 @@ class Conversation {
     const kv::SeqId seq = store.open({}).seq;
     add(seq, 20);
     add(seq, 4, /*commit=*/false);
-    // Drafts, of which a path is kept.
+    // Draft tokens, of which one path is kept.
     const std::vector<int32_t> tree = {-1, 0, 0, 2};
     const kv::Kept path = {.rows = {{0, 2, 3}}};
     add(seq, 4, true, tree, &path);
@@ -36,7 +37,8 @@ class Conversation {
     return logits_;
   }
 
-  // How much of a prompt is there after another one has begun as it does: a checkpoint's tokens.
+  // Returns how many tokens of a prompt are cached after another prompt with the same beginning:
+  // those up to a checkpoint.
   uint32_t resumed() {
     kv::Store& store = *side_.store;
     const kv::SeqId seq = store.open({}, {.salt = 7}).seq;
@@ -53,7 +55,7 @@ class Conversation {
   }
 
  private:
-  // Rows and states go to another sequence, as a tier keeps them.
+  // Copies rows and states to another sequence, as a tier does.
   void moved(kv::SeqId seq) {
     kv::Store& store = *side_.store;
     const kv::StoreFacets facets = store.facets();

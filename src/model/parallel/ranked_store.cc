@@ -28,7 +28,7 @@ std::optional<Shortage> take_shortage(MessageReader& message) {
   return shortage;
 }
 
-// Rank 0's step. What ends it is told to the others.
+// Rank 0's step. It tells the other ranks when it is committed or dropped.
 class RankedStep final : public kv::Step, kv::RowSink {
  public:
   RankedStep(RankedStore& store, std::unique_ptr<kv::Step> own)
@@ -38,7 +38,7 @@ class RankedStep final : public kv::Step, kv::RowSink {
     own_.reset();
     try {
       store_.ranks_.tell(store_.order(Order::kDrop).bytes());
-    } catch (const std::exception&) {  // a lost rank is noticed by the next step
+    } catch (const std::exception&) {  // the next step notices a lost rank
     }
   }
   RankedStep(const RankedStep&) = delete;
@@ -69,7 +69,7 @@ class RankedStep final : public kv::Step, kv::RowSink {
   }
 
   RankedStore& store_;
-  std::unique_ptr<kv::Step> own_;  // null: ended
+  std::unique_ptr<kv::Step> own_;  // null: the step has ended
 };
 
 RankedStore::RankedStore(Ranks& ranks, uint32_t number, std::unique_ptr<kv::Store> own,
@@ -114,7 +114,7 @@ void RankedStore::close_everywhere(SeqId seq) {
   own_->close(seq);
 }
 
-// All ranks have the prompt's first `cached` tokens, or fewer are asked for until all have them.
+// If not all ranks have the same `cached` tokens of the prompt, asks for fewer until they do.
 kv::Opened RankedStore::open(std::span<const Token> prompt, const kv::Owner& owner) {
   for (std::span<const Token> asked = prompt;;) {
     const kv::Opened own = own_->open(asked, owner);
@@ -175,7 +175,7 @@ base::Result<std::unique_ptr<kv::Step>, Shortage> RankedStore::begin(const kv::B
     message.add(slot.reads_all);
     message.add_list(slot.tokens);
   }
-  // First: what throws once the others are told would leave their answers unread.
+  // Made before the order is sent: an exception after it would leave the answers unread.
   auto step = std::make_unique<RankedStep>(*this, std::move(own));
   ranks_.tell(message.bytes());
   std::optional<Shortage> shortage;
@@ -184,7 +184,7 @@ base::Result<std::unique_ptr<kv::Step>, Shortage> RankedStore::begin(const kv::B
     if (auto one = take_shortage(reader)) shortage = std::move(one);
     for (const SeqId seq : reader.take_list<SeqId>()) lost_.insert(seq);
   }
-  if (shortage) return *std::move(shortage);  // the step is dropped, everywhere
+  if (shortage) return *std::move(shortage);  // destroying `step` drops it on all ranks
   return std::unique_ptr<kv::Step>(std::move(step));
 }
 
@@ -197,8 +197,8 @@ kv::StoreFacets RankedStore::facets() {
           .checkpoints = checkpoints_ ? this : nullptr};
 }
 
-// Others give back as large a part of what they have cached: at most all of it, which is what
-// UINT64_MAX bytes ask for.
+// Other ranks give back the same fraction of their cached bytes, at most all of them; UINT64_MAX
+// asks for all.
 uint64_t RankedStore::shrink(uint64_t bytes) {
   const uint64_t cached = own_->usage().cached_bytes;
   MessageWriter message = order(Order::kShrink);

@@ -1,7 +1,7 @@
 #pragma once
-// Rank 0's store, which stands for the stores of all ranks. Each rank's store keeps its own heads
-// or layers and receives every call, so all hold the same logical sequences, blocks and cached
-// prompts (vLLM, section 4.6). A call that can fail succeeds on all ranks or on none.
+// Rank 0's store, which represents the stores of all ranks. Each rank's store keeps its own heads
+// or layers and receives every call, so all of them hold the same logical sequences, blocks and
+// cached prompts (vLLM, section 4.6). A call that can fail succeeds on all ranks or on none.
 
 #include <set>
 
@@ -13,13 +13,13 @@ namespace kvick::model {
 
 // What a rank's store supports of kv::RowMover and kv::Checkpoints.
 struct RankRows {
-  std::vector<kv::Shape> groups;  // groups whose rows it can move; empty: none
+  std::vector<kv::Shape> groups;  // groups whose rows it can move; empty: it moves none
   bool checkpoints = false;
   bool only_at_end = false;  // kv::Checkpoints::only_at_end
   uint64_t state_bytes = 0;
 };
 
-// Moved rows are those of all ranks, in rank order; for a pipeline over equal layers that is the
+// Moved rows are those of all ranks, in rank order. For a pipeline over equal layers, that is the
 // layout of a single process. usage() is rank 0's.
 class RankedStore final : public kv::Store,
                           kv::RowMover,
@@ -27,8 +27,8 @@ class RankedStore final : public kv::Store,
                           kv::Health,
                           kv::Checkpoints {
  public:
-  // The other ranks have been told to make theirs, as store `number`, and have answered with
-  // `others`. The ranks outlive it.
+  // The other ranks must have been told to make their stores, with this number, and have answered
+  // with `others`. The ranks must outlive this store.
   RankedStore(Ranks& ranks, uint32_t number, std::unique_ptr<kv::Store> own,
               std::span<const RankRows> others);
   ~RankedStore() override;
@@ -46,7 +46,7 @@ class RankedStore final : public kv::Store,
   MessageWriter order(Order what) const;
   void close_everywhere(kv::SeqId seq);
 
-  // -- ranked_rows.cc --
+  // -- in ranked_rows.cc --
   void read_rows(kv::SeqId seq, uint32_t first, uint32_t count,
                  std::span<std::byte> out) const override;
   void put_rows(kv::RowSink& own, std::span<const std::byte> rows);
@@ -70,12 +70,12 @@ class RankedStore final : public kv::Store,
   Ranks& ranks_;
   const uint32_t number_;
   std::unique_ptr<kv::Store> own_;
-  std::vector<kv::Shape> groups_;      // of all ranks' rows; empty: rows are not moved
-  std::vector<uint64_t> token_bytes_;  // of each rank's
-  bool windows_ = false;               // some rank frees rows that left a window
-  std::vector<uint64_t> state_bytes_;  // of each rank's
-  bool checkpoints_ = false;           // some rank keeps some
-  bool only_at_end_ = false;           // on some rank
+  std::vector<kv::Shape> groups_;      // groups of all ranks; empty: rows are not moved
+  std::vector<uint64_t> token_bytes_;  // per rank
+  bool windows_ = false;               // some rank frees rows that have left a window
+  std::vector<uint64_t> state_bytes_;  // per rank
+  bool checkpoints_ = false;           // some rank keeps checkpoints
+  bool only_at_end_ = false;           // true on some rank
   std::set<kv::SeqId> lost_;           // sequences lost on another rank
 };
 
@@ -84,7 +84,7 @@ RankRows rank_rows_of(kv::Store& store);
 void add_rank_rows(MessageWriter& message, kv::Store& store);
 RankRows take_rank_rows(MessageReader& message);
 
-// Write and read a Shortage in a message; null, nullopt: there is none.
+// Write and read a Shortage in a message. null, nullopt: there is none.
 void add_shortage(MessageWriter& message, const kv::Shortage* shortage);
 std::optional<kv::Shortage> take_shortage(MessageReader& message);
 

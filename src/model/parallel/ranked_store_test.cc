@@ -1,4 +1,4 @@
-// A model that several ranks run is the model that one process runs, whatever keeps its rows.
+// A model on several ranks computes what one process computes, with every strategy.
 
 #include "model/parallel/ranked_store.h"
 
@@ -17,13 +17,13 @@ namespace {
 
 constexpr auto kF16 = kernels::DType::kF16;
 
-// Steps over one sequence and its forks, of either.
+// Runs steps over one sequence and its forks, on several ranks or in one process.
 template <typename Side>
 class Play {
  public:
   Play(Side& side, std::vector<Token> text) : side_(side), text_(std::move(text)) {}
 
-  // Everything that a scheduler does: logits of all steps, one behind the other.
+  // Does everything that a scheduler does. Returns the logits of all steps.
   std::vector<float> all() {
     const kv::SeqId seq = side_.store->open({}).seq;
     step(seq, 20, {}, true);
@@ -46,7 +46,7 @@ class Play {
     return logits_;
   }
 
-  // A prompt that was read before, whatever of it is cached.
+  // Reads a prompt that was read before, from its cached tokens on. Returns their number.
   uint32_t again(std::span<const Token> prompt) {
     const kv::Opened opened = side_.store->open(prompt);
     for (uint32_t at = opened.cached; at < prompt.size();) {
@@ -76,7 +76,7 @@ class Play {
           .parents = {}}},
         true);
   }
-  // Drafts beside a long chain, and drafts of some layers.
+  // A tree of draft tokens in a batch with a long chain, and draft tokens with skipped layers.
   void dropped(kv::SeqId a, kv::SeqId b) {
     const auto tokens = std::span<const Token>(text_);
     const std::vector<int32_t> tree = {-1, 0, 0, -1, 3};
@@ -124,20 +124,20 @@ TEST_P(Ranked, IsWhatOneProcessDoesOnEveryStrategy) {
   const bool pipeline = split == RankSplit::kPipeline;
   const std::string path = model_path(arch, type);
   const std::vector<Token> text = tokens_of(200, 3, 512);
-  std::vector<float> exact;  // of the first strategy
+  std::vector<float> exact;  // logits of the first exact strategy
   for (const kv::Strategy& strategy : kv::strategies()) {
     if (strategy.traits.slots) continue;
     const std::string spec(strategy.name);
     Team team(path, ranks, spec, kF16, {}, {}, split);
     Alone alone(path, spec);
     const std::vector<float> ours = Play(team, text).all(), theirs = Play(alone, text).all();
-    // Sums of floats in another order, on activations that are rounded to 8 bits in between. A
-    // pipeline has none.
+    // Ranks add floats in another order, and activations are rounded to 8 bits in between. A
+    // pipeline has no such sums.
     EXPECT_LT(error_of(ours, theirs), 0.02) << spec;
     EXPECT_TRUE(!pipeline || same_bits(ours, theirs)) << spec;
     if (exact.empty()) exact = ours;
     EXPECT_TRUE(!strategy.traits.exact || same_bits(ours, exact)) << spec;
-    // Prompts that begin alike.
+    // Prompts with the same beginning.
     Play prompts(team, text);
     Play prompts_alone(alone, text);
     const std::span<const Token> prompt = text;
@@ -149,8 +149,8 @@ TEST_P(Ranked, IsWhatOneProcessDoesOnEveryStrategy) {
   }
 }
 
-// Sanitizers make this test one of minutes, so they get half of it: each number of ranks and both
-// splits, but not each type, which other tests multiply with.
+// Under sanitizers this test takes minutes, so they run half of it: each number of ranks and both
+// splits, but not each type, because other tests multiply with the types.
 const Case kRanked[] = {
     {Arch::kLlama, kernels::DType::kF32, 2},
     {Arch::kQwen2, kernels::DType::kQ8_0, 4},
@@ -172,12 +172,12 @@ INSTANTIATE_TEST_SUITE_P(Some, Ranked, testing::ValuesIn(kRanked), [](const auto
                      pipeline ? "_pipeline" : "");
 });
 
-// Every rank routes by the same sums, so that all choose the same experts.
+// Every rank routes by the same sums, so all of them choose the same experts.
 TEST(RankedStore, DividesTheExpertsOfMixtures) {
   const std::vector<Token> text = tokens_of(200, 3, 256);
   for (const char* family : {"mixtral", "qwen2moe", "qwen3moe", "granitemoe", "llama4", "gpt-oss"})
     for (const kernels::DType type : {kernels::DType::kF32, kernels::DType::kQ8_0}) {
-      // Rounding turns some choices where there are any.
+      // With some of the experts, rounding would change a few choices, so all are used.
       const bool all = type != kernels::DType::kF32;
       auto spec = tools::made_family(family);
       ASSERT_TRUE(spec.ok()) << spec.error().message;
@@ -194,7 +194,7 @@ TEST(RankedStore, DividesTheExpertsOfMixtures) {
     }
 }
 
-// Rank 0 alone is asked for states, and its layers end with all of them.
+// Only rank 0 is asked for states; after its last layer it has all of them.
 TEST(RankedStore, GivesTheStatesThatOneProcessGives) {
   const std::string path = model_path(Arch::kLlama, kernels::DType::kF32);
   Team team(path, 3, "virtual", kF16);
@@ -244,7 +244,7 @@ TEST(RankedStore, RefusesWhatAnotherRankHasNoRoomFor) {
   EXPECT_TRUE(add(seq, 8).ok());
 }
 
-// A store whose steps throw when they are told to, in the middle if they can.
+// A store whose steps throw once when `throwing` is set, in the middle of a layer if they can.
 std::atomic<bool> throwing = false;
 class ThrowingStep final : public PassingStep, kv::PieceWriter {
  public:
@@ -299,7 +299,7 @@ TEST(RankedStore, DropsAStepThatARankCannotCompute) {
   }
 }
 
-// A store that notes which slots of a step read all rows.
+// A store that records which slots of a step read all rows.
 class NotingStore final : public PassingStore<PassingStep> {
  public:
   NotingStore(std::unique_ptr<kv::Store> inner, std::vector<bool>& read_all)
@@ -314,12 +314,12 @@ class NotingStore final : public PassingStore<PassingStep> {
   std::vector<bool>& read_all_;
 };
 
-// Else a policy would choose rows for a prompt on some ranks, and not on the others.
+// Without this, a policy would choose rows for a prompt on some ranks only.
 TEST(RankedStore, TellsTheOtherRanksWhoseTokensReadAllRows) {
   const std::string path = model_path(Arch::kLlama, kernels::DType::kF32);
   const std::vector<Token> text = tokens_of(4, 3, 512);
   const std::span<const Token> tokens = text;
-  std::vector<bool> read_all;  // of the last step, on rank 1
+  std::vector<bool> read_all;  // for the last step, on rank 1
   const auto change = [&](unsigned r, std::unique_ptr<kv::Store> store) {
     if (r == 0) return store;
     return std::unique_ptr<kv::Store>(std::make_unique<NotingStore>(std::move(store), read_all));

@@ -1,5 +1,6 @@
 #pragma once
-// A store and its steps that pass everything on to another one's, for tests that change one call.
+// A store and steps that forward all calls to those of another store, for tests that change one
+// call.
 
 #include <memory>
 
@@ -22,7 +23,7 @@ class PassingStep : public kv::Step {
   std::unique_ptr<kv::Step> inner_;
 };
 
-// Its steps are Steps, made of the other store's. It has no facets.
+// A store whose steps are of the type Step, each over a step of the inner store. It has no facets.
 template <typename Step>
 class PassingStore : public kv::Store {
  public:

@@ -1,5 +1,5 @@
 #pragma once
-// A model that several threads run as ranks, each with a share of it and a store of its own.
+// A model that several threads run as ranks, each with its share and its own store.
 
 #include <functional>
 #include <list>
@@ -27,7 +27,7 @@ inline std::string model_path(Arch arch, kernels::DType type) {
   return write_model(spec, pool, arch == Arch::kOpt);
 }
 
-// Largest error, relative to the largest logit: ranks add up in another order.
+// Returns the largest error, relative to the largest logit: ranks add up in another order.
 inline float error_of(std::span<const float> a, std::span<const float> b) {
   EXPECT_EQ(a.size(), b.size());
   float most = 0, error = 0;
@@ -52,7 +52,7 @@ inline kv::Setup setup_of(const Model& model, kernels::DType type, base::ThreadP
   return setup;
 }
 
-// One process, with the same calls.
+// A single process that gets the same calls.
 struct Alone {
   Alone(const std::string& path, const std::string& spec)
       : model(load_model(path, pool, kernels)),
@@ -69,7 +69,7 @@ struct Alone {
 
 class Team {
  public:
-  // A store of rank r is what `change` makes of it.
+  // Returns the store that rank r uses, given the store made for it.
   using Change = std::function<std::unique_ptr<kv::Store>(unsigned r, std::unique_ptr<kv::Store>)>;
   Team(const std::string& path, unsigned ranks, const std::string& spec, kernels::DType type,
        Change change = {}, std::function<void(unsigned r, kv::Setup&)> limit = {},

@@ -9,17 +9,17 @@ namespace kvick::model {
 namespace {
 
 constexpr int kFloatsTag = 1, kMessageTag = 2, kAnswerTag = 3, kPassedTag = 4;
-// A message of one byte in place of floats says that its sender has given up.
+// A message of one byte instead of floats means that its sender has given up.
 constexpr int kGaveUp = 1;
 constexpr size_t kSend = SIZE_MAX, kAny = SIZE_MAX - 1;
-// Parts of more floats are added up slice by slice where there are more than two ranks: each rank
-// sends 2 (R - 1) / R of its part, not R - 1 times all of it.
+// With more than two ranks, parts of more floats than this are added up slice by slice: each rank
+// sends 2 (R - 1) / R of its part, instead of R - 1 times all of it.
 constexpr size_t kWhole = 4096;
-// kAtOnce: floats are passed on in messages small enough for MPI to send without asking the
-// receiver, which is still computing while the network carries them. start_mpi sets TCP's limit to
-// 1 MiB. kLogitsAtOnce: rank 0 waits for the last rank's logits and takes them in smaller pieces:
-// one message of 197 kB made a token of SmolLM2 take 1.2 to 1.4 times as long at 1 Gb/s. Prompts in
-// pieces that each wait for the receiver were read 0.8 times as fast.
+// kAtOnce: floats are passed on in messages that are small enough for MPI to send without asking
+// the receiver, which is still computing while the network carries them. start_mpi sets TCP's limit
+// to 1 MiB. kLogitsAtOnce: rank 0 waits for the last rank's logits and takes them in smaller
+// pieces, because one message of 197 kB made a token of SmolLM2 take 1.2 to 1.4 times as long at 1
+// Gb/s. With pieces that each wait for the receiver, prompts were read at 0.8 times the speed.
 constexpr size_t kAtOnce = 1'000'000, kLogitsAtOnce = 60'000;
 
 int size_of(MPI_Comm comm) {
@@ -57,7 +57,7 @@ void MessageRanks::receive_words(unsigned from, Word* words, size_t count, bool 
             kFloatsTag, all_, &request);
 }
 
-// Waits for all that was sent and received since the last time. Bytes received, by rank.
+// Waits for all sends and receives since the last call. Returns the received bytes by rank.
 std::vector<size_t> MessageRanks::finish() {
   std::vector<MPI_Status> statuses(requests_.size());
   std::vector<size_t> counts(size(), 0);
@@ -89,7 +89,7 @@ float* MessageRanks::part(size_t count) {
   return own_.data();
 }
 
-// Everybody sends all to everybody.
+// Sums by one exchange: each rank sends its whole part to all others.
 void MessageRanks::exchange(const std::byte* own, std::byte* others) {
   const size_t bytes = wire_bytes(format_, count_);
   for (unsigned r = 0; r < size(); ++r) {
@@ -104,12 +104,12 @@ void MessageRanks::exchange(const std::byte* own, std::byte* others) {
   for (unsigned r = 1; r < size(); ++r) add_from_wire(format_, of(r), total);
 }
 
-// Whole groups, so that a slice is some of the bytes of all.
+// Slices are whole groups, so that the bytes of a slice are a range of the bytes of the part.
 size_t MessageRanks::slice(unsigned r) const {
   return r == size() ? count_ : count_ * r / size() / kWireGroup * kWireGroup;
 }
 
-// Rank r adds up slice r of all parts and sends it to the others.
+// Sums by two exchanges: rank r adds up slice r of all parts and sends the sum to the others.
 void MessageRanks::exchange_slices(const std::byte* own, std::byte* others) {
   const auto begin = [&](unsigned r) { return wire_bytes(format_, slice(r)); };
   const auto bytes_of = [&](unsigned r) { return begin(r + 1) - begin(r); };
@@ -125,7 +125,7 @@ void MessageRanks::exchange_slices(const std::byte* own, std::byte* others) {
       std::span(total_).subspan(slice(rank()), slice(rank() + 1) - slice(rank()));
   from_wire(format_, of(0), total);
   for (unsigned r = 1; r < size(); ++r) add_from_wire(format_, of(r), total);
-  // The room of the parts is free now: slice r goes to begin(r).
+  // The memory of the parts is free now: slice r goes to begin(r).
   to_wire(format_, total, others + begin(rank()));
   for (unsigned r = 0; r < size(); ++r) {
     if (r == rank()) continue;
@@ -149,7 +149,7 @@ const float* MessageRanks::sum() {
   return total_.data();
 }
 
-// Everybody sends something to everybody, so that all hear of one that gives up.
+// Each rank sends something to all others, so that all ranks learn if one gives up.
 void MessageRanks::gather(std::span<const float> own, Take take) {
   KVICK_CHECK(own.size() <= kMostGathered, "{} floats gathered at once", own.size());
   const size_t room = leads() ? kMostGathered : 1;
@@ -165,7 +165,7 @@ void MessageRanks::gather(std::span<const float> own, Take take) {
   for (unsigned r = 1; r < size(); ++r) take(r, {others + r * room, bytes[r] / sizeof(float)});
 }
 
-// What the others send in the meantime is received and forgotten.
+// Receives and discards what the others send in the meantime.
 void MessageRanks::give_up() {
   const std::byte byte{};
   for (unsigned r = 0; r < size(); ++r) {
@@ -181,7 +181,7 @@ void MessageRanks::give_up() {
   finish();
 }
 
-// waits: until the other one receives it.
+// waits: the send is complete only when the receiver has begun to receive.
 void MessageRanks::send_bytes(unsigned to, std::span<const std::byte> bytes, bool waits) {
   MPI_Request& request = requests_.emplace_back();
   expected_.emplace_back(to, kSend);
@@ -189,8 +189,8 @@ void MessageRanks::send_bytes(unsigned to, std::span<const std::byte> bytes, boo
                                    static_cast<int>(to), kPassedTag, all_, &request);
 }
 
-// Of several messages the last one is waited for: MPI sends only while it is called, and what the
-// network did not take at once would stay here.
+// If there are several messages, waits for the receiver of the last one: MPI sends only while it is
+// called, so bytes that the network does not take at once would stay here.
 void MessageRanks::pass_on(Passed passed) {
   const unsigned to = (rank() + 1) % size();
   const size_t at_once = to == 0 ? kLogitsAtOnce : kAtOnce;
@@ -210,7 +210,7 @@ Ranks::Passed MessageRanks::take_over() {
   const size_t at_once = leads() ? kLogitsAtOnce : kAtOnce;
   for (; have < bytes.size(); have += at_once) {
     MPI_Request& request = requests_.emplace_back();
-    expected_.emplace_back(from, kSend);  // its bytes were counted by who sent them
+    expected_.emplace_back(from, kSend);  // its sender has counted its bytes
     MPI_Irecv(bytes.data() + have, static_cast<int>(std::min(at_once, bytes.size() - have)),
               MPI_BYTE, static_cast<int>(from), kPassedTag, all_, &request);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks that send each other messages, by MPI.
+// Ranks that exchange messages by MPI.
 
 #include <mpi.h>
 
@@ -12,7 +12,7 @@ namespace kvick::model {
 
 class MessageRanks final : public Ranks {
  public:
-  // all: a communicator that nothing else uses. Parts and sums are sent in `format`; the sum is
+  // all: a communicator that nothing else uses. Parts and sums are sent in `format`. The sum is
   // that of the rounded parts, and all ranks still get the same bits.
   MessageRanks(MPI_Comm all, WaitingOptions waiting, WireFormat format);
 
@@ -41,7 +41,7 @@ class MessageRanks final : public Ranks {
   std::vector<size_t> finish();
   void exchange(const std::byte* own, std::byte* others);
   void exchange_slices(const std::byte* own, std::byte* others);
-  // Where rank r's slice of the count_ floats begins.
+  // Returns where rank r's slice of the count_ floats begins.
   size_t slice(unsigned r) const;
   void send(unsigned to, std::span<const std::byte> message);
   std::vector<std::byte> receive(unsigned from, int tag, bool idle);
@@ -50,13 +50,14 @@ class MessageRanks final : public Ranks {
   MPI_Comm all_;
   Waiting waiting_;
   const WireFormat format_;
-  size_t count_ = 0;  // of part()
+  size_t count_ = 0;  // the parameter of part()
   std::vector<float> own_, total_;
-  std::vector<std::byte> wire_;  // own_ in that format
-  std::vector<std::byte> room_;  // what others send
+  std::vector<std::byte> wire_;  // own_ in format_
+  std::vector<std::byte> room_;  // receives the other ranks' parts
   PassedBytes passed_;
   std::vector<MPI_Request> requests_;
-  std::vector<std::pair<unsigned, size_t>> expected_;  // per request: rank, bytes (or kSend, kAny)
+  std::vector<std::pair<unsigned, size_t>>
+      expected_;  // per request: rank, and bytes (or kSend, kAny)
 };
 
 }  // namespace kvick::model

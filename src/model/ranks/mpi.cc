@@ -26,12 +26,12 @@ unsigned ranks_started() {
 #ifdef KVICK_MPI
 namespace {
 
-// Where each rank runs.
+// The host and the processors of a rank.
 struct Place {
   char host[64] = {};
   pid_t pid = 0;
   int cpus = 0;   // number of processors that it may use
-  int first = 0;  // the first of them
+  int first = 0;  // the first of these processors
 };
 
 Place own_place() {
@@ -45,7 +45,8 @@ Place own_place() {
   return place;
 }
 
-// mpirun binds ranks to cores next to each other: these are the same if they begin alike.
+// mpirun binds ranks to adjacent cores, so sets of processors are equal if they have the same size
+// and begin.
 bool same_processors(const Place& one, const Place& two) {
   return std::string_view(one.host) == two.host && one.cpus == two.cpus && one.first == two.first;
 }
@@ -64,7 +65,7 @@ std::vector<std::string> warnings_of(std::span<const Place> places) {
   return warnings;
 }
 
-// Of ranks on this machine: whether a process is there costs nothing to ask.
+// Checks whether a process of this machine still exists, which costs almost nothing.
 std::function<std::string()> gone(std::vector<Place> places) {
   return [places = std::move(places)]() -> std::string {
     for (size_t r = 0; r < places.size(); ++r)
@@ -78,17 +79,17 @@ std::function<std::string()> gone(std::vector<Place> places) {
 }  // namespace
 
 base::Result<MpiStart> start_mpi(const MpiOptions& options) {
-  // Without this the receiver of a long message asks for each piece of it, and the request waits
-  // behind what the receiver itself is sending: two ranks that began to exchange 1 MiB at the same
-  // moment (kvick network) took turns, 20.6 ms at 1 Gb/s and 100 us against 11.1. Prompts, whose
-  // ranks begin at different moments, took as long either way.
+  // Without this flag, the receiver of a long message requests each piece of it, and the request
+  // waits behind the data that the receiver itself is sending. Two ranks that began to exchange 1
+  // MiB at the same moment (kvick network) then took turns: 20.6 ms at 1 Gb/s and 100 us instead of
+  // 11.1 ms. Prompts, whose ranks begin at different moments, took equally long either way.
   setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", /*overwrite=*/0);
-  // Longer messages wait until the receiver says that it is ready for them. The parts of a prompt's
-  // sums are longer than the usual 64 KiB. Prompts of SmolLM2, tokens/s with 64 KiB and with this:
-  // at 10 Gb/s and 500 us each way 772 and 1039, with sums as int8 832 and 1860; in a pipeline, at
-  // 1 Gb/s and 30 us, 2500 and 3160. It loses where sums of SmolLM2 travel as int8 at 1 Gb/s and
-  // 30 us: 1400 and 1070. Why is not known; the forwarder of tools/two_machines, which then works
-  // while a rank computes, may be the reason.
+  // Messages longer than this limit wait until the receiver is ready for them. The parts of a
+  // prompt's sums are longer than the default of 64 KiB. Prompts of SmolLM2, tokens/s with 64 KiB
+  // and with 1 MiB: at 10 Gb/s and 500 us each way 772 and 1039, and 832 and 1860 with sums as
+  // int8; in a pipeline at 1 Gb/s and 30 us, 2500 and 3160. The limit loses for sums as int8 at 1
+  // Gb/s and 30 us: 1400 and 1070. The reason is unknown; it may be the forwarder of
+  // tools/two_machines, which then works while a rank computes.
   for (const char* const limit :
        {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_rndv_eager_limit"})
     setenv(limit, "1048576", /*overwrite=*/0);
@@ -128,7 +129,7 @@ base::Result<MpiStart> start_mpi(const MpiOptions& options) {
   int unit = 0;
   MPI_Aint length = 0;
   MPI_Win_shared_query(window, 0, &length, &unit, &region);
-  // All map it from the same place in a page.
+  // The region begins at the same offset in a page in all processes, so all align it alike.
   region += -reinterpret_cast<uintptr_t>(region) % kLine;
   MPI_Barrier(all);
   start.ranks =

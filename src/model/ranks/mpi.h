@@ -12,8 +12,8 @@
 
 namespace kvick::model {
 
-// How many processes mpirun has started with this one, as its environment says; 0: it was not
-// started by mpirun.
+// Returns how many processes mpirun has started together with this one, according to the
+// environment; 0: mpirun did not start it.
 unsigned ranks_started();
 
 struct MpiOptions {
@@ -23,18 +23,19 @@ struct MpiOptions {
 };
 
 // The result of start_mpi(), which calls MPI_Init and may be called once. Ranks on one machine
-// share memory, others send messages. warnings: sentences about how the ranks were started, for
-// example two ranks on one core. Errors: kvick was built without MPI; MPI cannot start.
+// share memory; ranks on several machines send messages. Errors: kvick was built without MPI; MPI
+// cannot start.
 struct MpiStart {
   std::unique_ptr<Ranks> ranks;
-  std::vector<std::string> warnings;  // on rank 0
-  unsigned same_processors = 1;       // ranks allowed on this rank's processors, itself included
+  std::vector<std::string> warnings;  // on rank 0: problems of how the ranks were started, for
+                                      // example two ranks on one core
+  unsigned same_processors = 1;  // ranks that may run on this rank's processors, including itself
 };
 base::Result<MpiStart> start_mpi(const MpiOptions& options);
 
-// Call once all ranks have been told to end; waits for them.
+// Call it once all ranks have been told to end; waits for them.
 void end_mpi();
-// Ends the other ranks too, within a second or so, whatever they do.
+// Ends the other ranks too, within about a second, whatever they are doing.
 [[noreturn]] void abort_mpi(int status);
 
 }  // namespace kvick::model

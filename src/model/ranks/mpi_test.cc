@@ -1,5 +1,5 @@
-// Ranks that mpirun has started, on one machine: by messages, as between machines, and by memory
-// that they share.
+// Ranks that mpirun has started on one machine: by messages, as between machines, and by shared
+// memory.
 
 #include "model/ranks/mpi.h"
 
@@ -41,7 +41,8 @@ TEST(MpiRanks, AddWhatTheyHaveRounded) {
         const std::vector<float> part = rounded(format, random_part(r, count, 5));
         for (size_t i = 0; i < count; ++i) expected[i] += part[i];
       }
-      // Slices are rounded once more, on their way back; they begin where groups do.
+      // Sums of slices are rounded again before they are sent back. Slices begin at multiples of a
+      // group.
       if (ranks.size() > 2 && count > 4096) expected = rounded(format, expected);
       size_t wrong = 0;
       for (size_t i = 0; i < count; ++i) wrong += sum[i] != expected[i];

@@ -1,5 +1,5 @@
 #pragma once
-// What a rank passes on to the next one (Ranks::Passed), as bytes.
+// A rank's message to the next one (Ranks::Passed), as bytes.
 
 #include <cstring>
 #include <vector>
@@ -11,7 +11,7 @@ namespace kvick::model {
 
 class PassedBytes {
  public:
-  // Valid until the next call.
+  // Returns the message; valid until the next call.
   std::span<const std::byte> bytes_of(Ranks::Passed passed) {
     const Head head = {.bytes = sizeof(Head) + passed.floats.size_bytes(), .more = passed.more};
     sent_.resize(head.bytes);
@@ -20,9 +20,9 @@ class PassedBytes {
       std::memcpy(sent_.data() + sizeof head, passed.floats.data(), passed.floats.size_bytes());
     return sent_;
   }
-  // Bytes of the whole message, which its first bytes say.
+  // Returns the bytes of the whole message, given its first bytes.
   static uint64_t count_of(std::span<const std::byte> bytes) { return head_of(bytes).bytes; }
-  // The inverse of bytes_of; the floats are valid until the next call.
+  // Reads a message of bytes_of. The floats are valid until the next call.
   Ranks::Passed take(std::vector<std::byte> bytes) {
     taken_ = std::move(bytes);
     const Head head = head_of(taken_);

@@ -46,7 +46,7 @@ TEST(Ranks, AreLostIfOneDoesNotAnswerInTime) {
   EXPECT_THROW(ranks[0].answers(), RankLost);
 }
 
-// It comes between the look that found nothing and the one at the clock.
+// The answer arrives between the check that found nothing and the check of the clock.
 TEST(Waiting, TakesWhatHasArrivedWhenItsTimeIsUp) {
   bool arrived = false;
   const auto gone = [&] {

@@ -12,11 +12,11 @@ namespace kvick::model {
 namespace {
 
 constexpr size_t kPage = 4096;
-// Floats of a rank's part in the region. There are two parts per rank: while others still read one
-// exchange's part, the next one's is written.
+// Floats of a rank's part in the region. Each rank has two parts: it writes the next exchange's
+// part while others still read the current one.
 constexpr size_t kFloats = Ranks::kMostGathered;
-// Up to this many floats each rank adds up all of them, which takes one meeting; more are divided
-// among the ranks, which takes two.
+// Up to this many floats, each rank adds up all of them, which takes one meeting. More floats are
+// divided among the ranks, which takes two meetings.
 constexpr size_t kAddedByAll = 8192;
 
 constexpr size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -34,7 +34,7 @@ SharedRanks::SharedRanks(std::byte* region, unsigned rank, unsigned size, Waitin
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
 }
 
-// Zeros are what new ones would be: others may have begun to use theirs.
+// Does not construct the cell: zeros are its initial state, and other ranks may already use theirs.
 SharedRanks::Cell& SharedRanks::cell(unsigned rank) const {
   return *std::launder(reinterpret_cast<Cell*>(region_ + rank * whole_pages(sizeof(Cell))));
 }
@@ -50,8 +50,9 @@ float* SharedRanks::floats(unsigned rank) const {
   return reinterpret_cast<float*>(first) + (2 * rank + exchanges_ % 2) * kFloats;
 }
 
-// A rank that has taken a part and then gives up is still in the same exchange as the others: all
-// have to agree on which of a rank's two parts it uses.
+// Starts a new exchange unless one has begun. A rank that calls part() and then gives up is still
+// in the same exchange as the others: all ranks must agree on which of a rank's two parts is in
+// use.
 void SharedRanks::begin_exchange() {
   if (!std::exchange(begun_, true)) ++exchanges_;
 }
@@ -66,8 +67,8 @@ void SharedRanks::await(unsigned rank) const {
   waiting_.until([&] { return other.arrived.load(std::memory_order_acquire) >= meetings_; });
 }
 
-// Returns when all ranks have arrived, also if one of them gave up: the next part has the room of
-// the last one, which a rank that has yet to arrive may still read.
+// Returns when all ranks have arrived, even if one of them gave up: the next part reuses memory
+// that a rank which has not arrived may still read.
 void SharedRanks::meet() {
   arrive();
   for (unsigned r = 0; r < size(); ++r) await(r);
@@ -81,14 +82,15 @@ void SharedRanks::give_up() {
   const uint64_t meeting = meetings_ + 1;
   cell(rank()).gave_up[meeting % 2].store(meeting, std::memory_order_relaxed);
   arrive();
-  // Else it could be two meetings ahead of who has not seen yet that it gave up.
+  // Waits, because otherwise this rank could be two meetings ahead of a rank that has not yet seen
+  // that it gave up.
   for (unsigned r = 0; r < size(); ++r) await(r);
 }
 
 float* SharedRanks::part(size_t count) {
   count_ = count;
   begin_exchange();
-  // Here, where a lack of memory is no harm yet.
+  // Allocates here, where running out of memory does no harm yet.
   const size_t added =
       std::max(std::min(count, kAddedByAll), std::min(count, kFloats) / size() + 1);
   if (total_.size() < added) total_.resize(added);
@@ -97,7 +99,7 @@ float* SharedRanks::part(size_t count) {
   return large_.data();
 }
 
-// Of the floats that lie in the region; the sum is in total_ or in its place there.
+// Sums floats that are in the region. The sum is in total_, or replaces the parts in the region.
 void SharedRanks::sum_piece(size_t count) {
   meet();
   const bool all = count <= kAddedByAll;
@@ -110,7 +112,7 @@ void SharedRanks::sum_piece(size_t count) {
     for (size_t i = 0; i < end - begin; ++i) total[i] += part[i];
   }
   if (all) return;
-  // Nobody else reads or writes these.
+  // No other rank reads or writes these floats now.
   for (unsigned r = 0; r < size(); ++r) std::copy(total, total + (end - begin), floats(r) + begin);
   meet();
 }
@@ -138,11 +140,12 @@ void SharedRanks::gather(std::span<const float> own, Take take) {
   cell(rank()).given[exchanges_ % 2] = own.size();
   meet();
   if (!leads()) return;
-  // The next exchange has other room, and the one after it waits for this rank.
+  // The next exchange uses the other parts, and the one after it waits for this rank.
   for (unsigned r = 1; r < size(); ++r) take(r, {floats(r), cell(r).given[exchanges_ % 2]});
 }
 
-// read(pieces): whether all receivers have read the first `pieces` pieces of this rank.
+// Writes a message into the channel, piece by piece. read(pieces): returns whether all receivers
+// have read the first `pieces` pieces of this rank.
 void SharedRanks::send(Channel& own, std::span<const std::byte> message,
                        base::FunctionRef<bool(uint64_t pieces)> read) {
   KVICK_CHECK(!message.empty(), "an empty message of rank {}", rank());
@@ -150,7 +153,7 @@ void SharedRanks::send(Channel& own, std::span<const std::byte> message,
     const uint64_t before = own.pieces.load(std::memory_order_relaxed);
     waiting_.until([&] { return read(before); });
     const size_t count = std::min(Channel::kPiece, message.size() - first);
-    if (first == 0) own.bytes = message.size();  // which readers look at once, in the first piece
+    if (first == 0) own.bytes = message.size();  // readers read it with the first piece
     std::memcpy(own.piece, message.data() + first, count);
     own.pieces.store(before + 1, std::memory_order_release);
   }
@@ -159,7 +162,7 @@ void SharedRanks::send(Channel& own, std::span<const std::byte> message,
 std::vector<std::byte> SharedRanks::receive(const Channel& other, std::atomic<uint64_t>& read,
                                             bool idle) {
   std::vector<std::byte> message;
-  size_t bytes = 0;  // of the whole message: none is empty
+  size_t bytes = 0;  // of the whole message; 0: not known yet, because no message is empty
   do {
     const uint64_t before = read.load(std::memory_order_relaxed);
     const auto there = [&] { return other.pieces.load(std::memory_order_acquire) > before; };
@@ -208,7 +211,8 @@ std::vector<std::vector<std::byte>> SharedRanks::answers(bool patient) {
   return all;
 }
 
-// All ranks read the same memory, so all hear all parts: how long they are, and then each.
+// All ranks read the same memory, so all of them hear every part: first their lengths, then each
+// part.
 void SharedRanks::deal(std::span<const std::span<const std::byte>> parts) {
   KVICK_CHECK_EQ(parts.size() + 1, size());
   if (parts.empty()) return;

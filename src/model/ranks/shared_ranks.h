@@ -1,6 +1,6 @@
 #pragma once
-// Ranks on one machine: they share a region of memory, in which sums cost no copies. Nothing of it
-// depends on how the region was made, so threads of one process can be ranks as well.
+// Ranks on one machine: they share a region of memory, in which sums need no copies. Nothing here
+// depends on how the region was made, so threads of one process can be ranks too.
 
 #include <atomic>
 #include <vector>
@@ -13,10 +13,10 @@ namespace kvick::model {
 
 class SharedRanks final : public Ranks {
  public:
-  // Bytes of the region that `ranks` ranks share; most of it is touched by large steps only.
+  // Bytes of the region that `ranks` ranks share. Only large steps touch most of it.
   static size_t region_bytes(unsigned ranks);
-  // region: region_bytes(size), aligned to a page, all zeros before the first rank is made; it
-  // outlives all of them.
+  // region: region_bytes(size), aligned to 64 bytes, all zeros before the first rank is made. It
+  // must outlive all ranks.
   SharedRanks(std::byte* region, unsigned rank, unsigned size, WaitingOptions waiting);
 
   float* part(size_t count) override;
@@ -34,26 +34,27 @@ class SharedRanks final : public Ranks {
   std::vector<std::byte> dealt() override;
 
  private:
-  // Bytes on their way from one rank, in pieces.
+  // A message in transit from one rank, in pieces.
   struct alignas(64) Channel {
-    std::atomic<uint64_t> pieces{0};  // written so far
+    std::atomic<uint64_t> pieces{0};  // pieces written so far
     uint64_t bytes = 0;               // of the whole message
     static constexpr size_t kPiece = 64 * 1024 - 128;
     std::byte piece[kPiece];
   };
-  struct alignas(64) Cell {              // of one rank
+  struct alignas(64) Cell {              // shared state of one rank
     std::atomic<uint64_t> arrived{0};    // number of meetings reached
-    std::atomic<uint64_t> gave_up[2]{};  // the last odd and even meeting that it gave up at
-    std::atomic<uint64_t> heard{0};      // pieces of rank 0's channel that it has read
-    std::atomic<uint64_t> taken{0};      // pieces of its own channel that rank 0 has read
-    std::atomic<uint64_t> passed{0};  // pieces of the previous rank's channel that it has received
-    uint64_t given[2] = {0, 0};       // floats of a gather, in this exchange and the one before
+    std::atomic<uint64_t> gave_up[2]{};  // the last odd and even meeting at which it gave up
+    std::atomic<uint64_t> heard{0};      // pieces of rank 0's channel that this rank has read
+    std::atomic<uint64_t> taken{0};      // pieces of this rank's channel that rank 0 has read
+    std::atomic<uint64_t> passed{
+        0};                      // pieces of the previous rank's channel that this rank has read
+    uint64_t given[2] = {0, 0};  // floats of a gather, in this exchange and the previous one
   };
 
   Cell& cell(unsigned rank) const;
   Channel& channel(unsigned rank) const;
   Channel& channel_to_next(unsigned rank) const { return channel(size() + rank); }
-  float* floats(unsigned rank) const;  // of the exchange that is going on
+  float* floats(unsigned rank) const;  // its part in the current exchange
   void begin_exchange();
   void arrive();
   void meet();
@@ -66,8 +67,8 @@ class SharedRanks final : public Ranks {
   std::byte* const region_;
   Waiting waiting_;
   uint64_t meetings_ = 0, exchanges_ = 0;
-  bool begun_ = false;        // part() has begun an exchange, in which this rank has yet to arrive
-  size_t count_ = 0;          // of part()
+  bool begun_ = false;        // an exchange has begun, and this rank has not arrived yet
+  size_t count_ = 0;          // the parameter of part()
   std::vector<float> large_;  // a part that is too large for the region
   std::vector<float> total_;
   PassedBytes passed_;

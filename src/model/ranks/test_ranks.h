@@ -1,5 +1,5 @@
 #pragma once
-// What holds of ranks however they are joined: each rank calls this once.
+// Checks of the Ranks contract for any kind of ranks: each rank calls check_ranks once.
 
 #include <gtest/gtest.h>
 #include <random>
@@ -42,7 +42,7 @@ inline void check_gather(Ranks& ranks, size_t count, uint32_t seed) {
   EXPECT_EQ(heard, ranks.leads() ? ranks.size() - 1 : 0);
 }
 
-// From each rank to the next one: floats, or that there are none; rank 0 begins.
+// Passes floats, or none, from each rank to the next; rank 0 begins.
 inline void check_passing(Ranks& ranks, std::span<const size_t> counts, uint32_t seed) {
   const auto pass = [&] {
     for (size_t i = 0; i < counts.size(); ++i) {
@@ -94,7 +94,7 @@ inline void check_dealing(Ranks& ranks, size_t bytes, uint32_t seed) {
   ranks.deal(std::vector<std::span<const std::byte>>(parts.begin(), parts.end()));
 }
 
-// One rank gives up, with room for its part or without; the others hear of it, and all go on.
+// One rank gives up, before or after part(). The other ranks learn of it, and all continue.
 inline void check_failure(Ranks& ranks, unsigned failing, bool in_gather, bool has_part) {
   if (ranks.rank() == failing) {
     if (has_part) ranks.part(10);
@@ -115,7 +115,7 @@ inline void check_ranks(Ranks& ranks) {
   uint32_t seed = 0;
   for (const size_t count : {1, 5, 576, 8192, 8193, 100'000, 1'048'577})
     check_sum(ranks, count, ++seed);
-  std::mt19937 random(7);  // the same on all ranks
+  std::mt19937 random(7);  // the same sequence on all ranks
   for (int i = 0; i < 100; ++i) {
     const size_t count = 1 + random() % (i % 10 == 0 ? 40'000 : 3000);
     const size_t counts[] = {count, 0, 3 * count};

@@ -16,19 +16,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// About 20 us of pauses: most sums take less.
+// About 20 us of pauses; most sums take less.
 constexpr int kSpins = 800;
-// A step's next message is there by then. Sleeping takes 60 us at least.
+// The next message of a step arrives within this time. Sleeping takes at least 60 us.
 constexpr auto kYields = std::chrono::milliseconds(2);
 constexpr auto kShortest = std::chrono::microseconds(50),
                kLongest = std::chrono::microseconds(1000);
-constexpr auto kLooks = std::chrono::milliseconds(10);  // between questions who is gone
+constexpr auto kLooks = std::chrono::milliseconds(10);  // interval between calls of `gone`
 
 inline void pause() {
 #if defined(__x86_64__)
   _mm_pause();
 #elif defined(__aarch64__)
-  asm volatile("isb");  // "yield" does nothing on most of them
+  asm volatile("isb");  // "yield" does nothing on most ARM cores
 #endif
 }
 
@@ -53,7 +53,7 @@ void Waiting::wait(base::FunctionRef<bool()> ready, double seconds) const {
       looked = now;
       if (options_.gone)
         if (const std::string why = options_.gone(); !why.empty() && !ready()) lose(why);
-      // Once more: this thread may have stood still while the answer came.
+      // Checks again: this thread may have been suspended while the answer arrived.
       if (seconds > 0 && now - began > std::chrono::duration<double>(seconds) && !ready())
         lose(fmt::format("a rank has not answered for {} seconds", seconds));
     }

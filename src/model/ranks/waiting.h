@@ -1,6 +1,6 @@
 #pragma once
-// How a rank waits for others: at first it looks often, for what it waits for takes microseconds;
-// then it leaves the core to others, and in the end it sleeps.
+// How a rank waits for others. At first it spins, because most waits take microseconds. Then it
+// yields the core to other threads, and finally it sleeps.
 
 #include <functional>
 #include <string>
@@ -10,19 +10,20 @@
 namespace kvick::model {
 
 struct WaitingOptions {
-  double seconds = 30;  // time limit for a rank that computes; then it counts as lost
-  // Why another rank is known to be gone, or empty; asked about a hundred times a second.
+  double seconds = 30;  // time limit for a rank that computes; after that it counts as lost
+  // Returns why another rank is known to be gone, or an empty string; called about 100 times per
+  // second.
   std::function<std::string()> gone;
-  // Called before RankLost is thrown, with what it says.
+  // Called before RankLost is thrown, with its message.
   std::function<void(const std::string& why)> on_lost;
 };
 
 class Waiting {
  public:
   explicit Waiting(WaitingOptions options) : options_(std::move(options)) {}
-  // Returns once `ready` is true. Throws RankLost if a rank is gone, or after the time.
+  // Returns once ready() is true. Throws RankLost if a rank is gone or the time limit is exceeded.
   void until(base::FunctionRef<bool()> ready) const { wait(ready, options_.seconds); }
-  // The same without a time limit, for waits in which the other ranks may stay silent.
+  // Does the same without a time limit, for waits in which the other ranks may stay silent.
   void idle_until(base::FunctionRef<bool()> ready) const { wait(ready, 0); }
 
  private:

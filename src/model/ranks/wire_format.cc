@@ -13,13 +13,14 @@ namespace {
 
 constexpr size_t kGroupBytes = sizeof(uint16_t) + kWireGroup;
 constexpr float kMostInt8 = 127;
-// A group whose largest magnitude is below this is sent as zeros: the inverse of its scale would be
-// infinite.
+// A group whose largest magnitude is below this is sent as zeros, because the inverse of its scale
+// would be infinite.
 constexpr float kZero = 1e-35F;
 
 float f32_of(uint16_t bf16) { return std::bit_cast<float>(uint32_t{bf16} << 16); }
 
-// The groups lie one behind another: a scale, then its integers; the last has as many as are left.
+// Groups are stored one after another: a scale, then the group's integers. The last group may be
+// shorter.
 void to_int8(std::span<const float> from, std::byte* to) {
   for (; !from.empty(); to += kGroupBytes) {
     const auto group = from.first(std::min(kWireGroup, from.size()));
@@ -30,15 +31,15 @@ void to_int8(std::span<const float> from, std::byte* to) {
       most = std::max(most, std::abs(x));
       numbers &= std::abs(x) <= std::numeric_limits<float>::max();
     }
-    // Rounded up, so that no integer is more than 127.
+    // The scale is rounded up, so that no integer exceeds 127.
     uint16_t scale = kernels::f32_to_bf16(most / kMostInt8);
     if (f32_of(scale) * kMostInt8 < most) ++scale;
     if (most < kZero) scale = 0;
     if (!numbers) scale = kernels::f32_to_bf16(std::numeric_limits<float>::quiet_NaN());
     const float inverse = numbers && scale > 0 ? 1 / f32_of(scale) : 0;
     std::memcpy(to, &scale, sizeof scale);
-    // 1.5 * 2^23: floats of that size have no fraction, so adding it rounds to an integer, which is
-    // then in the lowest 8 bits of the sum.
+    // 1.5 * 2^23: floats of that size have no fraction, so adding it rounds x to an integer, which
+    // is then in the lowest 8 bits of the sum.
     constexpr float kRound = 12582912;
     for (size_t i = 0; i < group.size(); ++i) {
       const float x = inverse > 0 ? group[i] * inverse : 0;

@@ -21,7 +21,7 @@ std::vector<float> random_floats(size_t count, uint32_t seed) {
   return floats;
 }
 
-// What one float may be off by, of the format's definition.
+// Returns the largest error of one float, by the format's definition.
 float most_error(WireFormat format, std::span<const float> all, size_t i) {
   if (format == WireFormat::kF32) return 0;
   if (format == WireFormat::kBf16) return std::abs(all[i]) * 0x1p-8F;
@@ -36,7 +36,7 @@ TEST(WireFormat, KeepsFloatsWithinItsError) {
   for (const WireFormat format : kFormats)
     for (const size_t count : {0, 1, 31, 32, 33, 576, 5000}) {
       const std::vector<float> from = random_floats(count, static_cast<uint32_t>(count) + 3);
-      // To the byte: what lies behind is not touched.
+      // Exactly wire_bytes() bytes are written; the byte after them stays unchanged.
       std::vector<std::byte> wire(wire_bytes(format, count) + 1, std::byte{0x5A});
       to_wire(format, from, wire.data());
       EXPECT_EQ(wire.back(), std::byte{0x5A});

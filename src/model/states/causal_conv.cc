@@ -6,7 +6,7 @@
 namespace kvick::model {
 namespace {
 
-constexpr uint32_t kChannels = 128;  // that a task has; a token's result does not depend on it
+constexpr uint32_t kChannels = 128;  // channels per task; a token's result does not depend on it
 constexpr size_t kWorthwhileFloats = 1 << 14;
 
 constexpr std::array<float, kChannels> kOnes = [] {
@@ -36,7 +36,7 @@ base::Result<CausalConv> CausalConv::read(const BlockReader& reader, std::string
   return conv;
 }
 
-// The state is read before it is written: both may be one.
+// Reads the state before it writes it, because before and after may be the same memory.
 void CausalConv::run_row(const StateRow& row, Channels channels, const float* x, float* y) const {
   const uint32_t first = channels.first, count = channels.count;
   const uint32_t kept = kernel_ - 1;

@@ -11,11 +11,11 @@ class CausalConv {
  public:
   enum class Activation : uint8_t { kNone, kSilu };  // applied to the output
 
-  // `name`.weight, [channels][kernel], and `name`.bias if the file has it; sizes are those of the
-  // layer's StateConfig.
+  // Reads `name`.weight, [channels][kernel], and `name`.bias if the file has it. The sizes are
+  // those of the layer's StateConfig.
   static base::Result<CausalConv> read(const BlockReader& reader, std::string_view name);
 
-  // In place: the [channels] inputs of token t are at x + t * stride.
+  // Convolves in place: the [channels] inputs of token t are at x + t * stride.
   void run(const Pass& pass, const LayerStates& states, float* x, size_t stride,
            Activation activation) const;
 

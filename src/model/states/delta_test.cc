@@ -1,4 +1,4 @@
-// Models with a gated delta net: against a twin in doubles, and over stores.
+// Models with a gated delta net: compared with a twin in doubles, and run over stores.
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -16,10 +16,10 @@ namespace {
 
 tools::Spec delta_spec(const char* family) {
   tools::Spec spec = *tools::made_family(family);
-  spec.features.state_size = 24;  // not that of values
+  spec.features.state_size = 24;  // differs from the size of values
   return *tools::checked(spec);
 }
-// As old files and Hugging Face's folders have it.
+// The layout of old files and of Hugging Face folders.
 tools::Spec grouped_spec() {
   tools::Spec spec = delta_spec("qwen3next");
   spec.features.delta_grouped = true;
@@ -51,12 +51,12 @@ struct DeltaModel {
   std::unique_ptr<Model> model;
 };
 
-// Some sequences of a store, which are fed in steps.
+// Sequences of a store that are fed in steps.
 struct DeltaFeed {
   DeltaFeed(DeltaModel& of, const char* strategy)
       : store(of.store(strategy)), executor(*of.model, {of.pool, of.kernels}) {}
 
-  // Logits of all tokens; null kept: all rows are.
+  // Returns the logits of all tokens. kept null: all rows are kept.
   std::vector<float> step(std::span<const Slot> slots, const kv::Kept* kept = nullptr,
                           bool commits = true) {
     const Batch batch = {.slots = slots};
@@ -112,7 +112,7 @@ TEST_P(GatedDeltaNet, ComputesWhatItsTwinDoes) {
     const DeltaTwin::Vector logits = twin.logits(token);
     expected.insert(expected.end(), logits.begin(), logits.end());
   }
-  EXPECT_GT(*std::max_element(expected.begin(), expected.end()), 1);  // not all the same
+  EXPECT_GT(*std::max_element(expected.begin(), expected.end()), 1);  // the logits differ
   for (const base::Isa isa : {base::best_isa(), base::Isa::kScalar}) {
     DeltaModel model(spec, kernels::table(isa));
     const std::vector<float> logits = feed_once(model, tokens, tokens.size());
@@ -156,8 +156,7 @@ TEST_P(GatedDeltaNet, GivesSequencesOfOneBatchTheBitsThatEachHasAlone) {
   }
 }
 
-// What was dropped, went another way in a fork, or stood on another branch of a tree of drafts
-// leaves no trace.
+// A dropped step, a fork with other tokens, and other branches of a draft tree leave no trace.
 TEST_P(GatedDeltaNet, KeepsTheStatesOfThePathThatIsKept) {
   DeltaModel model(GetParam().spec());
   const std::vector<Token> tokens = tokens_of(12, 5, model.vocab), wrong = {1, 2, 3};

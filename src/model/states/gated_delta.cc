@@ -7,19 +7,19 @@
 namespace kvick::model {
 namespace {
 
-constexpr float kLengthEps = 1e-6F;            // under the root of the length of a key or query
-constexpr size_t kTaskPanels = 2;              // least panels of a head's state in one task
-constexpr size_t kWorthwhileFloats = 1 << 14;  // least floats of states and tokens in a task
+constexpr float kLengthEps = 1e-6F;            // under the root in the length of a key or query
+constexpr size_t kTaskPanels = 2;              // minimum panels of a head's state per task
+constexpr size_t kWorthwhileFloats = 1 << 14;  // minimum floats of states and tokens per task
 
 float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
 float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
 
-// What linear layers give for all tokens.
+// Outputs of the linear layers for all tokens.
 struct Projected {
   float* qkv;   // [tokens][channels]: queries and keys of all groups, then values of all heads
-  float* z;     // [tokens][inner]: what outputs are gated with
+  float* z;     // [tokens][inner]: the gates of the outputs
   float* beta;  // [tokens][heads], before the sigmoid
-  float* a;     // [tokens][heads], before the decay is made of it
+  float* a;     // [tokens][heads], before it becomes the decay
 };
 
 class GatedDelta final : public Block {
@@ -50,13 +50,14 @@ class GatedDelta final : public Block {
   uint32_t layer_ = 0;
   StateConfig state_;
   Norm norm_;
-  Linear qkv_, z_, beta_, a_;  // or
-  Linear qkvz_, beta_a_;       // with each group's parts next to each other
+  Linear qkv_, z_, beta_, a_;  // four tensors, or
+  Linear qkvz_, beta_a_;       // two tensors, in which each group's parts are adjacent
   Linear out_;
   CausalConv conv_;
-  std::vector<float> dt_bias_, rate_;     // [heads]; rate: negative, the decay is exp(dt * rate)
-  std::vector<float> q_scale_, k_scale_;  // [state_size]: rms_norm with them makes lengths 1
-  std::vector<float> head_norm_;          // [head_dim]
+  std::vector<float> dt_bias_, rate_;  // [heads]; rate: negative, the decay is exp(dt * rate)
+  std::vector<float> q_scale_,
+      k_scale_;                   // [state_size]: weights with which rms_norm makes lengths 1
+  std::vector<float> head_norm_;  // [head_dim]
 };
 
 base::Status<> GatedDelta::read_inputs(const BlockReader& reader) {
@@ -80,7 +81,7 @@ base::Status<> GatedDelta::read_inputs(const BlockReader& reader) {
 base::Status<> GatedDelta::read_vectors(const BlockReader& reader) {
   WeightReader& weights = reader.weights;
   KVICK_TRY(dt_bias_, weights.vector(reader.name("ssm_dt.bias"), state_.heads));
-  if (reader.has("ssm_a_log")) {  // as Hugging Face's folders have it
+  if (reader.has("ssm_a_log")) {  // the form of Hugging Face folders
     KVICK_TRY(rate_, weights.vector(reader.name("ssm_a_log"), state_.heads));
     for (float& rate : rate_) rate = -std::exp(rate);
   } else {
@@ -106,7 +107,7 @@ base::Result<std::unique_ptr<Block>> GatedDelta::read(const BlockReader& reader)
   return std::unique_ptr<Block>(std::move(block));
 }
 
-// Of each group [query, key, values, gates of its heads].
+// Separates the inputs of one token, which are per group [query, key, values, gates of its heads].
 void GatedDelta::sort_inputs(const float* grouped, uint32_t token, const Projected& to) const {
   const size_t n = state_.state_size, values = state_.inner() / state_.groups;
   float* const qkv = to.qkv + token * size_t{state_.conv_channels};
@@ -120,7 +121,7 @@ void GatedDelta::sort_inputs(const float* grouped, uint32_t token, const Project
   }
 }
 
-// Of each group [beta, a of its heads].
+// Separates the gates of one token, which are per group [beta, a of its heads].
 void GatedDelta::sort_gates(const float* grouped, uint32_t token, const Projected& to) const {
   const size_t heads = state_.heads, each = heads / state_.groups;
   const float* const from = grouped + token * 2 * heads;
@@ -157,7 +158,7 @@ Projected GatedDelta::project_inputs(const Pass& pass, Rest rest) const {
   return in;
 }
 
-// Of one token: keys and queries of length 1, and a decay and a step between 0 and 1.
+// Prepares one token: keys and queries of length 1, and a decay and a step size between 0 and 1.
 void GatedDelta::prepare(const kernels::Table& kernels, uint32_t token, const Projected& in) const {
   const size_t n = state_.state_size, heads = state_.heads;
   const float eps = kLengthEps / static_cast<float>(n);
@@ -174,7 +175,7 @@ void GatedDelta::prepare(const kernels::Table& kernels, uint32_t token, const Pr
   }
 }
 
-// Rows that follow each other in one state are one run.
+// Combines consecutive rows that update one state in place into one kernel call.
 void GatedDelta::advance(const kernels::Table& kernels, std::span<const StateRow> rows, Part part,
                          const Projected& in, float* y) const {
   const size_t n = state_.state_size, heads = state_.heads, channels = state_.conv_channels;
@@ -206,7 +207,7 @@ void GatedDelta::advance(const kernels::Table& kernels, std::span<const StateRow
   }
 }
 
-// Heads and parts of their states do not meet, so each goes over all tokens by itself.
+// Heads and parts of their states are independent, so each task goes over all tokens of a slot.
 void GatedDelta::advance_all(const Pass& pass, const LayerStates& states, const Projected& in,
                              float* y) const {
   const size_t panels = state_.head_dim / kernels::kDeltaPanel;

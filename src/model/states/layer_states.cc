@@ -17,8 +17,8 @@ LayerStates::LayerStates(const Pass& pass, uint32_t layer) : step_(pass.step), l
     add_slot(*keeper, slot, pass.batch.slots[slot]);
 }
 
-// If all tokens of a slot will be kept, only the last one has a state of its own; the others' are
-// intermediate.
+// If all tokens of a slot will be kept, only the last one has its own state; the other tokens'
+// states are intermediate and share its memory.
 void LayerStates::add_slot(kv::StateKeeper& keeper, uint32_t slot, const Slot& tokens) {
   const auto count = static_cast<uint32_t>(tokens.tokens.size());
   const auto* const committed = reinterpret_cast<const float*>(keeper.state(layer_, slot).data());

@@ -1,5 +1,5 @@
 #pragma once
-// The states of one layer in a step (kv::StateKeeper), as the blocks that fill them see them.
+// The states of one layer in a step (kv::StateKeeper), in the form that the layer's blocks use.
 
 #include <vector>
 
@@ -7,16 +7,16 @@
 
 namespace kvick::model {
 
-// A token with the layer's state before and after it. Both are the same memory, changed in place,
-// if the state between two tokens is not needed.
+// A token with the layer's state before and after it. Both point to the same memory, which is
+// updated in place, if the state between two tokens is not needed.
 struct StateRow {
-  uint32_t token = 0;  // of the batch
+  uint32_t token = 0;  // index in the batch
   const float* before = nullptr;
   float* after = nullptr;
 };
 
 // The tokens of each slot in order: a token's predecessor, or its parent in a draft tree, comes
-// earlier. A block fills `after` of every row, each float of it from one thread, then calls
+// before it. A block fills `after` of every row, writing each float from one thread, and then calls
 // done().
 class LayerStates {
  public:
@@ -34,7 +34,7 @@ class LayerStates {
   kv::Step& step_;
   uint32_t layer_;
   std::vector<StateRow> rows_;
-  std::vector<size_t> first_ = {0};  // first row of each slot, and the end
+  std::vector<size_t> first_ = {0};  // index of each slot's first row, and the end
 };
 
 }  // namespace kvick::model

@@ -9,8 +9,8 @@ namespace {
 
 float softplus(float x) { return x > 20 ? x : std::log1p(std::exp(x)); }
 
-// What a linear layer gives for a token: z, then what the convolution takes, x, B and C of all
-// heads or groups, then dt of each head.
+// Mamba-2. Its linear layer outputs for a token: z; then the inputs of the convolution, which are
+// x, B and C of all heads or groups; then dt of each head.
 class Mamba2 final : public Block {
  public:
   static base::Result<std::unique_ptr<Block>> read(const BlockReader& reader);
@@ -18,7 +18,7 @@ class Mamba2 final : public Block {
 
  private:
   base::Status<> read_vectors(const BlockReader& reader);
-  // What of a step one head computes: token t's numbers at in + t * width.
+  // One head's part of a step: token t's numbers are at in + t * width.
   struct Head {
     uint32_t head;
     const float* in;
@@ -40,7 +40,7 @@ class Mamba2 final : public Block {
 base::Status<> Mamba2::read_vectors(const BlockReader& reader) {
   WeightReader& weights = reader.weights;
   KVICK_TRY(dt_bias_, weights.vector(reader.name("ssm_dt.bias"), state_.heads));
-  if (reader.has("ssm_a_log")) {  // as Hugging Face's folders have it
+  if (reader.has("ssm_a_log")) {  // the form of Hugging Face folders
     KVICK_TRY(a_, weights.vector(reader.name("ssm_a_log"), state_.heads));
     for (float& a : a_) a = -std::exp(a);
   } else {
@@ -88,7 +88,7 @@ void Mamba2::advance(const kernels::Table& kernels, const StateRow& row, const H
   }
 }
 
-// Token after token, so that a head's matrix stays in the first cache.
+// Goes token by token, so that a head's matrix stays in the L1 cache.
 void Mamba2::scan(const kernels::Table& kernels, std::span<const StateRow> rows,
                   const Head& head) const {
   for (const StateRow& row : rows) advance(kernels, row, head);

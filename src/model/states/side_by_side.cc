@@ -5,7 +5,7 @@
 namespace kvick::model {
 namespace {
 
-// Both read the same norm of the residual stream, and their sum is added to it.
+// Both blocks read the same norm of the residual stream. Their sum is added to the stream.
 class SideBySide final : public Block {
  public:
   SideBySide(std::unique_ptr<Block> first, std::unique_ptr<Block> second)

@@ -1,5 +1,5 @@
-// Models whose layers keep a state, against their twin, and the ways in which a state could be lost
-// or be another sequence's.
+// Models whose layers keep a state: compared with their twin, and tested for ways to lose a state
+// or to use another sequence's.
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -33,7 +33,7 @@ struct Made {
     setup.compute.kernels = &kernels;
     return std::move(kv::make_store(*kv::parse_spec(strategy), setup)).value();
   }
-  // Logits of every token. kept: those of the first slot; null: the step is dropped.
+  // Returns the logits of every token. kept: rows to keep; null: the step is dropped.
   std::vector<float> step(kv::Store& store, std::span<const Slot> slots, const kv::Kept* kept) {
     const Batch batch = {.slots = slots};
     std::vector<uint32_t> wanted(batch.tokens());
@@ -114,7 +114,7 @@ TEST_P(Families, GiveTheSameBitsOverEveryStrategyHoweverAPromptIsCut) {
       const kv::SeqId seq = store->open({}).seq;
       std::vector<float> logits;
       for (size_t past = 0; past < text.size(); past += piece) {
-        // Neither a dropped step nor a fork that goes another way may leave a trace.
+        // Neither a dropped step nor a fork with other tokens may leave a trace.
         const Slot dropped = {
             .seq = seq, .past = store->length(seq), .tokens = wrong, .parents = {}};
         made_.step(*store, {&dropped, 1}, nullptr);
@@ -137,7 +137,7 @@ TEST_P(Families, KeepThePathOfADraftTreeThatIsKept) {
   const std::vector<float> expected = made_.add(*plain, plain->open({}).seq, text);
   const kv::SeqId seq = store->open({}).seq;
   made_.add(*store, seq, std::span(text).first(8));
-  // Two wrong tokens beside the right ones, each behind its parent.
+  // Two wrong tokens beside the right ones, each after its parent.
   const std::vector<Token> drafts = {9, text[8], 8, text[9], text[10]};
   const std::vector<int32_t> parents = {-1, -1, 1, 1, 3};
   const Slot slot = {.seq = seq, .past = 8, .tokens = drafts, .parents = parents};
@@ -223,7 +223,7 @@ TEST(States, AreOfNumbersThatFit) {
   EXPECT_EQ(error_of(spec), "");
 }
 
-// Encoders among LFM2's files, whose convolutions see what follows too.
+// Some of LFM2's files are encoders, whose convolutions also see later tokens.
 TEST(States, AreOfTextsReadOneWay) {
   tools::Spec spec = *tools::made_family("lfm2");
   spec.features.keys = {{"attention.causal", false}};

@@ -1,6 +1,6 @@
 #pragma once
-// The forward of qwen3next, qwen35 and qwen35moe in plain loops and doubles, one token after the
-// other: the definition, for the tests. Weights are those of make_model.
+// The forward of qwen3next, qwen35 and qwen35moe in plain loops and doubles, one token at a time:
+// the definition, for the tests. Weights are those of make_model.
 // Larger than 150 lines because it is one definition.
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class DeltaTwin {
   }
 
  private:
-  // The gated delta rule behind a convolution.
+  // The gated delta rule, after a convolution.
   Vector remember(const Vector& h, uint32_t l) {
     const size_t n = f_.state_size, dim = f_.state_head_dim, heads = f_.state_heads;
     const size_t groups = f_.state_groups, each = heads / groups;
@@ -75,7 +75,8 @@ class DeltaTwin {
     }
     return product(y, "ssm_out");
   }
-  // Queries and keys of all groups and values of all heads; and what outputs are gated with.
+  // Computes queries and keys of all groups and values of all heads, in x, and the gates of the
+  // outputs, in z.
   void inputs_of(const Vector& h, Vector& x, Vector& z) const {
     if (!f_.delta_grouped) {
       x = product(h, "attn_qkv"), z = product(h, "attn_gate");
@@ -89,7 +90,7 @@ class DeltaTwin {
     };
     part(0, n, x), part(n, n, x), part(2 * n, values, x), part(2 * n + values, values, z);
   }
-  // Betas of all heads, then what decays are made of.
+  // Returns the betas of all heads, then the values that become their decays.
   Vector gates_of(const Vector& h) const {
     if (!f_.delta_mixed) {
       Vector gates = product(h, "ssm_beta");
@@ -149,7 +150,7 @@ class DeltaTwin {
     }
     return product(out, "attn_output");
   }
-  // Heads normalised, of which the first elements turn by halves.
+  // Normalises the heads, and rotates the first elements of each, pairing their halves.
   Vector rotated(const Vector& x, const std::string& name, size_t position) const {
     const uint32_t dim = spec_.head_dim, dims = spec_.rotated;
     Vector out;
@@ -167,7 +168,8 @@ class DeltaTwin {
     }
     return out;
   }
-  // The best by a softmax, with weights of sum 1, and the shared expert times a sigmoid.
+  // Takes the best experts by a softmax, with weights of sum 1, and adds the shared expert times a
+  // sigmoid.
   Vector mixture(const Vector& h) const {
     const Vector p = product(h, "ffn_gate_inp");
     std::vector<uint32_t> order(p.size());
@@ -185,7 +187,8 @@ class DeltaTwin {
     }
     return y;
   }
-  // down(silu(gate(h)) * up(h)) of `width` rows from `first` on, and of down from `down` on.
+  // down(silu(gate(h)) * up(h)), for `width` rows of gate and up from `first` on, and for rows of
+  // down from `down` on.
   Vector gated(const Vector& h, const std::string& suffix, size_t first, size_t width,
                size_t down) const {
     const std::string end = suffix + ".weight";
@@ -230,7 +233,7 @@ class DeltaTwin {
   std::map<std::string, std::vector<float>> weights_ = made_weights(spec_);
   std::vector<std::vector<Vector>> keys_, values_;  // [layers][tokens]
   std::vector<Vector> states_;                      // [layers], [heads][head_dim][state_size]
-  std::vector<std::vector<Vector>> inputs_;         // of convolutions: [layers][tokens]
+  std::vector<std::vector<Vector>> inputs_;         // inputs of the convolutions: [layers][tokens]
 };
 
 }  // namespace kvick::model

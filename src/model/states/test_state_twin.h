@@ -1,6 +1,7 @@
 #pragma once
-// The forward of made models whose layers keep a state, in plain loops and double precision, one
-// token after the other. Larger than a header should be because it is one definition.
+// The forward of made models whose layers keep a state, in plain loops and doubles, one token at a
+// time.
+// Larger than 150 lines because it is one definition.
 
 #include <algorithm>
 #include <cmath>
@@ -71,7 +72,7 @@ class StateTwin {
     for (size_t i = 0; i < n; ++i) y[i] *= bcx[n + i];
     return product(y, "shortconv.out_proj");
   }
-  // Over all inputs of the layer so far.
+  // Convolves over all inputs of the layer so far.
   Vector convolved(const Vector& x, uint32_t l, const std::string& name) {
     inputs_[l].push_back(x);
     Vector y(x.size());
@@ -129,7 +130,7 @@ class StateTwin {
     }
     return product(out, "attn_output");
   }
-  // LFM2 alone has norms of heads; it and Falcon-H1 rotate them, by halves.
+  // Only LFM2 has norms of heads. LFM2 and Falcon-H1 rotate the heads, pairing their halves.
   Vector heads(Vector x, size_t dim, const std::string& name) const {
     if (!f_.head_norms && !f_.state_beside) return x;
     for (size_t first = 0; first < x.size(); first += dim) {
@@ -150,7 +151,8 @@ class StateTwin {
     for (double& e : up) e = e > 0 ? e * e : 0;
     return product(up, "ffn_down");
   }
-  // By a sigmoid and a bias for choosing where there is one, else by a softmax; weights of sum 1.
+  // Chooses by a sigmoid plus a bias if there is one, otherwise by a softmax; weights have the sum
+  // 1.
   Vector mixture(const Vector& h) const {
     Vector p = product(h, "ffn_gate_inp"), y(h.size());
     for (double& e : p) e = f_.selection_bias ? 1 / (1 + std::exp(-e)) : std::exp(e);
@@ -168,7 +170,7 @@ class StateTwin {
     if (f_.shared_ffn > 0) add_down(y, gated(h, "_shexp", 0, f_.shared_ffn), "_shexp", 0, 1);
     return y;
   }
-  // silu(gate(h)) * up(h), or up(h) squared above 0, of `width` rows from `first` on.
+  // silu(gate(h)) * up(h), or max(up(h), 0) squared, for `width` rows from `first` on.
   Vector gated(const Vector& h, const std::string& suffix, size_t first, size_t width) const {
     static const std::vector<float> kNone;
     const std::vector<float>& up_w = weights_.at(blk_ + "ffn_up" + suffix + ".weight");

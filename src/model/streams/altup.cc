@@ -15,7 +15,7 @@ float* stream(const Pass& pass, uint32_t i) {
   return pass.streams + size_t{i} * pass.tokens * pass.config.dim;
 }
 
-// x becomes as long as y.
+// Scales x to the length of y.
 void match_magnitude(const kernels::Table& kernels, const float* y, float* x, size_t dim) {
   const float least = 1e-5F * static_cast<float>(dim);
   const float factor = std::sqrt(kernels.dot(y, y, dim) / std::max(kernels.dot(x, x, dim), least));
@@ -70,7 +70,7 @@ class Merge final : public Block {
   std::vector<Linear> linear_;
 };
 
-// Of each stream a number, from the first one.
+// Computes a number per stream from the first stream.
 struct StreamRouter {
   Norm norm;
   std::vector<float> rows;  // [streams][dim]
@@ -96,7 +96,7 @@ struct StreamRouter {
   }
 };
 
-// y[i] = matrix[i] . x, of n streams each.
+// Returns row `row` of matrix times x, for n streams.
 float row_product(const std::vector<float>& matrix, size_t row, const Numbers& x, uint32_t n) {
   float sum = 0;
   for (uint32_t k = 0; k < n; ++k) sum += matrix[row * n + k] * x[k];
@@ -123,7 +123,8 @@ class Predict final : public Block {
     const size_t dim = pass.config.dim;
     const uint32_t n = pass.config.streams;
     const Numbers seen = router_.run(pass, pass.hidden + t * dim, scratch);
-    std::array<Numbers, kMostStreams> of = {};  // what of each stream is added to each
+    std::array<Numbers, kMostStreams> of =
+        {};  // of[i][k]: the factor of stream k in what is added to stream i
     for (uint32_t i = 0; i < n; ++i)
       for (uint32_t k = 0; k < n; ++k) of[i][k] = row_product(coefficients_, i * n + k, seen, n);
     std::array<float*, kMostStreams> at = {};
@@ -230,7 +231,8 @@ class LaurelAttention final : public Block {
   std::unique_ptr<Block> attention_;
 };
 
-// Of each stream but the first. GGUF has them in one tensor, folders one by one.
+// Reads a matrix for each stream but the first. GGUF has them in one tensor, folders in one tensor
+// each.
 base::Result<std::vector<Linear>> read_each(WeightReader& weights, const Config& config,
                                             const std::string& name) {
   if (!weights.has(name + ".0.weight"))

@@ -1,4 +1,4 @@
-// Gemma 3n and 4 with made weights, against a twin in double precision.
+// Gemma 3n and 4 with made weights, compared with a twin in doubles.
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -15,7 +15,7 @@ namespace {
 
 tools::Spec made(const char* family) { return tools::made_family(family).value(); }
 
-// Fewer layers than llama.cpp needs: two of its own and one that reads the second one's rows.
+// Fewer layers than llama.cpp needs: two with their own rows, and two that read those rows.
 tools::Spec small_3n() {
   tools::Spec spec = made("gemma3n");
   tools::Features& f = spec.features;
@@ -28,7 +28,7 @@ tools::Spec small_3n() {
 tools::Spec gemma4() { return made("gemma4"); }
 tools::Spec gemma4_experts() { return made("gemma4-experts"); }
 
-// Logits of every token, fed in pieces of so many.
+// Returns the logits of every token, fed in pieces of `piece` tokens.
 std::vector<float> run_tokens(Executor& executor, kv::Store& store, std::span<const Token> tokens,
                               size_t piece) {
   const kv::SeqId seq = store.open({}).seq;
@@ -58,7 +58,7 @@ struct Made {
                        {.kernels = &kernels, .pool = &pool, .ranks = ranks, .split = split});
   }
 
-  // Logits of every token, fed in pieces of so many.
+  // Returns the logits of every token, fed in pieces of `piece` tokens.
   std::vector<float> feed(std::span<const Token> tokens, size_t piece) {
     PlainRows rows(model->config());
     std::vector<float> all;
@@ -74,7 +74,7 @@ struct Made {
     }
     return all;
   }
-  // The same over a store.
+  // Does the same over a store.
   std::vector<float> feed_store(const char* strategy, std::span<const Token> tokens, size_t piece) {
     kv::Setup setup = {.shape = {.max_tokens = 100,
                                  .k_type = kernels::DType::kF32,
@@ -116,8 +116,8 @@ TEST_P(GemmaFamily, ComputesWhatItsTwinDoes) {
       most = std::max(most, std::abs(expected[i]));
     }
   }
-  EXPECT_GT(most, 3);  // not all the same
-  EXPECT_LT(most, 5);  // the softcap
+  EXPECT_GT(most, 3);  // the logits differ
+  EXPECT_LT(most, 5);  // the softcap limits them
 }
 
 TEST_P(GemmaFamily, GivesTheSameBitsHoweverAPromptIsCutAndOverEveryStrategy) {

@@ -7,7 +7,7 @@
 namespace kvick::model {
 namespace {
 
-// Tokens of the pass, in batch order.
+// Returns the tokens of the pass, in batch order.
 std::vector<uint32_t> tokens_of(const Pass& pass) {
   std::vector<uint32_t> all;
   for (const Slot& slot : pass.batch.slots)
@@ -26,7 +26,7 @@ class LayerInputs final : public Block {
 
   Rest run(const Pass& pass, Rest rest) const override {
     Workspace& workspace = pass.workspace;
-    const size_t floats = projection_.w.rows;  // of a token
+    const size_t floats = projection_.w.rows;  // floats per token
     project(workspace, pass.runs, pass.hidden, [](uint32_t) {},
             {{&projection_, pass.layer_inputs}});
     float* const looked_up = workspace.floats(Workspace::kFfn, pass.tokens * floats);
@@ -40,8 +40,9 @@ class LayerInputs final : public Block {
   }
 
  private:
-  // The projection, divided by the root of the embedding's width and then normalised: dividing
-  // only makes the epsilon count more. Both parts have about unit variance, and so has their sum.
+  // Joins the table's row and the projection. The model divides the projection by the root of the
+  // embedding's width before it normalises; here the epsilon is multiplied by the width instead,
+  // which is the same. Both parts have about unit variance, and so has the scaled sum.
   void join(const Pass& pass, const float* row, float* projected) const {
     const size_t n = norm_.size(), floats = projection_.w.rows;
     const float eps = pass.config.norm_eps * static_cast<float>(pass.config.dim);
@@ -52,7 +53,7 @@ class LayerInputs final : public Block {
   }
 
   Embedding table_;
-  uint32_t rows_;  // tokens beyond have those of token 0
+  uint32_t rows_;  // tokens from here on use the row of token 0
   Linear projection_;
   std::vector<float> norm_;
 };
@@ -72,7 +73,7 @@ class AddedLayerInput final : public Block {
   LayerInput input_;
 };
 
-// Leaves what is to be added to the next block, with the scale.
+// Adds its scale to the Rest, which the next block applies.
 class OutputScale final : public Block {
  public:
   explicit OutputScale(float scale) : scale_(scale) {}

@@ -1,6 +1,6 @@
 #pragma once
-// Gemma 3n's and 4's forward in plain loops and double precision, one token after the other, for
-// their test. Larger than a header should be because it is one definition.
+// The forward of Gemma 3n and 4 in plain loops and doubles, one token at a time, for their test.
+// Larger than 150 lines because it is one definition.
 
 #include <algorithm>
 #include <cmath>
@@ -47,7 +47,7 @@ class GemmaTwin {
   }
 
  private:
-  // -- what layers get of a token: [layers][layer_inputs] --
+  // -- per-layer inputs of a token: [layers][layer_inputs] --
   std::vector<Vector> inputs_of(Token token, const Vector& x) {
     const size_t n = f_.layer_inputs, all = n * spec_.layers;
     if (n == 0) return {};
@@ -132,7 +132,7 @@ class GemmaTwin {
     for (size_t i = 0; i < up.size(); ++i) up[i] *= gelu(gate[i]);
     return product(up, "ffn_down");
   }
-  // x: before any norm.
+  // x: the residual stream, before any norm.
   Vector experts(const Vector& x) const {
     const size_t dim = x.size(), ffn = f_.expert_ffn;
     Vector r = normed(x), y(dim);
@@ -189,7 +189,7 @@ class GemmaTwin {
     while (spec_.has_window(from) != spec_.has_window(l)) --from;
     return from;
   }
-  // Normalised, and rotated by halves; values (no name): normalised alone.
+  // Normalises and rotates heads, pairing their halves; values (no name) are only normalised.
   Vector heads(const Vector& x, const tools::Spec& own, uint32_t l, const std::string& name) const {
     const uint32_t dim = own.head_dim;
     const bool windowed = spec_.has_window(l);

@@ -7,7 +7,8 @@
 
 namespace kvick::base {
 
-// A bug in kvick: one part broke what another relies on. Only main catches it.
+// A bug in kvick: one part broke what another relies on. It is caught only where all exceptions
+// are, which then end a request, a step or the program.
 class Bug : public std::logic_error {
   using std::logic_error::logic_error;
 };

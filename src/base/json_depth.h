@@ -8,8 +8,8 @@
 
 namespace kvick::base {
 
-// Returns whether lists and objects are nested more than `most` deep. It ignores what is not valid
-// JSON.
+// Returns whether lists and objects are nested more than `most` deep. For a text that is not JSON,
+// the result is right only for the part before the first error.
 inline bool is_nested_deeper(std::string_view json, size_t most) {
   size_t depth = 0;
   bool in_string = false;

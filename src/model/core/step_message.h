@@ -23,8 +23,7 @@ enum class Order : uint8_t {
   kDrop,       // store
   kShrink,     // store, part of the cached bytes to give back
   kReadRows,   // store, sequence, first, count; answer: whether it succeeded, and the rows
-  kPutRows,  // store; for the step that was begun last; then the rows are dealt; answer: whether it
-             // succeeded
+  kPutRows,    // store; rows for the step begun last are dealt; answer: whether it succeeded
   kFirstRow,   // store, sequence; answer: the row
   kHoldRows,   // store, sequence, from
   kKeep,       // store, sequence, position of the checkpoint to keep

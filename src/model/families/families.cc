@@ -122,7 +122,7 @@ constexpr std::array kFamilies = {
     Family{.name = "deepseek2", .interleaved = true, .configure = configure_deepseek2},
     Family{.name = "minicpm3", .configure = configure_minicpm3},
     // Norms only after the blocks, and a norm of all heads together (OLMo 2 report 2024). OLMo 3
-    // has windows, whose layers do not scale the rotation.
+    // has windows; the scaling for long contexts does not apply to their layers.
     Family{.name = "olmo2",
            .windows = {.period = 4, .scaled = Scaled::kNever},
            .attention = {.qk_norm = QkNorm::kAllHeads,

@@ -27,8 +27,8 @@ struct MpiOptions {
 // cannot start.
 struct MpiStart {
   std::unique_ptr<Ranks> ranks;
-  std::vector<std::string> warnings;  // on rank 0: problems of how the ranks were started, for
-                                      // example two ranks on one core
+  // On rank 0: sentences about how the ranks were started, for example two ranks on one core.
+  std::vector<std::string> warnings;
   unsigned same_processors = 1;  // ranks that may run on this rank's processors, including itself
 };
 base::Result<MpiStart> start_mpi(const MpiOptions& options);

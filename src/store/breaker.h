@@ -1,6 +1,6 @@
 #pragma once
-// A circuit breaker: after a failure nothing is tried for a pause, which doubles with each further
-// failure, so that an unreachable store costs requests no time.
+// A circuit breaker: after a failure, nothing is tried for a pause. The pause doubles with each
+// further failure, so an unreachable store costs requests no time.
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ class Breaker {
       : first_seconds_(first_seconds), most_seconds_(most_seconds) {}
 
   bool closed(double now) const { return now >= until_; }
-  double until() const { return until_; }  // when the next try may be
+  double until() const { return until_; }  // time of the next try, in the clock of `now`
   void fail(double now) {
     pause_ = std::clamp(2 * pause_, first_seconds_, most_seconds_);
     until_ = now + pause_;

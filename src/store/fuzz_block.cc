@@ -1,6 +1,6 @@
-// libFuzzer: any bytes as a block that a store or a folder gives. The first 40 bytes are what is
-// asked for: an id and, in 8 bytes, how many bytes of rows it should have. And what is encoded is
-// read again.
+// libFuzzer: decodes arbitrary bytes as a block that a store or a folder returns. The first 40
+// bytes are the request: an id (32 bytes) and the expected number of bytes of rows (8). Also
+// encodes the bytes and decodes the result.
 #include <cstdint>
 #include <cstring>
 #include <span>

@@ -1,5 +1,6 @@
-// libFuzzer: any bytes as what a store answers, in pieces of a size that the first byte says: each
-// reply is read or is an error in one line, and none is longer than was asked for.
+// libFuzzer: parses arbitrary bytes as replies of a store, which arrive in pieces; the first byte
+// is the size of a piece less one. Each reply is parsed or is an error of one line. No reply is
+// longer than the input.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

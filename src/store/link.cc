@@ -50,7 +50,7 @@ bool Link::run(Exchange exchange) {
     const Status<> done = [&] {
       try {
         return exchange(*client_);
-      } catch (...) {  // its replies are still to come: the next exchange must not read them
+      } catch (...) {  // the next exchange must not read the replies that are still due
         drop();
         throw;
       }

@@ -1,6 +1,7 @@
 #pragma once
-// A connection that reconnects: made when it is needed, made again after it was lost, and given up
-// for a while when that fails. For one thread, except usable().
+// A connection to a store that is opened on first use and reopened when it is lost. When that
+// fails, the link pauses before the next try. For one thread; any thread may call usable(),
+// connected() and failures().
 
 #include <functional>
 #include <memory>
@@ -19,7 +20,8 @@ struct LinkOptions {
   double connect_seconds = 1;
   double first_pause_seconds = 0.1, most_pause_seconds = 5;
   const std::atomic<bool>* stop = nullptr;
-  // Told when the store does not answer any more, and when it does again; on the link's thread.
+  // Called on the link's thread, with one sentence, when the store stops answering and when it
+  // answers again.
   std::function<void(const std::string&)> report;
 };
 
@@ -29,19 +31,20 @@ class Link {
       : options_(std::move(options)),
         breaker_(options_.first_pause_seconds, options_.most_pause_seconds) {}
 
-  // False while it is given up; from any thread.
+  // False during the pause after a failure.
   bool usable() const { return usable_.load(std::memory_order_relaxed); }
   bool connected() const { return connected_.load(std::memory_order_relaxed); }
-  // When it should be tried again, if it is given up.
+  // Time of the next try, in base::steady_seconds(), while the link is not usable.
   double retry_at() const { return breaker_.until(); }
   uint64_t failures() const { return failures_.load(std::memory_order_relaxed); }
 
-  // Runs an exchange, which may be run twice: a store that was idle for long may have closed the
-  // connection, which is seen only in use. False: the store does not answer. The exchange's own
-  // error, or what it throws, means that the connection is of no use any more.
+  // Runs an exchange of commands and replies. On a connection that was open already, a failed
+  // exchange is run a second time over a new connection: the store may have closed an idle
+  // connection, which only its use shows. Returns false if the store does not answer. After an
+  // error or an exception of the exchange the connection is dropped.
   using Exchange = base::FunctionRef<base::Status<>(RedisClient&)>;
   bool run(Exchange exchange);
-  // Connects if it is not connected.
+  // Connects if it is not connected. Returns false if that fails or the link pauses.
   bool try_to_connect();
 
  private:

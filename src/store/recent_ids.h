@@ -1,5 +1,6 @@
 #pragma once
-// Blocks seen in the store recently. They may be gone since, which costs a wasted look-up.
+// Ids of blocks that were seen in the store recently. The store may have dropped a block since,
+// which costs one wasted lookup.
 
 #include <list>
 #include <map>
@@ -16,7 +17,8 @@ class RecentIds {
   }
   void add(const engine::BlockId& id, double until) {
     remove(id);
-    std::list<Seen> one(1, {id, until});  // in both or, without memory, in neither
+    // An exception must leave the id in both containers or in neither.
+    std::list<Seen> one(1, {id, until});
     by_id_.emplace(id, one.begin());
     ids_.splice(ids_.end(), one);
     if (ids_.size() > kMost) remove(engine::BlockId(ids_.front().id));
@@ -32,14 +34,14 @@ class RecentIds {
     by_id_.clear();
   }
 
-  static constexpr size_t kMost = size_t{1} << 16;  // some 10 MiB
+  static constexpr size_t kMost = size_t{1} << 16;  // ids, about 10 MiB
 
  private:
   struct Seen {
     engine::BlockId id;
     double until;
   };
-  std::list<Seen> ids_;  // by time
+  std::list<Seen> ids_;  // oldest addition first
   std::map<engine::BlockId, std::list<Seen>::iterator> by_id_;
 };
 

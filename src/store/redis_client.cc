@@ -12,7 +12,8 @@ using base::Status;
 constexpr size_t kBufferBytes = size_t{256} << 10;
 constexpr size_t kMostShortReply = 4096;
 
-// hiredis reads null as "no memory", which ends the connection: an exception must not pass it.
+// hiredis takes a null reply as "out of memory", which ends the connection. An exception must not
+// pass through hiredis, which is C.
 template <typename Fill>
 void* make_reply(Reply::Type type, const Fill& fill) noexcept {
   try {
@@ -37,8 +38,8 @@ void* make_nothing(const redisReadTask*) {
 }
 void free_reply(void* reply) { delete static_cast<Reply*>(reply); }
 
-// Later versions of hiredis read these as well, and without a function for them give a number that
-// is no pointer. No command here is answered by one.
+// Later versions of hiredis also parse doubles and booleans. Without a function for them hiredis
+// returns a small number instead of a pointer. No command here is answered with either type.
 template <typename Functions>
 void refuse_later_types(Functions& all) {
   if constexpr (requires { all.createDouble; })
@@ -50,8 +51,8 @@ void refuse_later_types(Functions& all) {
 redisReplyObjectFunctions functions() {
   redisReplyObjectFunctions all = {};
   all.createString = make_text;
-  // No command here is answered by a list; what a wrong server says of its length is not believed.
-  // The length's type differs between versions of hiredis.
+  // No command here is answered with a list, so lists are refused: a broken server could claim any
+  // length. The type of the length differs between versions of hiredis.
   all.createArray = [](const redisReadTask*, auto) -> void* { return nullptr; };
   all.createInteger = make_number;
   all.createNil = make_nothing;
@@ -98,7 +99,7 @@ Status<> RedisClient::must_be_ok(std::initializer_list<std::string_view> command
   return base::fail("the answer to {} is: {}", *command.begin(), one_line(reply.text));
 }
 
-// The large part, rows, is not copied.
+// Writes large parts, which are rows, straight to the wire, without a copy.
 Status<> RedisClient::send(std::initializer_list<std::string_view> command, Until until) {
   std::string head = fmt::format("*{}\r\n", command.size());
   for (const std::string_view part : command) {
@@ -116,7 +117,7 @@ Status<> RedisClient::send(std::initializer_list<std::string_view> command, Unti
 }
 
 Result<Reply> RedisClient::receive(size_t most_bytes, Until until) {
-  // Behind what was read already, which may be of this reply.
+  // Bytes already read belong to this reply or a later one; they count towards its limit.
   const size_t before = reader_->len - reader_->pos;
   for (size_t taken = before;;) {
     void* made = nullptr;

@@ -1,7 +1,7 @@
 #pragma once
-// One connection to Redis or Valkey. Commands are written, then their replies are read in order:
-// hiredis parses them, the sockets are ours, because Debian's hiredis has no TLS and its time-outs
-// are per system call. For one thread.
+// One connection to Redis or Valkey. Commands are written, then their replies are read in order.
+// hiredis only parses the replies. Sockets and TLS are in wire.h, because Debian's hiredis has no
+// TLS and its time-outs are per system call. For one thread.
 
 #include <initializer_list>
 #include <memory>
@@ -17,7 +17,7 @@ namespace kvick::store {
 struct Reply {
   enum class Type { kText, kNumber, kNothing, kError };
   Type type = Type::kNothing;
-  std::string text;  // of a text or an error
+  std::string text;  // of kText and kError
   int64_t number = 0;
 
   bool is_number(int64_t wanted) const { return type == Type::kNumber && number == wanted; }
@@ -28,11 +28,11 @@ class RedisClient {
   // Connects, authenticates and selects the database. Error: one sentence.
   static base::Result<std::unique_ptr<RedisClient>> connect(const StoreAddress& address,
                                                             Until until);
-  // Over an open wire, without authentication or choice of a database.
+  // Uses an open wire, without authentication and without selecting a database.
   explicit RedisClient(std::unique_ptr<Wire> wire);
-  // After an error of these the connection is of no use any more.
+  // After an error of send() or receive() the connection cannot be used any more.
   base::Status<> send(std::initializer_list<std::string_view> command, Until until);
-  // most_bytes: that the reply may have.
+  // most_bytes: the limit on the size of the reply; a longer one is an error.
   base::Result<Reply> receive(size_t most_bytes, Until until);
 
  private:

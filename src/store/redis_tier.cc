@@ -12,7 +12,7 @@ using engine::BlockKey;
 using engine::PrefixLookup;
 using engine::PrefixRead;
 
-// Seconds after which a measured cost per byte is halved, so that a slow store is tried again.
+// Half-life in seconds of the measured cost per byte, so that a store that was slow is tried again.
 constexpr double kHalfLife = 10;
 
 }  // namespace
@@ -21,7 +21,7 @@ RedisTier::RedisTier(RedisTierOptions options)
     : options_(std::move(options)),
       reader_link_([this] {
         LinkOptions link = link_options();
-        link.report = options_.report;  // for both
+        link.report = options_.report;  // the reader reports for both links
         return link;
       }()),
       writer_link_(link_options()),
@@ -66,7 +66,7 @@ Until RedisTier::until(size_t bytes) const {
   return {base::steady_seconds() + seconds, &stop_};
 }
 
-// ---- what others call ----
+// ---- the interface, called from any thread ----
 
 size_t RedisTier::known(std::span<const BlockId> ids) const {
   const double now = base::steady_seconds();
@@ -129,7 +129,8 @@ void RedisTier::keep(const BlockKey& key, engine::MakeRows make_rows) {
   writes_.push_back({key, make_rows()});
   queued_bytes_ += key.row_bytes;
   writes_wanted_.notify_all();
-  queued_.insert(key.id);  // last: an id whose rows found no memory would never be written
+  queued_.insert(key.id);  // last: if an allocation above throws, the id must not stay, or its
+                           // block would never be written
 }
 
 double RedisTier::seconds_per_byte() const {

@@ -1,9 +1,9 @@
 #pragma once
-// A tier of the prefix cache in Redis or Valkey, which several processes share: a block is a value,
-// its id the key. One thread looks up and reads, another writes, each with its own connection, so
-// that large writes do not delay those who wait. Whatever the store does costs only time: it is not
-// believed (every block has a checksum), not waited for longer than a time-out, and given up for a
-// while when it fails (link.h).
+// A tier of the prefix cache in Redis or Valkey, which several processes share. Each block is one
+// value under the key of its id. One thread looks up and reads, another writes, each over its own
+// connection, so that large writes do not delay readers. A bad store costs only time: every block
+// has a checksum, every exchange has a time-out, and after a failure the store is not used for a
+// pause (link.h).
 
 #include <deque>
 #include <functional>
@@ -23,23 +23,26 @@ namespace kvick::store {
 struct RedisTierOptions {
   StoreAddress address;
   double connect_seconds = 1;
-  // Time-out of an exchange: command_seconds + bytes / least_bytes_per_second. Slower is of no use.
+  // Time-out of an exchange: command_seconds + bytes / least_bytes_per_second. A slower store would
+  // save no time over computing the rows.
   double command_seconds = 1;
   double least_bytes_per_second = 8e6;
-  // Pauses after failures; if the store is full, ten times the first and six times the longest.
+  // Pauses after failures. Writes to a full store pause 10 times the first and at most 6 times the
+  // longest.
   double first_pause_seconds = 0.1, most_pause_seconds = 5;
-  uint64_t most_queued_bytes = uint64_t{256} << 20;  // of rows that wait to be written
-  // Seconds for which a block that was seen in the store is assumed to be there still.
+  uint64_t most_queued_bytes = uint64_t{256} << 20;  // of rows that wait for the writer
+  // How long a block that was seen in the store is assumed to be there still.
   double recent_seconds = 60;
-  // Told in one sentence when the store stops answering and when it answers again.
+  // Called with one sentence when the store stops answering and when it answers again.
   std::function<void(const std::string&)> report;
 };
 
 class RedisTier final : public engine::PrefixTier {
  public:
-  // Tries to connect, so that a wrong address is noticed; it goes on trying in any case.
+  // Tries to connect at once, so that a wrong address is reported early, and starts the threads
+  // even if that fails.
   explicit RedisTier(RedisTierOptions options);
-  // Gives up what is queued.
+  // Drops queued lookups, reads and writes.
   ~RedisTier() override;
 
   size_t known(std::span<const engine::BlockId> ids) const override;
@@ -53,30 +56,31 @@ class RedisTier final : public engine::PrefixTier {
   void flush() override;
 
  private:
-  // A lookup that is asked again until `until`, next at `at`.
+  // A lookup that is repeated until all its blocks are there or the time `until`. The next try is
+  // at `at`; `pause` is the wait in seconds before it.
   struct Asked {
     std::shared_ptr<engine::PrefixLookup> lookup;
     double until = 0, at = 0, pause = 0;
   };
   struct Reading {
     std::shared_ptr<engine::PrefixRead> read;
-    size_t next = 0;  // of its keys
+    size_t next = 0;  // index into read->keys of the next block
   };
   struct Write {
     engine::BlockKey key;
     engine::BlockRows rows;
   };
 
-  static constexpr size_t kMostReply = 4096;       // bytes, but for blocks
-  static constexpr size_t kWindowBytes = 8 << 20;  // of blocks at once, at least one
-  static constexpr size_t kMostWindow = 16;        // blocks
+  static constexpr size_t kMostReply = 4096;       // bytes of a reply that is no block
+  static constexpr size_t kWindowBytes = 8 << 20;  // per exchange; one block may be larger
+  static constexpr size_t kMostWindow = 16;        // blocks per exchange
 
-  // The 1 is the format's version: others do not meet these.
+  // The key contains the version of the format, 1, so that versions never read each other's blocks.
   static std::string key_of(const engine::BlockId& id);
   LinkOptions link_options();
   Until until(size_t bytes) const;
 
-  // The reader's thread.
+  // On the reader's thread.
   void read_all() noexcept;
   double next_read_at() const;
   bool take_lookups(double now, std::vector<Asked>& due);
@@ -90,7 +94,7 @@ class RedisTier final : public engine::PrefixTier {
   void remove(std::span<const engine::BlockId> bad);
   void give_up_all();
 
-  // The writer's thread.
+  // On the writer's thread.
   void write_all() noexcept;
   void write_some(std::vector<Write> writes);
   base::Status<> set_all(RedisClient& client, std::span<const Write> writes);
@@ -103,14 +107,14 @@ class RedisTier final : public engine::PrefixTier {
   std::deque<Asked> asked_;
   std::deque<Reading> readings_;
   std::deque<Write> writes_;
-  std::set<engine::BlockId> queued_;  // for writing, and being written
+  std::set<engine::BlockId> queued_;  // blocks that wait to be written or are being written
   uint64_t queued_bytes_ = 0;
   bool reading_ = false, writing_ = false;
   RecentIds recent_;
   engine::TierCounts counts_;
   double seconds_per_byte_ = 0, measured_at_ = 0;
   Link reader_link_, writer_link_;
-  Breaker full_;  // the store refuses writes; the writer's
+  Breaker full_;  // open after the store refused a write; the writer's thread only
   std::atomic<double> full_until_{0};
   std::thread reader_, writer_;
 };

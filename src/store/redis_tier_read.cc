@@ -1,4 +1,4 @@
-// RedisTier: the thread that looks up and reads.
+// The reader's thread of RedisTier: lookups and reads.
 
 #include <algorithm>
 #include <limits>
@@ -15,8 +15,8 @@ using engine::BlockKey;
 using engine::PrefixLookup;
 using engine::PrefixRead;
 
-constexpr size_t kMostAsked = 512;                        // look-ups at once
-constexpr double kFirstPause = 0.002, kMostPause = 0.05;  // of look-ups that are asked again
+constexpr size_t kMostAsked = 512;                        // ids of lookups per exchange
+constexpr double kFirstPause = 0.002, kMostPause = 0.05;  // seconds between the tries of one lookup
 
 void give_up(PrefixLookup& lookup) {
   std::fill(lookup.has.begin(), lookup.has.end(), 0);
@@ -25,7 +25,7 @@ void give_up(PrefixLookup& lookup) {
 
 }  // namespace
 
-// When there is something to do for it.
+// The time at which this thread has work next. With the mutex.
 double RedisTier::next_read_at() const {
   double at = std::numeric_limits<double>::infinity();
   if (!readings_.empty()) return 0;
@@ -40,7 +40,7 @@ void RedisTier::read_all() noexcept {
     const double now = base::steady_seconds(), at = next_read_at();
     if (at > now) {
       idle_.notify_all();
-      // A minute for ever, which no clock overflows at.
+      // At most a minute, because an infinite duration would overflow the clock.
       reads_wanted_.wait_for(lock, std::chrono::duration<double>(std::min(at - now, 60.0)));
       continue;
     }
@@ -60,7 +60,7 @@ void RedisTier::read_all() noexcept {
         read_some(reading);
       else
         reader_link_.try_to_connect();
-    } catch (...) {  // no memory: those who wait compute their rows
+    } catch (...) {  // no memory: waiting requests compute their rows instead
       for (const Asked& one : due)
         if (one.lookup != nullptr && !one.lookup->done()) give_up(*one.lookup);
       if (reading.read != nullptr && !reading.read->done()) reading.read->finish();
@@ -79,7 +79,7 @@ void RedisTier::give_up_all() {
   counts_.skipped += asked_.size() + readings_.size();
   asked_.clear();
   readings_.clear();
-  recent_.clear();  // it may come back empty
+  recent_.clear();  // the store may come back empty
   idle_.notify_all();
 }
 
@@ -93,7 +93,7 @@ bool RedisTier::take_lookups(double now, std::vector<Asked>& due) {
     const size_t more = one->lookup->ids.size();
     try {
       due.push_back(std::move(*one));
-    } catch (const std::bad_alloc&) {  // it has its turn later
+    } catch (const std::bad_alloc&) {  // this lookup stays queued and is tried later
       break;
     }
     ids += more;
@@ -106,7 +106,8 @@ void RedisTier::answer(std::vector<Asked>& due) {
   settle(due, reader_link_.run([&](RedisClient& client) { return touch_all(client, due); }));
 }
 
-// TOUCH also notes the use, so that what many replicas hold in their memory stays in the store.
+// Asks with TOUCH, which also counts as a use for the store's eviction. Otherwise the store could
+// evict a block that is in demand, since replicas that hold it in memory never read it.
 Status<> RedisTier::touch_all(RedisClient& client, std::vector<Asked>& due) {
   std::vector<std::pair<PrefixLookup*, size_t>> all;
   for (const Asked& one : due)
@@ -150,7 +151,8 @@ void RedisTier::settle(std::vector<Asked>& due, bool answered) {
   }
 }
 
-// The next blocks of a read; then others have their turn.
+// Reads one window of blocks, then requeues the read at the front, so that due lookups come in
+// between.
 void RedisTier::read_some(Reading& reading) {
   PrefixRead& read = *reading.read;
   size_t end = reading.next, bytes = 0;
@@ -177,14 +179,15 @@ void RedisTier::read_some(Reading& reading) {
 Status<> RedisTier::get_some(RedisClient& client, Reading& reading, size_t end,
                              std::vector<BlockId>& bad) {
   PrefixRead& read = *reading.read;
-  // What has come before the connection was lost is not asked for again.
+  // Blocks that arrived before the connection was lost are not requested again.
   const size_t begin = read.ready();
   if (begin == end) return Done{};
   size_t bytes = 0;
   for (size_t i = begin; i < end; ++i) bytes += engine::block_bytes(read.keys[i].row_bytes);
   const double began = base::steady_seconds();
   const Until by = until(bytes);
-  // A byte more than a block, and not GET: what others have put there may be of any length.
+  // GETRANGE limits the reply to one byte more than a block, which shows values that are too long.
+  // GET could return a value of any length that another client stored.
   for (size_t i = begin; i < end; ++i)
     KVICK_TRY_VOID(client.send({"GETRANGE", key_of(read.keys[i].id), "0",
                                 std::to_string(engine::block_bytes(read.keys[i].row_bytes))},
@@ -193,7 +196,7 @@ Status<> RedisTier::get_some(RedisClient& client, Reading& reading, size_t end,
   for (size_t i = begin; i < end; ++i) {
     KVICK_TRY(Reply reply,
               client.receive(engine::block_bytes(read.keys[i].row_bytes) + kMostReply, by));
-    // Those behind a bad one are read to the end, but of no use.
+    // Replies after a bad block are received, to keep the connection in step, but not used.
     good = good && take_block(reading, std::move(reply), bad);
   }
   if (!good) return Done{};
@@ -205,7 +208,8 @@ Status<> RedisTier::get_some(RedisClient& client, Reading& reading, size_t end,
   return Done{};
 }
 
-// False: it is not there or not right.
+// Adds the block to the read. Returns false if it is missing or damaged; `bad` gains blocks to
+// remove.
 bool RedisTier::take_block(Reading& reading, Reply reply, std::vector<BlockId>& bad) {
   const BlockKey& key = reading.read->keys[reading.read->ready()];
   const bool text = reply.type == Reply::Type::kText;
@@ -220,12 +224,14 @@ bool RedisTier::take_block(Reading& reading, Reply reply, std::vector<BlockId>& 
     return true;
   }
   recent_.remove(key.id);
-  // A store that is busy, loading or refuses the command says nothing of the block.
+  // An error reply (busy, loading, command refused) says nothing about the block. WRONGTYPE does:
+  // the key holds another type of value.
   if (reply.type == Reply::Type::kError && !reply.text.starts_with("WRONGTYPE")) {
     ++counts_.missing;
     return false;
   }
-  // Also where the key is no text's, or has an empty one, which looks as if it were not there.
+  // Also removes keys of another type and empty values. GETRANGE answers an empty value like a
+  // missing key, so missing blocks are removed too, without effect.
   bad.push_back(key.id);
   if (text && reply.text.empty()) {
     ++counts_.missing;
@@ -235,7 +241,7 @@ bool RedisTier::take_block(Reading& reading, Reply reply, std::vector<BlockId>& 
   return false;
 }
 
-// Blocks that are not right, so that they are written again.
+// Removes bad blocks from the store, so that they are written again.
 void RedisTier::remove(std::span<const BlockId> bad) {
   reader_link_.run([&](RedisClient& client) -> Status<> {
     for (const BlockId& id : bad) {

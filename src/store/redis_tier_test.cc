@@ -18,7 +18,7 @@ using test::Command;
 using test::Scripted;
 using test::TestServer;
 
-constexpr size_t kRowBytes = 300'000;  // more than a buffer of the client
+constexpr size_t kRowBytes = 300'000;  // more than the client's buffer (256 KiB)
 
 std::vector<BlockKey> keys_of(size_t count, engine::Token first = 0, size_t row_bytes = kRowBytes) {
   std::vector<engine::Token> tokens(count * engine::kBlockTokens);
@@ -42,7 +42,7 @@ std::vector<std::byte> rows_of(size_t seed, size_t bytes = kRowBytes) {
   return rows;
 }
 
-// Waits for what must come: a test fails by its own time-out, never by a slow machine.
+// Waits without a limit: a slow machine must not fail a test, whose own time-out ends a hang.
 template <typename Condition>
 void wait_for(const Condition& condition) {
   while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -78,7 +78,8 @@ class RedisTierTest : public testing::Test {
     for (size_t i = 0; i < keys.size(); ++i) put(tier, keys[i], i);
     tier.flush();
   }
-  // Until the store is used again and gives all: what is found wrong is removed, and written again.
+  // Repeats until the store answers and returns all blocks. Damaged blocks are removed on the way
+  // and written again.
   void expect_all(RedisTier& tier, const std::vector<BlockKey>& keys) {
     std::shared_ptr<PrefixRead> read;
     wait_for([&] {
@@ -89,7 +90,7 @@ class RedisTierTest : public testing::Test {
     for (size_t i = 0; i < keys.size(); ++i)
       EXPECT_TRUE(std::ranges::equal(read->rows(i), rows_of(i, keys[i].row_bytes)));
   }
-  // The first `times` commands of that name get this answer.
+  // Answers the first `times` commands of this name with `answer`.
   void script(const std::string& name, Scripted answer, size_t times = 1) {
     server_.script([=](const Command& command) mutable -> std::optional<Scripted> {
       if (command[0] != name || times == 0) return std::nullopt;
@@ -171,7 +172,7 @@ TEST_F(RedisTierTest, TakesNoValueThatIsNotRightAndRemovesIt) {
     for (auto& [key, value] : values) value.clear();
   });
   EXPECT_EQ(read_all(tier, keys)->ready(), 0u);
-  // Sound, but another's; and of another shape.
+  // A sound block under another block's id, then a block of another size.
   expect_all(tier, keys);
   server_.change_values([](Values& values) { values.begin()->second = values.rbegin()->second; });
   EXPECT_LT(read_all(tier, keys)->ready(), 2u);
@@ -252,7 +253,7 @@ TEST_F(RedisTierTest, IsNotHeldUpByAStoreThatStalls) {
   script("TOUCH", {.bytes = "", .stall = true}, 1000);
   const auto keys = keys_of(4);
   EXPECT_EQ(look_up(tier, keys)->has, std::vector<char>(4, 0));
-  // Now it is given up: nothing more is asked of it, and nobody waits.
+  // The link is in its pause now: lookups and reads end at once and send nothing.
   wait_for([&] { return !tier.counts().connected; });
   const size_t asked = server_.count("TOUCH");
   for (int i = 0; i < 100; ++i) {

@@ -1,4 +1,4 @@
-// RedisTier: the thread that writes.
+// The writer's thread of RedisTier.
 
 #include <algorithm>
 
@@ -26,14 +26,14 @@ void RedisTier::write_all() noexcept {
     std::vector<BlockId> ids;
     size_t bytes = 0;
     try {
-      ids.reserve(kMostWindow);  // or those that are lost would stay in queued_
+      ids.reserve(kMostWindow);  // before the loop: an exception below would leave ids in queued_
       while (!writes_.empty() && writes.size() < kMostWindow &&
              (bytes == 0 || bytes + writes_.front().key.row_bytes <= kWindowBytes)) {
         writes.push_back(writes_.front());
         writes_.pop_front();
         bytes += writes.back().key.row_bytes;
       }
-    } catch (const std::bad_alloc&) {  // what was taken is written, the rest later
+    } catch (const std::bad_alloc&) {  // the blocks taken so far are written now, the others later
     }
     writing_ = true;
     for (const Write& one : writes) ids.push_back(one.key.id);
@@ -60,7 +60,7 @@ void RedisTier::write_all() noexcept {
   idle_.notify_all();
 }
 
-// Those that another process has not written meanwhile.
+// Writes the blocks that no other process has written meanwhile.
 void RedisTier::write_some(std::vector<Write> writes) {
   std::vector<Write> missing;
   const bool answered = writer_link_.run([&](RedisClient& client) -> Status<> {
@@ -98,7 +98,8 @@ Status<> RedisTier::set_all(RedisClient& client, std::span<const Write> writes) 
   return Done{};
 }
 
-// False: it is full, or refuses writes for another reason, and so it will the next ones.
+// Returns false if the store refused the write, because it is full or for another reason. It would
+// refuse the next writes too.
 bool RedisTier::take_set(const Write& write, const Reply& reply) {
   const double now = base::steady_seconds();
   const bool good = reply.type == Reply::Type::kText;

@@ -16,7 +16,7 @@ std::optional<T> number_of(std::string_view text, T most) {
   return value;
 }
 
-// %40 and its like to characters.
+// Decodes percent-encoding: %40 becomes @. Nothing if a % lacks its two digits.
 std::optional<std::string> decoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {

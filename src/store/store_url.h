@@ -1,5 +1,5 @@
 #pragma once
-// Where a store is: redis://[[user]:password@]host[:port][/database], or rediss:// for TLS.
+// The address of a store: redis://[[user]:password@]host[:port][/database], or rediss:// for TLS.
 
 #include <cstdint>
 #include <string>
@@ -15,12 +15,12 @@ struct StoreAddress {
   uint32_t database = 0;
   std::string user, password;  // empty: none
   bool tls = false;
-  std::string ca_file;  // of certificates that are trusted; empty: the system's
+  std::string ca_file;  // file of trusted certificates; empty: the system's
 
-  std::string text() const;  // without what is secret: "host:6379/0"
+  std::string text() const;  // without user and password: "host:6379/0"
 };
 
-// Error: one sentence, which has no password in it.
+// Error: one sentence, which never contains the password.
 base::Result<StoreAddress> parse_store_url(std::string_view url);
 
 }  // namespace kvick::store

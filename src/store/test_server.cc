@@ -11,7 +11,7 @@
 namespace kvick::store::test {
 namespace {
 
-// Reads what commands are made of.
+// Parses commands from a connection.
 class Input {
  public:
   explicit Input(int fd) : fd_(fd) {}

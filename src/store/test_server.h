@@ -1,6 +1,6 @@
 #pragma once
-// A store for tests: keeps values as Redis does, unless a script says that it answers a command
-// otherwise.
+// A server for tests that keeps values as Redis does. A script can replace the answer to any
+// command.
 
 #include <functional>
 #include <list>
@@ -15,27 +15,27 @@ namespace kvick::store::test {
 
 using Command = std::vector<std::string>;
 
-// How a command is answered instead. close: after the bytes.
+// The answer that replaces the usual one. close: closes the connection after the bytes.
 struct Scripted {
   std::string bytes;
   bool close = false;
-  bool stall = false;  // says nothing more on this connection
+  bool stall = false;  // sends nothing more on this connection
 };
 using Script = std::function<std::optional<Scripted>(const Command&)>;
 
 class TestServer {
  public:
-  // On that port of loopback; 0: any that is free.
+  // Listens on this port of the loopback interface; 0: any free port.
   explicit TestServer(uint16_t port = 0);
   ~TestServer();
   uint16_t port() const { return port_; }
 
   void script(Script script);
-  // Closes all connections; new ones are taken.
+  // Closes all connections; new ones are accepted.
   void drop_all();
   std::map<std::string, std::string> values() const;
   void change_values(const std::function<void(std::map<std::string, std::string>&)>& change);
-  // How often a command came.
+  // Returns how many commands of this name have arrived.
   size_t count(const std::string& name) const;
 
  private:

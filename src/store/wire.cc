@@ -23,7 +23,7 @@ using base::Done;
 using base::Result;
 using base::Status;
 
-// How often the stop flag is looked at.
+// The longest wait between two looks at the stop flag.
 constexpr double kPollSeconds = 0.05;
 
 struct Socket {
@@ -38,7 +38,7 @@ struct Socket {
 
 std::string system_error(int error) { return std::generic_category().message(error); }
 
-// Until the socket is ready for these events.
+// Waits until the socket is ready for these events.
 Status<> wait_for(int fd, short events, Until until) {
   while (true) {
     if (until.stop != nullptr && *until.stop) return base::fail("the program is ending");
@@ -94,7 +94,8 @@ std::string tls_error(std::string_view doing) {
   return fmt::format("TLS: {}: {}", doing, text.data());
 }
 
-// OpenSSL writes to sockets without MSG_NOSIGNAL: a store that has gone must not end the program.
+// Blocks SIGPIPE on this thread: OpenSSL writes to sockets without MSG_NOSIGNAL, and a write to a
+// store that has closed the connection must not end the program.
 class NoSigpipe {
  public:
   NoSigpipe() {
@@ -165,7 +166,7 @@ class TlsWire final : public Wire {
         "the handshake", [&] { return SSL_connect(ssl_); }, until);
   }
 
-  // What the certificate must be for: an address or a name.
+  // Sets the host that the certificate must be for: an IP address or a name.
   bool set_name(const std::string& host) {
     if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_), host.c_str()) == 1) return true;
     return SSL_set1_host(ssl_, host.c_str()) == 1 &&

@@ -1,6 +1,6 @@
 #pragma once
-// Bytes to and from a store, over TCP or TLS. All calls end by a deadline, or soon after the stop
-// flag is set. For one thread.
+// Bytes to and from a store, over TCP or TLS. Every call ends at its deadline, or soon after the
+// stop flag is set; only the lookup of a host's name may take longer. For one thread.
 
 #include <atomic>
 #include <memory>
@@ -12,7 +12,8 @@
 
 namespace kvick::store {
 
-// When to give up: a moment of base::steady_seconds(), and a flag that may be set meanwhile.
+// When a call gives up: at a time of base::steady_seconds(), or when the flag, which another thread
+// may set, is true.
 struct Until {
   double deadline = 0;
   const std::atomic<bool>* stop = nullptr;
@@ -21,8 +22,8 @@ struct Until {
 class Wire {
  public:
   virtual ~Wire() = default;
-  // Errors of all: one sentence, after which nothing but the destructor may be called. Looking up
-  // the host's name takes what time the system's resolver takes.
+  // The error of every call is one sentence, after which only the destructor may be called. The
+  // deadline does not bound the lookup of the host's name by the system's resolver.
   static base::Result<std::unique_ptr<Wire>> connect(const StoreAddress& address, Until until);
   virtual base::Status<> write(std::string_view bytes, Until until) = 0;
   // Reads at least one byte, at most `most`; returns the number of bytes read.

@@ -1,5 +1,6 @@
 #pragma once
-// One limit on the bodies of all requests that are being read, wait for a thread or are parsed.
+// One limit on the total size of all request bodies that are being received, wait for a thread, or
+// are being parsed.
 
 #include <atomic>
 #include <cstddef>
@@ -12,7 +13,7 @@ class BodyBudget {
  public:
   explicit BodyBudget(size_t most_bytes) : most_bytes_(most_bytes) {}
   size_t most_bytes() const { return most_bytes_; }
-  // Takes `bytes` of the budget; false: there is no room for them.
+  // Takes `bytes` of the budget. Returns false if there is no room for them.
   bool take(size_t bytes) {
     size_t held = held_bytes_;
     do {
@@ -27,7 +28,7 @@ class BodyBudget {
   std::atomic<size_t> held_bytes_ = 0;
 };
 
-// One body's share, given back when it goes, on whatever thread.
+// One body's share of the budget. The destructor gives it back, on any thread.
 class BodyShare {
  public:
   BodyShare() = default;
@@ -42,7 +43,8 @@ class BodyShare {
   ~BodyShare() {
     if (budget_ != nullptr) budget_->give_back(bytes_);
   }
-  // False: there is no room, and the share is what it was. bytes: no fewer than before.
+  // Grows the share to `bytes`, which must not be fewer than before. Returns false, and leaves the
+  // share as it is, if there is no room.
   bool grow_to(size_t bytes) {
     if (budget_ == nullptr || !budget_->take(bytes - bytes_)) return false;
     bytes_ = bytes;

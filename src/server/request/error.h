@@ -1,6 +1,5 @@
 #pragma once
-// What goes wrong with a request, in OpenAI's form: {"error": {"message", "type", "param",
-// "code"}}.
+// An error of a request, in OpenAI's form: {"error": {"message", "type", "param", "code"}}.
 
 #include <fmt/format.h>
 #include <string>
@@ -16,7 +15,7 @@ namespace kvick::server {
 struct ApiError {
   unsigned status = 400;
   std::string message;  // one sentence that says what to do
-  std::string param;    // the field to blame, "messages[0].role"; empty: none
+  std::string param;    // the wrong field, "messages[0].role"; empty: none
   std::string code;     // for programs, "model_not_found"; empty: none
   Headers headers = {};
 };
@@ -25,7 +24,7 @@ template <typename T>
 using ApiResult = base::Result<T, ApiError>;
 using ApiStatus = base::Status<ApiError>;
 
-// return bad_field("n", "n is {}, but ...", n): status 400.
+// Makes an error of status 400: return bad_field("n", "n is {}, but ...", n).
 template <typename... Args>
 ApiError bad_field(std::string param, fmt::format_string<Args...> format, Args&&... args) {
   return {.message = fmt::format(format, std::forward<Args>(args)...), .param = std::move(param)};

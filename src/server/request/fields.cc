@@ -9,10 +9,11 @@
 namespace kvick::server {
 namespace {
 
-// 5.0 is a whole number too, in JSON Schema and where a language has one kind of number.
+// Accepts 5.0 as a whole number too, as JSON Schema does and as clients in languages with one kind
+// of number send it.
 std::optional<int64_t> whole_number(const Json& value) {
   if (value.is_number_float()) {
-    constexpr double kMost = 1LL << 53;  // above it a double may stand for several of them
+    constexpr double kMost = 1LL << 53;  // above it doubles no longer represent every whole number
     const auto number = value.get<double>();
     if (std::abs(number) > kMost || number != std::trunc(number)) return std::nullopt;
     return static_cast<int64_t>(number);

@@ -1,6 +1,6 @@
 #pragma once
-// Reading the fields of a JSON object, with one sentence for each way to get one wrong. A field
-// that is null counts as not given.
+// Reads the fields of a JSON object; each kind of error is one sentence. A field that is null
+// counts as not given.
 
 #include <cstdint>
 #include <initializer_list>
@@ -21,19 +21,19 @@ struct Range {
 
 class Fields {
  public:
-  // path: how errors call the object; empty for the request itself. The object and unknown must
-  // live as long. Error: it is none.
+  // path: the object's name in errors; empty for the request itself. `object` and `unknown` must
+  // outlive the result. Error: `object` is not a JSON object.
   static ApiResult<Fields> of(const Json& object, std::string path, UnknownFields& unknown);
-  // The same of an object within this one.
+  // The same for an object inside this one.
   ApiResult<Fields> inside(const Json& object, std::string path) const;
 
-  // For what a reader ignores within a value.
+  // Collects fields of this object's values that a reader ignores.
   UnknownFields& unknown() const { return *unknown_; }
 
-  // nullptr: not given. As all that reads a field, it makes the name known to check_rest(), so that
-  // names must live as long as this.
+  // Returns the field, or nullptr if it is not given. Like every function here that reads a field,
+  // it marks the name as known for check_rest(), so names must outlive this object.
   const Json* find(std::string_view name);
-  // The name as errors call it: "stream_options.include_usage".
+  // Returns the name that errors use: "stream_options.include_usage".
   std::string path(std::string_view name) const;
 
   ApiResult<bool> get_bool(std::string_view name, bool fallback);
@@ -41,14 +41,14 @@ class Fields {
   ApiResult<int64_t> get_int(std::string_view name, int64_t fallback, Range<int64_t> range);
   ApiResult<double> get_number(std::string_view name, double fallback, Range<double> range);
 
-  // Names that may be given and change nothing.
+  // Marks fields as known that may be given and change nothing.
   void ignore(std::initializer_list<std::string_view> names);
-  // The same of a name with this value only; with another it stays unknown.
+  // The same for a field that has exactly this value. With another value it stays unknown.
   void ignore_value(std::string_view name, const Json& value);
-  // The same of names that other servers know, or routers send with every request, and that change
-  // nothing where they hold what this server does anyway.
+  // The same for fields of other servers, or of routers that send them with every request, where
+  // they hold the value that this server's behaviour implies.
   void ignore_defaults();
-  // A field that nothing has asked for is unknown. Error: it is refused.
+  // Reports each field that nothing has read as unknown. Error: unknown fields are refused.
   ApiStatus check_rest() const;
 
  private:
@@ -62,7 +62,7 @@ class Fields {
   std::vector<std::string_view> known_;
 };
 
-// Text from outside, in quotes, not longer than a line.
+// Quotes text of a client for an error: at most 60 bytes of it, control characters as spaces.
 std::string in_quotes(std::string_view text);
 
 }  // namespace kvick::server

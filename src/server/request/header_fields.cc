@@ -10,7 +10,7 @@ namespace {
 
 struct HeaderField {
   std::string_view header;
-  const char* object;  // that the field is in; null: the body
+  const char* object;  // the object of the body that has the field; null: the body itself
   const char* field;
   bool number = false;
 };
@@ -39,7 +39,7 @@ ApiStatus add(const HeaderField& field, const std::string& text, Json& body) {
   if (field.object != nullptr) {
     object = &body[field.object];
     if (object->is_null()) *object = Json::object();
-    if (!object->is_object()) return base::Done{};  // whoever reads the body says so
+    if (!object->is_object()) return base::Done{};  // the reader of the body reports it
   }
   Json& place = (*object)[field.field];
   if (!place.is_null() && place != value)
@@ -53,7 +53,7 @@ ApiStatus add(const HeaderField& field, const std::string& text, Json& body) {
 }  // namespace
 
 ApiStatus add_header_fields(const Headers& headers, Json& body, UnknownFields& unknown) {
-  if (!body.is_object()) return base::Done{};  // whoever reads it says so
+  if (!body.is_object()) return base::Done{};  // the reader of the body reports it
   for (const auto& [name, text] : headers) {
     const auto known =
         std::find_if(kFields.begin(), kFields.end(),

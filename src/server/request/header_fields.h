@@ -1,5 +1,5 @@
 #pragma once
-// Fields of a request that may come as headers, since routers drop the fields that they do not
+// Fields of a request that may come as headers, because routers drop body fields that they do not
 // know:
 //
 //   X-Kvick-Kv, X-Kvick-Kv-Type, X-Kvick-Kv-Select   kv.strategy, kv.type, kv.select
@@ -11,8 +11,9 @@
 
 namespace kvick::server {
 
-// Puts them into the body, which is then read as ever; headers: HttpRequest::choices. Another
-// header of the prefix is an unknown field. Error: the body says otherwise, or no number is one.
+// Adds these headers to the body, as if they had been fields of it. headers: HttpRequest::choices.
+// Any other header with the prefix counts as an unknown field. Error: the body has another value,
+// or a number is malformed.
 ApiStatus add_header_fields(const Headers& headers, Json& body, UnknownFields& unknown);
 
 }  // namespace kvick::server

@@ -6,8 +6,8 @@
 namespace kvick::server {
 namespace {
 
-// Whole seconds, as the header has them. OpenAI's clients do not wait for more than a minute, and
-// then as if nothing had been said.
+// Returns whole seconds, as the header Retry-After requires, at most 60: OpenAI's clients ignore a
+// longer wait and use their own delays instead.
 std::string retry_after(double seconds) {
   return fmt::format("{}", static_cast<int>(std::clamp(std::ceil(seconds), 1.0, 60.0)));
 }
@@ -36,7 +36,7 @@ ApiError job_error(const engine::Refusal& refusal, const std::string& prompt_fie
       error.code = "engine_failed";
       break;
     case Why::kBusy:
-      error.status = 503;  // which routers try elsewhere
+      error.status = 503;  // status 503 makes routers try another server
       error.code = "busy";
       error.headers = {{"Retry-After", retry_after(refusal.retry_seconds)}};
       break;

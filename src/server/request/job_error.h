@@ -1,5 +1,6 @@
 #pragma once
-// Why the engine did not take a request's job, or could not end it, as the client is told.
+// Turns the engine's refusal or failure of a job into the error that the client gets. prompt_field:
+// the name of the request's field that replaces the job's "prompt".
 
 #include <string>
 

@@ -12,8 +12,8 @@ namespace {
 using Object = Json::object_t;
 using Entry = Object::value_type;
 
-// Keeps the last entry of each name, in time n log n: looking up each name as it comes, as
-// nlohmann's own builder does for ordered objects, takes minutes for a body of a few megabytes.
+// Keeps the last entry of each name, in time n log n. nlohmann's own builder for ordered objects
+// looks each name up as it comes, which takes minutes for a body of a few megabytes.
 void keep_last(Object& object) {
   if (object.size() < 2) return;
   Entry* const entries = object.data();
@@ -34,7 +34,7 @@ void keep_last(Object& object) {
   object = std::move(kept);
 }
 
-// What nlohmann's parser calls as it reads.
+// Receives the events of nlohmann's SAX parser and builds the value.
 class Builder {
  public:
   using number_integer_t = Json::number_integer_t;
@@ -65,7 +65,7 @@ class Builder {
     return true;
   }
   bool parse_error(size_t byte, const std::string&, const nlohmann::detail::exception& error) {
-    // nlohmann numbers the kinds: 406 is a number beyond what a double holds.
+    // Error 406 of nlohmann is a number beyond the range of a double.
     error_ = error.id == 406 ? fmt::format("a number before byte {} is too large", byte)
                              : fmt::format("it is not valid JSON at byte {}", byte);
     return false;
@@ -108,7 +108,7 @@ base::Result<Json> parse_once(std::string_view text) {
   return builder.take();
 }
 
-// Of the escape \uXXXX that starts there; nothing where none does.
+// Returns the code unit of the escape \uXXXX at `at`, or nothing if there is no escape.
 std::optional<uint32_t> escaped_unit(std::string_view text, size_t at) {
   if (at + 6 > text.size() || text[at] != '\\' || text[at + 1] != 'u') return std::nullopt;
   uint32_t unit = 0;
@@ -121,14 +121,14 @@ bool between(std::optional<uint32_t> unit, uint32_t first, uint32_t last) {
   return unit && *unit >= first && *unit <= last;
 }
 
-// With \ufffd in place of each surrogate that has no partner; empty where all have one. No byte
-// moves, so that what else is wrong with the text is found at the same place.
+// Returns the text with \ufffd in place of each surrogate that has no partner, or "" if every one
+// has. The replacement has the same length, so later errors keep their byte positions.
 std::string without_lone_surrogates(std::string_view text) {
   std::string mended;
   for (size_t at = text.find('\\'); at < text.size(); at = text.find('\\', at)) {
     const auto unit = escaped_unit(text, at);
     if (!between(unit, 0xD800, 0xDFFF)) {
-      at += 2;  // of \\ too, whose second does not start an escape
+      at += 2;  // skips both characters of \\, whose second does not start an escape
     } else if (*unit < 0xDC00 && between(escaped_unit(text, at + 6), 0xDC00, 0xDFFF)) {
       at += 12;
     } else {
@@ -142,8 +142,8 @@ std::string without_lone_surrogates(std::string_view text) {
 
 }  // namespace
 
-// Clients that cut a text between the two halves of an emoji send one of them, and again with each
-// turn of the conversation: a replacement character keeps that usable.
+// Clients that cut a text between the two halves of an emoji send a lone surrogate, with every
+// later turn of the conversation too. A replacement character keeps the conversation usable.
 base::Result<Json> parse_json(std::string_view text) {
   auto json = parse_once(text);
   if (json.ok()) return json;

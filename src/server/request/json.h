@@ -1,5 +1,5 @@
 #pragma once
-// JSON of requests: whatever the bytes are, parsing ends in bounded time, memory and depth.
+// JSON of requests. Parsing takes bounded time, memory and depth, whatever the bytes are.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,14 +11,14 @@ namespace kvick::server {
 
 using Json = nlohmann::ordered_json;
 
-// Lists and objects inside each other. Schemas of tools are the deepest thing that is sent.
+// The most levels of nested lists and objects. Schemas of tools nest deepest.
 inline constexpr size_t kMostJsonDepth = 64;
 
-// The last of several fields with one name counts, as in Python. Error: not JSON (which is UTF-8),
-// nested too deep, a number that no double holds.
+// Parses JSON in UTF-8. The last of several fields with one name counts, as in Python. Error: the
+// text is not valid JSON, is nested too deep, or has a number beyond the range of a double.
 base::Result<Json> parse_json(std::string_view text);
 
-// On one line; bytes that are not UTF-8 become U+FFFD.
+// Returns the JSON on one line; bytes that are not UTF-8 become U+FFFD.
 std::string to_text(const Json& json);
 
 }  // namespace kvick::server

@@ -42,7 +42,7 @@ TEST(RequestJson, RefusesWhatIsNotJsonWithoutACrash) {
 TEST(RequestJson, TakesAnEscapedSurrogateWithoutItsPartnerAsAReplacementCharacter) {
   EXPECT_EQ(parsed(R"({"a":"cut \ud83d"})"), "{\"a\":\"cut \xef\xbf\xbd\"}");
   EXPECT_EQ(parsed(R"({"\uDE00":"\ud83dx"})"), "{\"\xef\xbf\xbd\":\"\xef\xbf\xbdx\"}");
-  // Next to a pair, to another escape, and to a backslash that is escaped itself.
+  // A lone surrogate next to a pair, another escape, and an escaped backslash.
   EXPECT_EQ(parsed(R"("\ud83d\ud83d\ude00")"), "\"\xef\xbf\xbd\xf0\x9f\x98\x80\"");
   EXPECT_EQ(parsed(R"("\ud83d\n\\ud83d")"), "\"\xef\xbf\xbd\\n\\\\ud83d\"");
 }

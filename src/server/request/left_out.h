@@ -1,5 +1,5 @@
 #pragma once
-// What the model reads in place of a picture or a file.
+// The text that replaces a picture or a file in a tool's result.
 
 #include <fmt/format.h>
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace kvick::server {
 
-// The replacement for a part of a tool's result, by its type in three APIs; empty: the part is
-// neither. The user's own pictures are refused. A tool's are not: an agent sends its results again
-// with every request, so once it had opened a picture all its requests would fail.
+// Returns the replacement for a part of a tool's result by the part's type in three APIs, or "" if
+// the part is neither picture nor file. Pictures of the user are refused. A tool's are not: an
+// agent sends its results again with every request, so after one picture all its requests would
+// fail.
 inline std::string left_out(std::string_view type) {
   const bool image = type == "image" || type == "image_url" || type == "input_image";
   const bool file = type == "document" || type == "file" || type == "input_file";

@@ -1,5 +1,5 @@
 #pragma once
-// Texts in requests, as OpenAI's API takes them: strings, or lists of token ids.
+// Texts in requests in the forms of OpenAI's API: strings, or lists of token ids.
 
 #include <string>
 #include <variant>
@@ -12,10 +12,10 @@ namespace kvick::server {
 
 using Prompt = std::variant<std::string, std::vector<engine::Token>>;
 
-// One or several: at least one, at most `most`. noun: of what they are, for errors: "prompts".
+// Reads 1 to `most` prompts. noun: what errors call them: "prompts".
 ApiResult<std::vector<Prompt>> read_prompts(Fields& fields, std::string_view name, size_t most,
                                             std::string_view noun);
-// At least one. name: the field, for errors.
+// Returns the prompt's tokens, at least one. name: the field's name in errors.
 ApiResult<std::vector<engine::Token>> prompt_tokens(const Prompt& prompt, const std::string& name,
                                                     const engine::Engine& engine);
 

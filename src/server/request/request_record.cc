@@ -3,7 +3,7 @@
 namespace kvick::server {
 namespace {
 
-constexpr size_t kMostFieldBytes = 64;  // a client chooses their names
+constexpr size_t kMostFieldBytes = 64;  // clients choose the names of fields
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 #pragma once
 // What a server keeps of a request for its log, /debug/requests and traces: numbers, times, and
-// names that the server itself gave. Nothing of the prompt or the answer, and no key.
+// names that the server itself gave. It holds nothing of the prompt or the answer, and no key.
 
 #include <cstdint>
 #include <mutex>
@@ -13,22 +13,25 @@
 
 namespace kvick::server {
 
-inline constexpr unsigned kClientLeft = 499;  // a status that is never sent; nginx logs it too
+// A status that is never sent, for clients that left; nginx logs the same one.
+inline constexpr unsigned kClientLeft = 499;
 
 struct RequestFacts {
   std::string id, client;
-  std::string method;          // "POST"
-  std::string route;           // of the table: "/v1/models/{id}"
-  bool generates = false;      // the route has jobs of the engine
-  std::string model, adapter;  // as the server calls them; empty: not known yet, none
+  std::string method;      // "POST"
+  std::string route;       // in the table of routes: "/v1/models/{id}"
+  bool generates = false;  // the route submits jobs to the engine
+  // The server's names. Empty model: not known yet; empty adapter: none.
+  std::string model, adapter;
   int32_t priority = 0;
-  uint64_t planned_tokens = 0;  // of all prompts, before the engine has them
+  uint64_t planned_tokens = 0;  // of all prompts, from planning until the engine counts them
   std::vector<engine::JobId> jobs;
-  // Where it stands in a trace, in hexadecimal; the parent is the client's span, or empty.
+  // The request's place in a trace, in hexadecimal. parent: the client's span, or empty.
   std::string trace, span, parent;
   bool traced = false;
 
-  // Seconds of the server's clock, and when it came, in nanoseconds since 1970.
+  // began, ended: seconds of the server's clock. began_unix_ns: the arrival in nanoseconds since
+  // 1970.
   double began = 0, ended = 0;
   int64_t began_unix_ns = 0;
   std::optional<double> first_text;
@@ -36,16 +39,16 @@ struct RequestFacts {
 
   uint64_t prompt_tokens = 0, cached_tokens = 0, answer_tokens = 0, preemptions = 0;
   unsigned status = 0;  // 0: not answered yet
-  std::string finish;   // why its first choice ended: "stop"
-  // What was wrong. The sentence only where it is the server's own: others quote the request.
+  std::string finish;   // why the first choice ended: "stop"
+  // What was wrong. The sentence is kept only if it quotes nothing of the request.
   std::string error, error_code, error_field;
 
-  // own_words: nothing of the request is in the sentence.
+  // own_words: the sentence quotes nothing of the request.
   void fail(const ApiError& wrong, bool own_words);
   void add(const engine::JobOutcome& outcome);
 };
 
-// On any thread.
+// A shared record of a request. All calls are safe on any thread.
 class RequestRecord {
  public:
   explicit RequestRecord(RequestFacts facts) : facts_(std::move(facts)) {}

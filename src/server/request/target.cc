@@ -25,7 +25,8 @@ std::string decoded(std::string_view text) {
   return out;
 }
 
-// What stands for the braces ("" where there are none), or nothing if the route is another.
+// Returns the text that matches the braces ("" if the route has none), or nothing if the path does
+// not match the route.
 std::optional<std::string> argument_of(std::string_view route, std::string_view path) {
   const size_t brace = route.find('{');
   if (brace == std::string_view::npos)

@@ -1,5 +1,5 @@
 #pragma once
-// What a request asks for: the path of its target, and which route that is.
+// The target of a request: its path, its query, and the route that it matches.
 
 #include <optional>
 #include <span>
@@ -10,26 +10,25 @@
 
 namespace kvick::server {
 
-// The path of a request's target, without query, decoded: "/v1/models/a b" of
-// "http://host/v1/models/a%20b?x". Empty: it has none, or a wrong % code.
+// Returns the path of a target, without query, decoded: "/v1/models/a b" for
+// "http://host/v1/models/a%20b?x". Empty if there is none or a % code is malformed.
 std::string path_of(std::string_view target);
 
-// The value of a field of a target's query, decoded: "a b" of limit in "/x?limit=a%20b". Empty: it
-// is not there.
+// Returns the decoded value of a field of the target's query: "a b" for limit in "/x?limit=a%20b".
+// Empty if the field is missing or malformed.
 std::string query_of(std::string_view target, std::string_view name);
 
 struct RouteName {
-  std::string_view method;  // "GET", which answers HEAD too
-  std::string_view
-      path;  // "/v1/models/{id}": the braces stand for all up to what is behind, not empty
+  std::string_view method;  // "GET" also answers HEAD
+  std::string_view path;    // "/v1/models/{id}": braces match any text that is not empty
 };
 
 struct Match {
-  size_t route = 0;      // index
-  std::string argument;  // what stands for the braces
+  size_t route = 0;      // index in the list of routes
+  std::string argument;  // the text that matched the braces
 };
 
-// Errors: 404, or 405 with the methods that there are.
+// Finds the route of a path. Errors: 404, or 405 with the methods that the path has.
 ApiResult<Match> match(std::span<const RouteName> routes, std::string_view method,
                        std::string_view path);
 

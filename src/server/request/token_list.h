@@ -9,7 +9,7 @@
 
 namespace kvick::server {
 
-// list: an array; none of the ids is negative. name: the field, for errors.
+// Reads an array of token ids, none negative. name: the field's name in errors.
 ApiResult<std::vector<engine::Token>> read_tokens(const Json& list, const std::string& name);
 
 }  // namespace kvick::server

@@ -14,7 +14,7 @@ bool is_safe(char c) {
          std::string_view("_-.[]").find(c) != std::string_view::npos;
 }
 
-// Goes into headers and logs, whoever wrote it.
+// Makes a client's text safe for headers and logs.
 std::string safe(std::string_view path) {
   std::string name(path.substr(0, UnknownFields::kMostNameBytes));
   std::replace_if(

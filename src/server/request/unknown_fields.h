@@ -1,6 +1,6 @@
 #pragma once
-// Fields of a request that this server does not know. They are ignored, named in the answer's
-// header X-Kvick-Ignored-Fields and, each name once, in the log; or refused (--strict-fields).
+// Fields of requests that this server does not know. They are ignored, named in the answer's header
+// X-Kvick-Ignored-Fields, and logged once per name; with --strict-fields the request is refused.
 
 #include <functional>
 #include <mutex>
@@ -13,37 +13,37 @@
 
 namespace kvick::server {
 
-// Of one request.
+// The unknown fields of one request.
 class UnknownFields {
  public:
-  static constexpr size_t kMostNames = 16;      // further ones are "..."
+  static constexpr size_t kMostNames = 16;      // further names become one "..."
   static constexpr size_t kMostNameBytes = 64;  // a longer name is cut
 
   explicit UnknownFields(bool refused) : refused_(refused) {}
 
-  // Whoever finds one answers with an error instead of adding it.
+  // If true, a reader that finds an unknown field returns an error instead of adding it.
   bool refused() const { return refused_; }
-  // path: as errors call it, "messages[2].content[0].cache_control". Of paths that differ only in
-  // such numbers the first is kept.
+  // path: the name that errors use, "messages[2].content[0].cache_control". Of paths that differ
+  // only in their indices, the first is kept.
   void add(std::string_view path);
-  // Names of letters, digits and "_-.[]" only: other bytes have become '?'.
+  // The names consist of letters, digits and "_-.[]"; other bytes are replaced by '?'.
   const std::vector<std::string>& names() const { return names_; }
-  // None if no field is unknown.
+  // Returns X-Kvick-Ignored-Fields, or no header if no field is unknown.
   Headers headers() const;
 
  private:
   bool refused_;
-  std::vector<std::string> names_, kinds_;  // kinds: names without their numbers
-  bool more_ = false;                       // than kMostNames
+  std::vector<std::string> names_, kinds_;  // kinds_: the names without their indices
+  bool more_ = false;                       // there were more than kMostNames
 };
 
-// The names that a server has logged.
+// The unknown names that a server has logged.
 class UnknownFieldLog {
  public:
   static constexpr size_t kMostNames = 256;
 
-  // Reports names that were not reported yet; after kMostNames, reports that no more will be.
-  // On any thread.
+  // Reports the names that were not reported before. After kMostNames, reports once that further
+  // ones are not logged. Safe on any thread.
   void add(const UnknownFields& unknown, const std::function<void(const std::string&)>& report);
 
  private:

@@ -1,4 +1,4 @@
-// Who may use the server, with real sockets: keys, sites, and how much all requests may take.
+// Access to the server over real sockets: keys, sites, and the limit on all bodies.
 
 #include <condition_variable>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kBody = R"({"prompt":"x","max_tokens":1})";
 
-// A request's head that promises a body, which the test sends or not.
+// The head of a request whose body the test may send or not.
 std::string head(std::string_view first_line, std::string_view headers, size_t bytes = 1'000'000) {
   return fmt::format("{} HTTP/1.1\r\nHost: localhost\r\n{}Content-Length: {}\r\n\r\n", first_line,
                      headers, bytes);
@@ -112,7 +112,7 @@ TEST(Access, IsForPagesOfTheServerItself) {
   EXPECT_EQ(refused.status, 403);
   EXPECT_EQ(code_of(refused), "origin_not_allowed");
   EXPECT_EQ(refused.head.find("Access-Control"), std::string::npos);
-  // What a browser sends without asking.
+  // Browsers send such forms without a preflight request.
   form.send(head("POST /v1/completions", "Content-Type: text/plain\r\n"));
   EXPECT_EQ(form.answer().status, 415);
   Client asks = server.client();
@@ -136,7 +136,7 @@ TEST(Access, IsForPagesOfOriginsThatAreAllowed) {
        {allowed, std::string("Access-Control-Allow-Methods: POST\r\n"),
         std::string("Access-Control-Allow-Headers: authorization,content-type\r\n")})
     EXPECT_NE(preflight.head.find(line), std::string::npos) << preflight.head;
-  // On the same connection: an error, an answer, a stream; and one that is no page's.
+  // One connection: an error, an answer and a stream of a page, then a request without an origin.
   const std::string origin = "Origin: https://chat.org\r\n",
                     key = "Authorization: Bearer secret\r\n";
   client.get("/v1/models", origin);
@@ -152,7 +152,7 @@ TEST(Access, IsForPagesOfOriginsThatAreAllowed) {
   EXPECT_EQ(client.answer().head.find("Access-Control"), std::string::npos);
 }
 
-// Keeps requests until the test lets them go.
+// Keeps requests until the test releases them.
 class Keeper : public Handler {
  public:
   void handle(HttpRequest request, std::shared_ptr<Reply> reply) override {
@@ -191,7 +191,7 @@ TEST(Bodies, HaveOneLimitForAllConnections) {
   EXPECT_EQ(status(whole), 200);
   ASSERT_TRUE(keeper.wait_for(1));
   EXPECT_EQ(status(whole), 503);
-  // Not only by what is announced.
+  // Chunked bodies announce no length and count too.
   EXPECT_EQ(
       status("Transfer-Encoding: chunked\r\n\r\n384\r\n" + std::string(900, 'x') + "\r\n0\r\n\r\n"),
       503);

@@ -14,19 +14,19 @@ namespace {
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
-// Of further requests while one is answered. A client that sends more is not read on, and its going
-// is then seen only when it is written to.
+// Limit on the bytes of further requests that are read while one is answered. If a client sends
+// more, reading stops, and a closed connection is noticed only by the next write.
 constexpr size_t kMostAhead = 64 << 10;
-// Of what a client still sends after its last answer.
+// Limit on the bytes that are discarded after the last answer.
 constexpr size_t kMostThrownAway = 16 << 20;
 
-// The reply of a handler to a request of a connection that may be gone when it comes.
+// The handler's way back to a request of a connection that may have ended meanwhile.
 class ConnectionReply final : public Reply {
  public:
   ConnectionReply(std::weak_ptr<Connection> connection, uint64_t number, Post post)
       : connection_(std::move(connection)), number_(number), post_(std::move(post)) {}
   ~ConnectionReply() override {
-    // On whatever thread that is.
+    // The destructor may run on any thread.
     try_until_done([&] {
       post_([connection = connection_, number = number_] {
         if (const auto there = connection.lock()) there->give_none(number);
@@ -59,7 +59,8 @@ class ConnectionReply final : public Reply {
 };
 
 constexpr std::string_view kChoicePrefix = "x-kvick-";
-// The SGLang gateway forwards unknown headers only if they begin with this.
+// The SGLang gateway forwards unknown headers only if they begin with this prefix:
+// x-request-id-kvick-kv is read as x-kvick-kv.
 constexpr std::string_view kHandedOnPrefix = "x-request-id-";
 
 Headers choices_of(const http::fields& fields) {
@@ -88,7 +89,7 @@ std::string credentials_of(const http::fields& fields) {
 
 ApiError broke() { return {.status = 500, .message = "the server failed on this request"}; }
 
-// Longer ones would fill logs.
+// Longer ids would fill logs.
 constexpr size_t kMostIdBytes = 128;
 
 std::string address_of(const asio::ip::tcp::socket& socket) {
@@ -99,7 +100,7 @@ std::string address_of(const asio::ip::tcp::socket& socket) {
 
 constexpr const char* kContinue = "100-continue";
 
-// What a head says of its body that this server does not do.
+// Returns the error of a head that announces a body which this server cannot read.
 std::optional<ApiError> refused_body(const http::fields& fields) {
   const std::string expected = text_of(fields[http::field::expect]);
   if (!expected.empty() && !boost::beast::iequals(expected, kContinue))
@@ -139,7 +140,7 @@ Connection::Connection(asio::ip::tcp::socket socket, Hub& hub)
 
 void Connection::start() {
   ErrorCode ignored;
-  // A token is a packet: waiting for more to send with it would hold up the reader.
+  // Each token is its own packet: Nagle's algorithm would delay it.
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   read_deadline_.set(hub_.options.head_time, [self = shared_from_this()] { self->drop(); });
   read();
@@ -165,13 +166,13 @@ void Connection::drop() {
   heartbeat_.clear();
   ErrorCode ignored;
   socket_.close(ignored);
-  const auto self = shared_from_this();  // the hub's may be the last
+  const auto self = shared_from_this();  // the hub's pointer may be the last
   hub_.connections.erase(self);
   hub_.counters.open = hub_.connections.size();
   if (awaited_) --hub_.awaited;
   try {
     if (const auto gone = std::exchange(gone_, nullptr)) gone();
-  } catch (const std::exception&) {  // what it would have stopped runs to its end
+  } catch (const std::exception&) {  // the work that `gone` would have cancelled runs to its end
   }
   if (awaited_ && hub_.awaited == 0 && hub_.on_empty) hub_.on_empty();
 }
@@ -181,7 +182,7 @@ bool Connection::wants_input() const {
   return state_ == State::kClosing || input_.size() < kMostAhead;
 }
 
-// Reads at all times, also while a request is answered: it is how the client's going is seen.
+// Reads even while a request is answered, because only reading shows that the client has gone.
 void Connection::read() {
   if (reading_ || !wants_input()) return;
   reading_ = true;
@@ -195,7 +196,7 @@ void Connection::read() {
 void Connection::on_read(ErrorCode error, size_t bytes) {
   if (state_ == State::kClosed) return;
   if (error == asio::error::eof && state_ != State::kBusy && unread_bytes() > 0) {
-    ended_ = true;  // it may still read what is to write
+    ended_ = true;  // the client may still read the rest of the output
     begin_closing();
     return;
   }
@@ -210,8 +211,7 @@ void Connection::on_read(ErrorCode error, size_t bytes) {
   read();
 }
 
-// Requests that came behind each other are taken one at a time, and no further while their answers
-// pile up unread.
+// Parses pipelined requests one at a time, and pauses while too many bytes of answers are unread.
 void Connection::parse() {
   if (parsing_) return;
   parsing_ = true;
@@ -220,7 +220,7 @@ void Connection::parse() {
   parsing_ = false;
 }
 
-// False: there is no more to parse now.
+// Returns false if nothing more can be parsed now.
 bool Connection::parse_some() {
   if (state_ == State::kIdle) begin_request();
   if (state_ != State::kHead && state_ != State::kBody) return false;
@@ -238,13 +238,13 @@ bool Connection::parse_some() {
     dispatch();
     return true;
   }
-  // The parser asks for more of a line that never ends: it leaves how much to us.
+  // The parser sets no limit on the length of an unfinished line, so this does.
   if (error && input_.size() >= kMostAhead) refuse_request(http::error::header_limit);
   return !error;
 }
 
 void Connection::begin_request() {
-  // Old clients end a body with a line too many.
+  // Old clients send an extra line end after a body.
   input_.erase(0, std::min(input_.find_first_not_of("\r\n"), input_.size()));
   if (input_.empty()) return;
   parser_.emplace();
@@ -276,10 +276,11 @@ std::string Connection::request_id() const {
   return given.empty() ? made_id_ : given;
 }
 
-// Who may not use the server, and what it would not do, costs it no more than the head.
+// Refuses forbidden or impossible requests after their head, before their body is received.
 void Connection::take_head() {
   made_id_ = fmt::format("{:08x}{:08x}", hub_.options.id_seed, ++hub_.made_ids);
-  // With a length or without one, its body would be taken for the next request (RFC 9112, 6.1).
+  // Without chunked, the end of the body is unknown, and the rest of it would be taken for the next
+  // request (RFC 9112, 6.1).
   if (parser_->get().count(http::field::transfer_encoding) > 0 && !parser_->chunked()) {
     ++hub_.counters.malformed;
     return end_with({.message = "Transfer-Encoding must end with chunked; send Content-Length or a "
@@ -292,7 +293,7 @@ void Connection::take_head() {
   const std::optional<HttpResponse> answer = answer_to_head(head_);
   if (!answer) return begin_body();
   ++hub_.counters.requests;
-  // A body that nobody reads would be taken for the next request.
+  // The next request must not begin inside a body that nobody reads.
   framing_.keep_alive = framing_.keep_alive && parser_->is_done();
   parser_.reset();
   write(framed(*answer, framing_));
@@ -308,7 +309,7 @@ std::optional<HttpResponse> Connection::answer_to_head(const HttpRequest& head) 
                         "the header X-Request-Id must be up to {} printable characters without "
                         "spaces",
                         kMostIdBytes));
-  // The second for Anthropic's clients.
+  // Request-Id is for Anthropic's clients.
   framing_.lines = fmt::format("X-Request-Id: {0}\r\nRequest-Id: {0}\r\n", head.id);
   if (const auto allowed = hub_.sites.check(text_of(got[http::field::host]), origin); !allowed.ok())
     return hub_.handler->error_of(head, allowed.error());
@@ -328,13 +329,13 @@ void Connection::begin_body() {
   parser_->eager(true);
   read_deadline_.set(hub_.options.body_time, [self = shared_from_this()] { self->time_out(); });
   const auto expect = parser_->get().find(http::field::expect);
-  // HTTP/1.0 has no such answer (RFC 9110, 10.1.1).
+  // HTTP/1.0 has no 100 Continue (RFC 9110, 10.1.1).
   if (framing_.http_1_1 && !parser_->is_done() && expect != parser_->get().end() &&
       boost::beast::iequals(expect->value(), kContinue))
     write("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-// False: it takes more than there is for all, and the request is refused.
+// Returns false, after refusing the request, if all bodies together exceed the budget.
 bool Connection::take_body() {
   if (body_share_.grow_to(parser_->get().body().size())) return true;
   end_with({.status = 503,
@@ -351,7 +352,8 @@ void Connection::dispatch() {
   begun_ = false;
   ++number_;
   ++hub_.counters.requests;
-  HttpRequest request = std::exchange(head_, {});  // not with the trailers of a chunked body
+  // copied before the body, so without the trailers of a chunked body
+  HttpRequest request = std::exchange(head_, {});
   request.body = std::move(parser_->get().body());
   request.share = std::exchange(body_share_, {});
   parser_.reset();
@@ -367,7 +369,7 @@ void Connection::refuse_request(ErrorCode error) {
                      .message = fmt::format("the request's head is longer than {} bytes",
                                             hub_.options.most_head_bytes)});
   if (error == http::error::body_limit) {
-    head_ = read_head();  // a Content-Length alone may be too much
+    head_ = read_head();  // Content-Length alone may exceed the limit, before take_head()
     return end_with({.status = 413,
                      .message = fmt::format("the request's body is longer than {} bytes",
                                             hub_.options.most_body_bytes)});

@@ -1,6 +1,6 @@
 #pragma once
-// One client's connection: requests in, one after the other, and answers out. All on the network's
-// thread. Included only by what is compiled with Boost.
+// One client's connection: reads requests one after the other and writes their answers. On the
+// network's thread. Only files compiled with Boost include this header.
 
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
@@ -20,37 +20,38 @@ namespace kvick::server {
 
 class Connection;
 
-// What the connections of a server have in common.
+// State that all connections of a server share.
 struct Hub {
   ServerOptions options;
   Handler* handler = nullptr;
-  Post post;  // to the network's thread
+  Post post;  // posts to the network's thread
   NetworkCounters counters;
   Sites sites;
   std::shared_ptr<BodyBudget> bodies;
   std::unordered_set<std::shared_ptr<Connection>> connections;
   uint64_t made_ids = 0;
-  size_t awaited = 0;              // of these; those that came while the server drains are not
-  std::function<void()> on_empty;  // the last awaited connection has ended
+  size_t awaited = 0;  // connections that a drain waits for: those accepted before it began
+  std::function<void()> on_empty;  // called when the last awaited connection has ended
   bool draining() const { return counters.draining; }
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // The hub outlives it.
+  // The hub must outlive the connection.
   Connection(boost::asio::ip::tcp::socket socket, Hub& hub);
 
   void start();
-  // Answers that there are too many, and ends.
+  // Answers that there are too many connections, and closes.
   void refuse();
-  // Ends at once if no request is there, else after it.
+  // Closes at once if the connection is idle, else after the current request.
   void drain();
-  // Ends at once; whoever answers is told.
+  // Closes at once and calls the function given to on_gone().
   void drop();
 
-  // What a Reply asks for; number says which request it answers. Another one's have no effect.
+  // The calls of a Reply. number: the request that the reply belongs to; calls for another request
+  // than the current one have no effect.
   void send(uint64_t number, HttpResponse response);
-  // Its reply is gone, and nobody will answer.
+  // The request's Reply was destroyed without an answer.
   void give_none(uint64_t number);
   void begin_events(uint64_t number, const StreamHead& head);
   void event(uint64_t number, std::string_view bytes);
@@ -60,17 +61,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   enum class State {
     kIdle,     // waits for a request
-    kHead,     // is in the middle of a request's head,
-    kBody,     // or of its body
-    kBusy,     // the handler has the request
-    kClosing,  // writes what is left; what comes in is thrown away
+    kHead,     // is receiving a request's head
+    kBody,     // is receiving its body
+    kBusy,     // the handler has the request, which is not answered yet
+    kClosing,  // writes the rest of its output; input is discarded
     kClosed,
   };
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   using ErrorCode = boost::system::error_code;
 
-  // Does a part of this connection's work; what it throws ends the connection, with an answer if
-  // that is possible.
+  // Runs a part of this connection's work. An exception ends the connection, with an error answer
+  // if that is still possible.
   template <typename Call>
   void guarded(const Call& call) {
     try {
@@ -120,26 +121,27 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Deadline read_deadline_, write_deadline_, backlog_deadline_, heartbeat_;
 
   std::array<char, 16 << 10> chunk_;
-  std::string input_;  // read, but not parsed
+  std::string input_;  // bytes received and not parsed yet
   std::optional<Parser> parser_;
-  HttpRequest head_;      // of the request whose body the parser has
-  BodyShare body_share_;  // of the body that the parser has
+  HttpRequest head_;      // head of the request whose body is being received
+  BodyShare body_share_;  // share of the budget of the body that is being received
   bool reading_ = false, parsing_ = false;
-  bool ended_ = false;  // the client sends no more
+  bool ended_ = false;  // the client has closed its side
   size_t thrown_away_ = 0;
 
   const std::string address_;  // the client's
-  std::string made_id_;        // of a request that brings none
-  const bool awaited_;         // came before the server drained
-  uint64_t number_ = 0;        // of the request
-  Framing framing_;            // of its answer
-  bool begun_ = false;         // events of it
-  bool beats_ = false;         // they are of a type that has comments
+  std::string made_id_;        // id for a request that has none
+  const bool awaited_;         // accepted before the server began to drain
+  uint64_t number_ = 0;        // number of the current request
+  Framing framing_;            // framing of the current answer
+  bool begun_ = false;         // begin_events() was called for the current answer
+  bool beats_ = false;         // the stream's type allows comments, used as heartbeats
   std::function<void()> gone_;
   std::string pending_, writing_;
-  size_t written_ = 0;  // of writing_
+  size_t written_ = 0;  // bytes of writing_ that are written
   bool is_writing_ = false;
-  std::optional<size_t> read_in_time_;  // since the backlog's deadline was set; none: it is not
+  // bytes that the client has read since backlog_deadline_ was set; nothing: it is not set
+  std::optional<size_t> read_in_time_;
 };
 
 }  // namespace kvick::server

@@ -7,16 +7,17 @@ namespace {
 
 namespace asio = boost::asio;
 
-// What a client still sends after its last answer is read for so long. Closing at once would reset
-// the connection, and the client might never see the answer.
+// How long input is still read and discarded after the last answer. Closing at once would reset the
+// connection, and the client might never see the answer.
 constexpr std::chrono::milliseconds kLinger{2'000};
-// Bodies above it are sent from where they are; below it head and body are better one packet.
+// Larger bodies are moved, not copied behind the head. Smaller ones are copied, so that head and
+// body go out together.
 constexpr size_t kMostCopied = 64 << 10;
 
 }  // namespace
 
-// A reply's calls come from tasks of the network, not from a connection's own: each ends with the
-// connection if it throws, or an event would be missing and later ones not.
+// Calls of a Reply come from tasks of the network, not from a connection's own handlers. If one
+// throws, its connection must end: otherwise the stream would go on with an event missing.
 void Connection::send(uint64_t number, HttpResponse response) {
   if (answers(number)) guarded([&] { write_answer(std::move(response)), finish_answer(); });
 }
@@ -33,7 +34,7 @@ void Connection::write_answer(HttpResponse response) {
   }
 }
 
-// A stream that has begun cannot say any more that it failed but by its end.
+// A stream that has begun can report a failure only by closing the connection.
 void Connection::give_none(uint64_t number) {
   if (!answers(number)) return;
   if (begun_) return drop();
@@ -45,7 +46,7 @@ void Connection::give_none(uint64_t number) {
 void Connection::begin_events(uint64_t number, const StreamHead& head) {
   if (!answers(number)) return;
   begun_ = true;
-  // What ends an HTTP/1.0 stream is the connection's end.
+  // HTTP/1.0 streams end with the connection.
   framing_.keep_alive = framing_.keep_alive && framing_.http_1_1;
   guarded([&] {
     write(stream_head(framing_, head));
@@ -60,7 +61,7 @@ void Connection::await_event() {
                  [self = shared_from_this()] { self->guarded([&] { self->beat(); }); });
 }
 
-// A client that has not read what it was sent needs nothing more to read.
+// Writes a heartbeat unless the client still has unread bytes.
 void Connection::beat() {
   if (state_ != State::kBusy || !begun_) return;
   if (unread_bytes() == 0) write(stream_chunk(kSseHeartbeat, framing_));
@@ -97,9 +98,10 @@ void Connection::write(std::string_view bytes) {
   write_some();
 }
 
-// A stream's reader that leaves more than most_unread_bytes is dropped. A whole answer may be
-// longer, so its reader has write_time for each such amount; else a few bytes now and then would
-// keep all of it in memory.
+// Limits how long a client may leave more than most_unread_bytes unread. A stream's client is
+// dropped by event(). A whole answer may be longer, so its client has write_time for each
+// most_unread_bytes. Otherwise it could hold the answer in memory by reading a few bytes now and
+// then.
 void Connection::watch_reader(size_t bytes) {
   const size_t most = hub_.options.most_unread_bytes;
   if (unread_bytes() <= most) {
@@ -139,7 +141,7 @@ void Connection::on_written(ErrorCode error, size_t bytes) {
   write_some();
 }
 
-// All is written.
+// Called when all output is written.
 void Connection::flushed() {
   if (state_ == State::kClosing) {
     if (ended_) return drop();
@@ -149,7 +151,7 @@ void Connection::flushed() {
     return;
   }
   if (state_ == State::kIdle && hub_.draining()) return drop();
-  parse();  // what waited for its answers to be read
+  parse();  // requests that waited while answers were unread
   read();
 }
 

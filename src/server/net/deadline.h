@@ -1,5 +1,5 @@
 #pragma once
-// A time at which something happens unless it is put off.
+// A timer that calls a function once unless it is set again or cleared first.
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -12,9 +12,10 @@ class Deadline {
  public:
   explicit Deadline(boost::asio::any_io_executor executor) : timer_(std::move(executor)) {}
 
-  // Replaces what was set before. what must keep alive whatever it uses, this deadline too.
+  // Replaces the current deadline. `what` must keep alive everything that it uses, including this
+  // object.
   void set(std::chrono::milliseconds time, std::function<void()> what) {
-    timer_.expires_after(time);  // cancels a wait, unless its handler is on its way already
+    timer_.expires_after(time);  // cancels the current wait, unless its handler is already queued
     timer_.async_wait([this, mine = ++turn_, what = std::move(what)](auto error) {
       if (!error && mine == turn_) what();
     });

@@ -1,6 +1,6 @@
-// libFuzzer: any bytes as what a client sends, over a socket; a zero byte ends what is sent at
-// once. The server answers or closes the connection, its answers begin as HTTP does, and it answers
-// the next client.
+// libFuzzer: sends arbitrary bytes over a socket, split into writes at each zero byte. The server
+// must answer or close the connection, its answers must begin as HTTP does, and it must answer the
+// next client.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,4 @@
-// Headers that are read beside those of HTTP, a handler that takes over from another, and an answer
-// that is read slowly.
+// X-Kvick and id headers, a handler that replaces another, and an answer that is read slowly.
 
 #include <gtest/gtest.h>
 #include <set>
@@ -127,7 +126,7 @@ TEST(Server, HandsOverToAnotherHandler) {
   thread.join();
 }
 
-// It reads all the time, so that no single write waits long.
+// The client reads all the time, so no single write waits long.
 TEST(Server, DropsAClientThatReadsAWholeAnswerTooSlowly) {
   class Large : public Handler {
     void handle(HttpRequest, std::shared_ptr<Reply> reply) override {

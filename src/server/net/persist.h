@@ -1,5 +1,5 @@
 #pragma once
-// For what must be done although there may be no memory for it at the moment.
+// Retries for work that must be done although memory may be short at the moment.
 
 #include <chrono>
 #include <new>
@@ -7,7 +7,8 @@
 
 namespace kvick::server {
 
-// Calls it again, a millisecond apart, as long as it throws std::bad_alloc; false: for ten seconds.
+// Calls `call`, again after 1 ms each time it throws std::bad_alloc. Returns false if it still
+// fails after 10 s (10,000 tries).
 template <typename Call>
 bool try_until_done(const Call& call) {
   for (int tries = 0; tries < 10'000; ++tries) {

@@ -18,12 +18,13 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-// Connections beyond the limit that are told so; those beyond these are closed without a word.
+// How many connections beyond the limit get an error answer; further ones are closed without one.
 constexpr size_t kMostRefused = 64;
-// Where accepting fails, mostly for want of file descriptors.
+// Pause after accepting failed, mostly for lack of file descriptors.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
-// Where a service's threads still post to when the server has gone, nothing happens.
+// Returns a function that posts to `context`, or does nothing once the server is gone, since
+// threads of a service may outlive it.
 template <typename Context>
 Post post_to(const std::shared_ptr<Context>& context) {
   return [weak = std::weak_ptr(context)](std::function<void()> task) {
@@ -49,7 +50,7 @@ struct Server::State {
   void drain(std::chrono::milliseconds time);
   void stop();
 
-  // Shared with those who post from other threads, who may outlive the server.
+  // Shared with the post functions of other threads, which may outlive the server.
   std::shared_ptr<asio::io_context> io = std::make_shared<asio::io_context>(1);
   std::shared_ptr<asio::thread_pool> background, answers;
   Hub hub;
@@ -57,7 +58,7 @@ struct Server::State {
   tcp::acceptor acceptor{*io};
   asio::signal_set signals{*io};
   Deadline accept_pause{io->get_executor()}, drain_deadline{io->get_executor()};
-  // Keeps run() from returning while there is nothing to do.
+  // Keeps run() from returning while it has no work.
   asio::executor_work_guard<asio::io_context::executor_type> work{io->get_executor()};
 };
 
@@ -72,7 +73,7 @@ Server::State::State(ServerOptions options)
   };
 }
 
-// There is no server without it: it is tried until there is memory for it.
+// The server is useless unless it accepts, so this retries while memory is short.
 void Server::State::accept() {
   try_until_done([this] {
     acceptor.async_accept(
@@ -88,7 +89,7 @@ void Server::State::on_accept(error_code error, tcp::socket socket) {
   }
   try {
     take(std::move(socket));
-  } catch (const std::exception&) {  // the client sees its connection closed
+  } catch (const std::exception&) {  // the client's connection is closed
     hub.counters.open = hub.connections.size();
   }
   accept();
@@ -132,7 +133,7 @@ void Server::State::drain(std::chrono::milliseconds time) {
   hub.counters.draining = true;
   if (hub.options.on_drain) hub.options.on_drain();
   drain_deadline.set(time, [this] { stop(); });
-  const auto all = hub.connections;  // a copy: those that end take themselves out
+  const auto all = hub.connections;  // a copy, because ended connections remove themselves
   for (const auto& connection : all) connection->drain();
   if (hub.awaited == 0) stop();
 }
@@ -142,7 +143,7 @@ void Server::State::stop() {
   error_code ignored;
   acceptor.close(ignored);
   accept_pause.clear();
-  signals.clear(ignored);  // what the program does yet, the next one ends
+  signals.clear(ignored);  // restores the default, so the next signal ends the program
   const auto all = hub.connections;
   for (const auto& connection : all) connection->drop();
   io->stop();
@@ -159,7 +160,7 @@ Server::Server(ServerOptions options) {
 Server::~Server() {
   end(*state_->background);
   end(*state_->answers);
-  // Tasks that will not be run any more hold connections, which use the hub when they end.
+  // Tasks that never run hold connections, which use the hub in their destructors.
   state_->stop();
 }
 
@@ -205,7 +206,7 @@ void Server::hand_over(Handler& handler, bool signals) {
 void Server::run() {
   if (state_->hub.options.signals) state_->take_signals();
   state_->accept();
-  // What a task throws has ended that task alone.
+  // An exception ends only the task that threw it.
   while (!state_->stopped) {
     try {
       state_->io->run();

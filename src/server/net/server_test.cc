@@ -1,4 +1,4 @@
-// The server with real sockets: what clients do, well and badly.
+// The server over real sockets, with well-behaved and faulty clients.
 
 #include "server/net/server.h"
 
@@ -68,7 +68,7 @@ TEST(Server, KeepsASilentStreamAliveWithComments) {
   const std::string stream = client.read_until("0\r\n\r\n");
   EXPECT_NE(stream.find(R"("text":"w0")"), std::string::npos);
   EXPECT_NE(stream.find("data: [DONE]\n\n"), std::string::npos);
-  client.get("/health");  // with no comment in front of its answer
+  client.get("/health");  // no heartbeat comes before its answer
   EXPECT_TRUE(client.answer().head.starts_with("HTTP/1.1 200"));
 }
 
@@ -276,7 +276,7 @@ TEST(Server, DrainsByFinishingWhatItHas) {
   EXPECT_TRUE(server.service.wait_for_jobs(1));
   server.server().drain(milliseconds(10'000));
   EXPECT_EQ(idle.read_to_end(), "");
-  // Who comes now is told so, and waited for no longer than for the rest.
+  // A drain refuses new requests and does not wait for their connections.
   Client late = server.client(), never = server.client();
   late.get("/health");
   EXPECT_EQ(late.answer().status, 503);
@@ -313,7 +313,7 @@ TEST(Server, DrainsWhenASignalComesAndStopsAtTheSecond) {
   TestServer server({.signals = true});
   Client idle = server.client(), busy = server.client();
   idle.get("/health");
-  EXPECT_EQ(idle.answer().status, 200);  // so it runs, and has taken the signals
+  EXPECT_EQ(idle.answer().status, 200);  // the server runs, so it handles signals already
   busy.post(kPath, words(3, kStreamHold));
   busy.read_until("w0");
   kill(getpid(), SIGTERM);
@@ -322,7 +322,7 @@ TEST(Server, DrainsWhenASignalComesAndStopsAtTheSecond) {
   kill(getpid(), SIGTERM);
   server.join();
   EXPECT_TRUE(server.service.wait_for_cancellations(1));
-  // A third ends the program, whatever that still waits for.
+  // The default action is restored: a third signal ends the program at once.
   struct sigaction now = {};
   EXPECT_EQ(sigaction(SIGTERM, nullptr, &now), 0);
   EXPECT_EQ(now.sa_handler, SIG_DFL);
@@ -354,7 +354,7 @@ TEST(Server, TakesRequestsWhileOthersAreStillBeingRead) {
   Client client = server.client();
   client.post(kPath, words(1));
   EXPECT_EQ(client.answer().status, 200);
-  occupy();  // no thread is left, but one can still look how the server is
+  occupy();  // all background threads are busy, but status routes still answer
   for (const char* path : {"/metrics", "/health", "/v1/models"}) {
     client.get(path);
     EXPECT_EQ(client.answer().status, 200) << path;

@@ -21,7 +21,7 @@ bool contains(const std::vector<std::string>& list, std::string_view text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Without port, brackets and a last dot: "::1" of "[::1]:80".
+// Removes port, brackets and a final dot: "::1" for "[::1]:80".
 std::string_view name_of(std::string_view host) {
   if (host.starts_with('[')) return host.substr(1, std::min(host.find(']'), host.size()) - 1);
   host = host.substr(0, host.rfind(':'));
@@ -37,19 +37,19 @@ bool is_loopback(const std::string& name) {
   return name == "localhost";
 }
 
-// Whether a page of that origin came from the very server that it asks, by whatever scheme: TLS may
-// end at a proxy.
+// Returns whether a page of this origin came from the server that it addresses. The schemes may
+// differ, because TLS may end at a proxy.
 bool same_host(std::string_view origin, std::string_view host) {
   const bool tls = origin.starts_with("https://");
   if (host.empty() || (!tls && !origin.starts_with("http://"))) return false;
   origin.remove_prefix(origin.find(kScheme) + kScheme.size());
-  const std::string_view port = tls ? ":443" : ":80";  // which browsers leave out
+  const std::string_view port = tls ? ":443" : ":80";  // browsers omit the default port
   for (std::string_view* one : {&origin, &host})
     if (one->ends_with(port)) one->remove_suffix(port.size());
   return origin == host;
 }
 
-// Whether a header's value is safe to send back: only header or method names.
+// Returns whether a header's value is safe to echo: only names of headers or methods.
 bool is_list_of_names(std::string_view text) {
   return !text.empty() && text.size() <= 1024 && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -117,7 +117,7 @@ ApiStatus Sites::check(std::string_view host, std::string_view origin) const {
 
 std::string Sites::answer_lines(std::string_view origin) const {
   if (origin.empty() || !admits(lower(origin))) return "";
-  // Else pages cannot read the id of a request, Retry-After, and which fields were ignored.
+  // Without this header, pages cannot read X-Request-Id, Retry-After and X-Kvick-Ignored-Fields.
   constexpr std::string_view kExpose = "Access-Control-Expose-Headers: *\r\n";
   if (any_origin_) return fmt::format("Access-Control-Allow-Origin: *\r\n{}", kExpose);
   return fmt::format("Access-Control-Allow-Origin: {}\r\nVary: Origin\r\n{}", origin, kExpose);
@@ -125,7 +125,8 @@ std::string Sites::answer_lines(std::string_view origin) const {
 
 HttpResponse preflight_answer(const Preflight& asked) {
   HttpResponse answer = {.type = "text/plain"};
-  // Of an origin that may ask, so that it may send what it likes: SDKs have headers of their own.
+  // The origin is allowed already, so all requested methods and headers are: SDKs send headers of
+  // their own.
   if (is_list_of_names(asked.method))
     answer.headers.emplace_back("Access-Control-Allow-Methods", asked.method);
   if (is_list_of_names(asked.headers))

@@ -32,10 +32,10 @@ std::string sse_event(std::string_view name, std::string_view text) {
 
 std::string framed_head(const HttpResponse& response, const Framing& framing) {
   std::string out = head_of(response.status, framing);
-  if (response.status != 204)  // which has no body (RFC 9110, 8.6)
+  if (response.status != 204)  // a 204 has no body (RFC 9110, 8.6)
     out += fmt::format("Content-Type: {}\r\nContent-Length: {}\r\n", response.type,
                        response.body.size());
-  // Answers of an API are nobody's to keep, to guess the type of, or to show in a frame.
+  // Answers of the API must not be cached, MIME-sniffed, or shown in a frame.
   for (const auto& [name, value] :
        {std::pair("Cache-Control", "no-store"), std::pair("X-Content-Type-Options", "nosniff"),
         std::pair("X-Frame-Options", "DENY")})
@@ -51,7 +51,7 @@ std::string framed(const HttpResponse& response, const Framing& framing) {
 
 std::string stream_head(const Framing& framing, const StreamHead& head) {
   std::string out = head_of(200, framing);
-  // The last one keeps nginx from collecting events before it hands them on.
+  // X-Accel-Buffering keeps nginx from buffering events.
   out += fmt::format("Content-Type: {}\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\n",
                      head.type);
   if (framing.http_1_1) out += "Transfer-Encoding: chunked\r\n";

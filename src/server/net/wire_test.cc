@@ -1,4 +1,4 @@
-// The small texts that go over the wire: events, heads, errors, paths, metrics, keys.
+// The short texts that go over the wire: events, heads, errors, paths, metrics, keys.
 
 #include <filesystem>
 #include <fstream>

@@ -24,7 +24,7 @@ struct RequestFacts {
   // The server's names. Empty model: not known yet; empty adapter: none.
   std::string model, adapter;
   int32_t priority = 0;
-  uint64_t planned_tokens = 0;  // of all prompts, from planning until the engine counts them
+  uint64_t planned_tokens = 0;  // of all prompts, known before the engine counts them
   std::vector<engine::JobId> jobs;
   // The request's place in a trace, in hexadecimal. parent: the client's span, or empty.
   std::string trace, span, parent;

@@ -7,7 +7,7 @@
 namespace kvick::server {
 
 bool inside_thoughts(const engine::Engine& engine, std::span<const engine::Token> prompt) {
-  constexpr size_t kLast = 16;  // a mark is a few tokens
+  constexpr size_t kLast = 16;  // tokens; a mark has only a few
   const auto last = prompt.last(std::min(kLast, prompt.size()));
   const std::string end = engine.tokenizer().decode({last.begin(), last.end()}, true);
   const std::string_view text = std::string_view(end).substr(0, text_end(end));

@@ -1,5 +1,5 @@
 #pragma once
-// An answer's text as two: what the model thinks, and what it says. For whoever has no tools.
+// Splits an answer's text into what the model thinks and what it says. For callers without tools.
 
 #include <optional>
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace kvick::server {
 
-// Whether a prompt ends with the mark behind which the model thinks.
+// Returns whether a prompt ends with the mark that opens the model's thoughts.
 bool inside_thoughts(const engine::Engine& engine, std::span<const engine::Token> prompt);
 
 class AnswerParts {
@@ -23,13 +23,15 @@ class AnswerParts {
   // inside: inside_thoughts() of the prompt.
   AnswerParts(const text::AnswerSyntax& syntax, bool inside);
 
-  // What became certain. The text has the names of the marks (Request::special_text).
+  // Returns the parts that are certain by now. text: with the names of special tokens
+  // (Request::special_text).
   Found push(std::string_view text);
-  // The rest; whole: the model ended the text.
+  // Returns the rest. whole: the model ended the text.
   Found finish(bool whole);
 
  private:
-  std::optional<ChannelParser> channels_;  // or
+  // Set for models with channels; otherwise thinking_ is set.
+  std::optional<ChannelParser> channels_;
   std::optional<ThinkingParser> thinking_;
 };
 

@@ -5,7 +5,7 @@
 namespace kvick::server {
 namespace {
 
-// "thoughts|answer" of a text that comes in pieces of piece_bytes bytes.
+// Returns "thoughts|answer" for a text that is pushed in pieces of piece_bytes bytes.
 std::string split(const text::AnswerSyntax& syntax, bool inside, std::string_view text,
                   size_t piece_bytes) {
   AnswerParts parts(syntax, inside);

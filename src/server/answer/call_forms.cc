@@ -15,8 +15,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(text_begin(text));
 }
 
-// Where the mark ends that begins at `at`, or npos. Models leave out white space within a mark,
-// such as the line end of GLM's "</arg_key>\n<arg_value>", or write more.
+// Returns where the mark at `at` ends, or npos. Models omit white space within a mark, such as the
+// line break in GLM's "</arg_key>\n<arg_value>", or add more.
 size_t mark_end(std::string_view text, size_t at, std::string_view mark) {
   for (bool first = true; !mark.empty(); first = false) {
     const std::string_view word = mark.substr(0, mark.find_first_of(kSpace));
@@ -29,7 +29,7 @@ size_t mark_end(std::string_view text, size_t at, std::string_view mark) {
   return at;
 }
 
-// Takes what stands before a mark, and the mark; false: there is none.
+// Takes the text before a mark, and the mark. Returns false if there is no mark.
 bool take_before(std::string_view& rest, std::string_view mark, std::string_view& before) {
   const std::string_view word = mark.substr(0, mark.find_first_of(kSpace));
   for (size_t at = rest.find(word); at != rest.npos; at = rest.find(word, at + 1)) {
@@ -42,17 +42,17 @@ bool take_before(std::string_view& rest, std::string_view mark, std::string_view
   return false;
 }
 
-// Null: the value is no object, or has no such field. A tool's schema may be anything.
+// Returns a field, or null if the value is no object or lacks it. Schemas of tools are unchecked.
 const Json* field_of(const Json* value, std::string_view name) {
   if (value == nullptr || !value->is_object()) return nullptr;
   const auto field = value->find(name);
   return field == value->end() ? nullptr : &*field;
 }
 
-// The types that schemas of a tool allow, by their names in JSON Schema.
+// Collects the types that a tool's schema allows, by their names in JSON Schema.
 class AllowedTypes {
  public:
-  // root: what references lead into; outlives this.
+  // root: the schema that references point into; must outlive this.
   explicit AllowedTypes(const Json& root) : root_(root) {}
 
   void add(const Json* schema) {
@@ -82,10 +82,10 @@ class AllowedTypes {
 
   text::SchemaExpander root_;
   std::vector<std::string> types_;
-  uint32_t left_ = 1000;  // schemas to look at: references may go round
+  uint32_t left_ = 1000;  // limit on the schemas visited, because references may be cyclic
 };
 
-// The types that the schema of a call's argument allows.
+// Returns the types that the schema allows for an argument of a call.
 std::vector<std::string> types_of(const Tools& tools, std::string_view name, std::string_view key) {
   for (const Json* const some : {&tools.list, &tools.deferred}) {
     if (!some->is_array()) continue;
@@ -103,8 +103,8 @@ std::vector<std::string> types_of(const Tools& tools, std::string_view name, std
   return {};
 }
 
-// Whether an argument is its text, and not the JSON value that the text also is: where strings are
-// allowed and that value would be a string or of no allowed type.
+// Returns whether an argument is plain text although it also parses as the JSON `value`: the schema
+// allows strings and not the type of the value.
 bool is_text(const std::vector<std::string>& types, const Json& value) {
   const auto allows = [&](const char* type) {
     return std::find(types.begin(), types.end(), type) != types.end();
@@ -117,14 +117,15 @@ bool is_text(const std::vector<std::string>& types, const Json& value) {
   return !allows(value.is_array() ? "array" : "object");
 }
 
-// One line break at each end belongs to the form.
+// Removes one line break at each end, which belongs to the form.
 std::string_view value_text(std::string_view text) {
   if (text.starts_with('\n')) text.remove_prefix(1);
   if (text.ends_with('\n')) text.remove_suffix(1);
   return text;
 }
 
-// Where the JSON of a call begins, or npos: in the other forms quotes are no marks of strings.
+// Returns where the JSON of a call begins, or npos if the form has none: there quotes do not mark
+// strings.
 size_t json_begin(std::string_view text, const Calls& syntax) {
   if (syntax.form == Calls::Form::kNamed) return text.find('{');
   if (syntax.form != Calls::Form::kJson) return text.npos;
@@ -133,7 +134,7 @@ size_t json_begin(std::string_view text, const Calls& syntax) {
   return text.substr(begin).starts_with('{') ? begin : text.npos;
 }
 
-// The first mark outside the strings of the JSON that begins at `begin`.
+// Finds the first mark outside the strings of the JSON at `begin`.
 size_t find_unquoted(std::string_view text, std::string_view mark, size_t begin) {
   bool quoted = false;
   for (size_t i = begin; i < text.size(); ++i) {
@@ -147,8 +148,8 @@ size_t find_unquoted(std::string_view text, std::string_view mark, size_t begin)
   return text.npos;
 }
 
-// The mark behind a tagged call. One within a value is part of that, unless the next call begins
-// before the value ends: then the value's own mark was forgotten.
+// Finds the closing mark of a tagged call, skipping marks inside values. If the next call begins
+// before a value ends, the model forgot the value's closing mark, and the call ends at the mark.
 size_t find_outside_values(std::string_view text, std::string_view mark, const Calls& syntax) {
   const auto word = [](std::string_view whole) {
     return whole.substr(0, whole.find_first_of(kSpace));
@@ -182,7 +183,7 @@ Opening find_opening(std::string_view text, const Calls& syntax) {
     return opening;
   }
   opening.unsure = std::max(begun_mark(text, syntax.open), begun_mark(text, all));
-  // The mark of all calls is no text if a call may follow.
+  // The mark that opens a list of calls is not content if a call may follow.
   if (outer != text.npos) {
     const std::string_view rest = trimmed(text.substr(outer + all.size()));
     if (std::string_view(syntax.open).starts_with(rest)) opening.unsure = text.size() - outer;
@@ -192,7 +193,7 @@ Opening find_opening(std::string_view text, const Calls& syntax) {
 
 Inside inside_of(std::string_view text, const Calls& syntax, bool quotes) {
   const std::string_view rest = text.substr(syntax.open.size());
-  // Without a closing mark a call goes on to the next one.
+  // In forms without a closing mark a call ends at the next call.
   const std::string_view mark = syntax.close.empty() ? syntax.open : syntax.close;
   size_t end = rest.find(mark);
   if (quotes && json_begin(rest, syntax) < end && end != rest.npos)
@@ -215,9 +216,9 @@ std::optional<ToolCall> named_call(std::string_view text, const Calls& syntax) {
     if (end == name.npos) return std::nullopt;
     name = trimmed(name.substr(0, end));
   }
-  // So may an id between marks, as in get_weather[CALL_ID]abc[ARGS].
+  // An id may follow the name between marks, as in get_weather[CALL_ID]abc[ARGS].
   name = trimmed(name.substr(0, name.find_first_of("[<")));
-  // A number of the call may stand behind the name, as in get_weather:0.
+  // A call's number may follow the name, as in get_weather:0.
   const size_t colon = name.rfind(':');
   if (colon != name.npos && name.find_first_not_of("0123456789", colon + 1) == name.npos)
     name = name.substr(0, colon);
@@ -232,7 +233,7 @@ std::optional<ToolCall> named_call(std::string_view text, const Calls& syntax) {
 std::optional<ToolCall> tagged_call(std::string_view text, const Calls& syntax,
                                     const Tools& tools) {
   std::string_view rest = text, name;
-  // A call without arguments may end behind its name.
+  // Without arguments the call may end after its name.
   if (syntax.after_name.empty())
     name = rest.substr(0, std::min(rest.find(syntax.key_open), rest.size()));
   else if (!take_before(rest, syntax.after_name, name))

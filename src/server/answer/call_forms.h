@@ -1,5 +1,5 @@
 #pragma once
-// The forms that calls of tools have beside JSON.
+// The forms of tool calls other than JSON.
 
 #include <optional>
 #include <string_view>
@@ -8,26 +8,28 @@
 
 namespace kvick::server {
 
-// Where calls begin in a text: at the mark of a call, or that of all calls before it.
+// Where calls begin in a text: at the opening mark of a call, or at the mark that opens a list of
+// calls before it.
 struct Opening {
   bool found = false;
-  size_t begin = 0, open = 0;  // of the marks, and of the call's own
-  size_t unsure = 0;           // bytes at the text's end that may be the beginning of marks
+  size_t begin = 0, open = 0;  // begin: offset of the first mark; open: of the call's own mark
+  size_t unsure = 0;           // bytes at the end of the text that may be the beginning of a mark
 };
 Opening find_opening(std::string_view text, const text::AnswerSyntax::Calls& syntax);
 
-// What stands in a text that begins with the opening mark.
+// The content of a call in a text that begins with the call's opening mark.
 struct Inside {
   std::string_view text;
-  size_t past = 0;      // the call's bytes, with its marks
-  bool closed = false;  // the closing mark has come, or the next call
+  size_t past = 0;      // size of the call in bytes, with its marks
+  bool closed = false;  // the closing mark, or the next call, has arrived
 };
-// quotes: a closing mark within a string of the call's JSON is part of that string.
+// quotes: ignore closing marks inside strings of the call's JSON or inside tagged values.
 Inside inside_of(std::string_view text, const text::AnswerSyntax::Calls& syntax, bool quotes);
 
-// None: it is not of that form. Form::kNamed; arguments must be a JSON object.
+// Parses a call of Form::kNamed, whose arguments must be a JSON object. Nothing if the text has
+// another form.
 std::optional<ToolCall> named_call(std::string_view text, const text::AnswerSyntax::Calls& syntax);
-// Form::kTagged. A value is what the tool's schema says: text, or JSON.
+// Parses a call of Form::kTagged. The tool's schema decides whether a value is text or JSON.
 std::optional<ToolCall> tagged_call(std::string_view text, const text::AnswerSyntax::Calls& syntax,
                                     const Tools& tools);
 

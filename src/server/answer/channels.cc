@@ -9,11 +9,12 @@ namespace kvick::server {
 namespace {
 
 constexpr std::string_view kMessage = "<|message|>", kChannel = "<|channel|>", kStart = "<|start|>";
-// What ends a message. The last two also end the answer, and may be no text then.
+// The marks that end a message. The last two also end the answer, and then may be missing from its
+// text.
 constexpr std::array<std::string_view, 4> kEnds = {"<|end|>", kStart, "<|call|>", "<|return|>"};
 constexpr std::string_view kFunctions = "functions.";
 
-// The word behind a key, such as "analysis" behind <|channel|>.
+// Returns the word after a key, such as "analysis" after <|channel|>.
 std::string_view word_behind(std::string_view header, std::string_view key) {
   const size_t at = header.find(key);
   if (at == header.npos) return "";
@@ -23,7 +24,7 @@ std::string_view word_behind(std::string_view header, std::string_view key) {
 
 }  // namespace
 
-// True: the header was read, and its body comes.
+// Returns true if the header was read and its body follows.
 bool ChannelParser::read_header(bool all) {
   const size_t end = held_.find(kMessage);
   if (end == held_.npos) {
@@ -67,7 +68,7 @@ void ChannelParser::end_call(Found& found, bool whole) {
       {.name = std::move(name), .arguments = object ? to_text(*parsed) : std::move(arguments)});
 }
 
-// True: the body has ended, and a header comes.
+// Returns true if the body has ended and a header follows.
 bool ChannelParser::read_body(Found& found, bool all) {
   size_t end = held_.npos, mark = 0, unsure = 0;
   for (const std::string_view one : kEnds) {

@@ -1,6 +1,6 @@
 #pragma once
 // Answers in OpenAI's harmony format (gpt-oss; cookbook.openai.com, "OpenAI harmony response
-// format"): messages with a header that names their channel and who they are for.
+// format"). An answer is a list of messages, whose headers name their channel and recipient.
 //
 //   <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>final<|message|>...
 //   <|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{...}<|call|>
@@ -20,7 +20,7 @@ class ChannelParser {
     std::vector<ToolCall> calls;
     bool cut = false;  // the text ended within a call
   };
-  // tools: null if none are offered; then a call is content.
+  // tools: null if none are offered; then a call counts as content.
   explicit ChannelParser(const Tools* tools) : tools_(tools) {}
 
   Found push(std::string_view text);
@@ -37,7 +37,7 @@ class ChannelParser {
   const Tools* tools_;  // outlives the parser
   std::string held_, name_, arguments_;
   Part part_ = Part::kHeader;
-  bool first_ = true;  // no header has ended yet
+  bool first_ = true;  // no header has been read yet
   size_t calls_ = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace kvick::server {
 namespace {
 
-// Of whole UTF-8 characters: bytes that do not continue one.
+// Counts UTF-8 characters: all bytes that are not continuation bytes.
 size_t characters(std::string_view text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
@@ -20,7 +20,7 @@ Choice::Choice(uint32_t index, const ChoiceSyntax& how, bool token_ids)
     : how_(how), token_ids_(token_ids), drops_thoughts_(how.drops_thoughts) {
   all_.index = index;
   required_ = how.tools != nullptr && how.tools->choice == Tools::Choice::kRequired;
-  // A call that is required is all of the answer.
+  // A required call is the whole answer, so nothing else is parsed.
   const text::AnswerSyntax* const syntax = required_ ? nullptr : how.syntax;
   if (syntax != nullptr && syntax->channels) {
     channels_.emplace(how.tools);
@@ -84,7 +84,7 @@ void Choice::take_thought_calls(ChoiceText& added) {
     return !mark.empty() && text.ends_with(mark);
   };
   if (syntax.open.empty() || !(closes(syntax.close) || closes(syntax.all_close))) return;
-  constexpr int kMostMarks = 16;  // each has the rest of the thoughts parsed
+  constexpr int kMostMarks = 16;  // each mark costs one parse of the text after it
   std::vector<ToolCall> calls;
   size_t open = text.rfind(syntax.open);
   for (int mark = 0; mark < kMostMarks && open != text.npos; ++mark) {
@@ -99,7 +99,6 @@ void Choice::take_thought_calls(ChoiceText& added) {
   added.calls.insert(added.calls.end(), calls.begin(), calls.end());
 }
 
-// True: it ended within a call.
 bool Choice::finish_parts(engine::Finish finish, ChoiceText& added) {
   if (thinking_) {
     ThinkingParser::Found found = thinking_->finish();
@@ -118,7 +117,7 @@ bool Choice::finish_parts(engine::Finish finish, ChoiceText& added) {
 
 ChoiceText Choice::add(engine::AnswerPiece piece) {
   ChoiceText added;
-  // The prompt's tokens begin where its echo did, before all others.
+  // Tokens of the prompt begin where its echo began, at 0.
   added.offset = piece.of_prompt ? 0 : characters_;
   if (all_.tokens.empty()) all_.offset = added.offset;
   characters_ += characters(piece.text);
@@ -143,7 +142,8 @@ void Choice::finish_calls(engine::Finish finish, ChoiceText& added) {
     cut |= rest.cut;
   }
   const bool called = !all_.calls.empty() || !added.calls.empty();
-  // A call that was required is all of the answer: with its last byte nothing is left to cut off.
+  // A required call is the whole answer: once its last byte has arrived, a stop text or a limit
+  // cuts off nothing.
   const bool ended = finish == Finish::kEnd || finish == Finish::kStop || required_;
   if (called && ended && !cut) added.finish_reason = "tool_calls";
 }

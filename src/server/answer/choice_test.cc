@@ -1,4 +1,5 @@
-// Thoughts, channels, and calls of tools in the forms of chat templates, however the text is cut.
+// Thoughts, channels and tool calls in the forms of chat templates, for any split of the text into
+// pieces.
 
 #include "server/answer/choice.h"
 
@@ -18,7 +19,7 @@ Tools weather() {
   return tools;
 }
 
-// "(reasoning)content|name(arguments)...finish".
+// Returns "(reasoning)content|name(arguments)...finish".
 std::string parts_of(std::string_view text, size_t bytes, const ChoiceSyntax& syntax,
                      engine::Finish finish = engine::Finish::kEnd) {
   Choice choice(0, syntax);
@@ -225,7 +226,7 @@ TEST(AnswerParts, ChannelsSayWhatAMessageIs) {
   expect_parts("<|channel|>commentary to=functions.rm<|message|>{}", "{}.stop", syntax);
 }
 
-// Wherever max_tokens or a stop text ends it, and whatever marks the model's template has.
+// Wherever max_tokens or a stop text ends the answer, and for all marks of templates.
 TEST(AnswerParts, ARequiredCallThatIsCutOffIsNeverContent) {
   constexpr std::string_view kArguments = R"({"city": "Rom } <think>", "days": 3})";
   const std::string whole = fmt::format(R"({{"name": "get", "arguments": {}}})", kArguments);

@@ -1,5 +1,5 @@
 #pragma once
-// What an answer is made of, before an API's format writes it.
+// The parts of an answer, independent of the API that formats it.
 
 #include <cstdint>
 #include <optional>
@@ -13,27 +13,27 @@ namespace kvick::server {
 
 struct TokenCounts {
   uint64_t prompt = 0, cached = 0, answer = 0;
-  uint64_t moved = 0;  // of those cached: engine::JobOutcome::moved_tokens
+  uint64_t moved = 0;  // part of `cached`: engine::JobOutcome::moved_tokens
 };
 
-// Something of one choice: new, or all of it.
+// Text of one choice: newly added, or all of it.
 struct ChoiceText {
-  uint32_t index = 0;  // of the choice in the answer
+  uint32_t index = 0;  // index of the choice in the answer
   std::string content;
-  std::string reasoning;  // what the model thought before
+  std::string reasoning;  // the model's thoughts
   std::vector<ToolCall> calls;
-  size_t first_call = 0;  // how many calls the choice had before these
+  size_t first_call = 0;  // number of the choice's calls before these
   std::vector<engine::TokenReport> tokens;
-  std::vector<engine::Token> token_ids;  // if they were asked for
-  size_t offset = 0;                     // characters of the choice's text before these tokens
-  // With the choice's last text: why it ended, in OpenAI's words ("stop", "length", "tool_calls")
-  // and in the engine's; and the stop text that ended it, if one did.
-  std::string finish_reason;  // empty: it goes on
+  std::vector<engine::Token> token_ids;  // only if the client asked for them
+  size_t offset = 0;                     // characters of the choice before these tokens
+  // Set with the last text of the choice: why it ended, in OpenAI's words ("stop", "length",
+  // "tool_calls") and in the engine's, and the stop text that ended it, if any.
+  std::string finish_reason;  // empty: not ended
   std::optional<engine::Finish> finish;
   std::string stop;
 };
 
-// False: it has nothing that a client could see.
+// Returns whether `text` has anything that a client can see.
 bool says_something(const ChoiceText& text);
 
 }  // namespace kvick::server

@@ -7,7 +7,7 @@ namespace {
 
 using Calls = text::AnswerSyntax::Calls;
 
-// A call with words in place of the name, and of the arguments' names and values.
+// Returns a sample call with placeholders for the names and values.
 std::string call_pattern(const Calls& syntax) {
   const Json arguments = {{"ARGUMENT", "VALUE"}};
   std::string call = syntax.all_open + syntax.open;
@@ -31,7 +31,7 @@ std::string call_pattern(const Calls& syntax) {
   return call + syntax.close + syntax.all_close;
 }
 
-// Adds text to content: to the string itself, or as one more part of a list.
+// Adds text to content, a string or a list of parts: at its end, or at its front if not `behind`.
 void add_text(Json& content, const std::string& text, bool behind) {
   if (content.is_array()) {
     const Json part = {{"type", "text"}, {"text", text}};

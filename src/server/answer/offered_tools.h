@@ -1,5 +1,5 @@
 #pragma once
-// Tools as text: for chat templates that do not tell the model of them.
+// Describes tools as text, for chat templates that do not describe them to the model.
 
 #include <string>
 
@@ -8,13 +8,14 @@
 
 namespace kvick::server {
 
-// What a model is told: the tools, [{"type": "function", "function": {...}}, ...], and how a call
-// of one is written.
+// Returns the description of the tools, [{"type": "function", "function": {...}}, ...], and of the
+// form of a call.
 std::string offered_tools(const Json& tools, const text::AnswerSyntax::Calls& syntax);
 
 // Adds the text of offered_tools() to the messages: at the end of the system message, or in a new
-// system message; where the template takes none, in front of the first user message. Returns the
-// messages unchanged if the template itself tells the model of tools, or tools is null or empty.
+// system message. If the template takes no system message, the text goes in front of the first user
+// message. Returns the messages unchanged if the template itself describes tools, or tools is null
+// or empty.
 Json with_offered_tools(Json messages, const Json& tools, const text::AnswerSyntax& syntax);
 
 }  // namespace kvick::server

@@ -19,8 +19,8 @@ int hex_digit(char c) {
   return -1;
 }
 
-// All functions: false, or none, where the text is not of that form; what is left then does not
-// matter.
+// A recursive-descent parser. Functions return false, or nothing, if the text does not have their
+// form; the rest of the text is unspecified then.
 class PythonReader {
  public:
   explicit PythonReader(std::string_view text) : rest_(text) { skip_space(); }
@@ -48,7 +48,7 @@ class PythonReader {
     skip_space();
     return true;
   }
-  // The characters that may stand in a name, and those of `more`.
+  // Takes a word of the characters of a name and those in `more`.
   std::string_view word(std::string_view more) {
     size_t end = 0;
     while (end < rest_.size() && (in_name(rest_[end]) || more.find(rest_[end]) != more.npos)) ++end;
@@ -147,7 +147,7 @@ class PythonReader {
         return text += '\t', true;
       case 'r':
         return text += '\r', true;
-      case '\n':  // a line that goes on
+      case '\n':  // a continued line
         return true;
       case '\\':
       case '\'':
@@ -159,13 +159,13 @@ class PythonReader {
         return code(4, text);
       case 'U':
         return code(8, text);
-      default:  // Python keeps both
+      default:  // Python keeps the backslash and the character
         text += '\\';
         text += kind;
         return true;
     }
   }
-  // Two UTF-16 halves, as JSON has them, are one character.
+  // Two escaped UTF-16 surrogates, as in JSON, are one character.
   bool code(size_t digits, std::string& text) {
     uint32_t number;
     if (!hex(digits, number)) return false;

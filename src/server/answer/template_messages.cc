@@ -20,7 +20,7 @@ void place_thoughts(Json& message, const text::MessageSyntax& syntax) {
       parts.push_back({{"type", "text"}, {"text", message["content"]}});
     message["content"] = std::move(parts);
   } else if (!message.contains("tool_calls") || !has_text(message, "content")) {
-    // gpt-oss's template refuses thoughts and content before a call.
+    // gpt-oss's template refuses a call with both thoughts and content before it.
     message[syntax.thoughts] = message["reasoning_content"];
   }
 }
@@ -35,8 +35,8 @@ void adapt_calls(Json& message, const text::MessageSyntax& syntax) {
   }
 }
 
-// Results that follow each other, and what the user says then, are one message: many templates want
-// roles to alternate.
+// Merges consecutive results, and the user message after them, into one message: many templates
+// require roles to alternate.
 void add_result(const Json& result, bool behind_result, Json& out) {
   const std::string content = has_text(result, "content") ? result["content"] : Json("");
   const std::string text = "<tool_response>\n" + content + "\n</tool_response>";

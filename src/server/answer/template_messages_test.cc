@@ -32,7 +32,7 @@ TEST(TemplateMessages, HaveResultsAsTheUsersWhereTheTemplateRefusesThem) {
   EXPECT_EQ(template_messages(conversation(), Json(), syntax)[3]["role"], "observation");
 }
 
-// In the form that the model's own calls have.
+// The description uses the form of the model's own calls.
 TEST(TemplateMessages, TellOfToolsWhereTheTemplateDoesNot) {
   const Json tools =
       Json::parse(R"([{"type":"function","function":{"name":"f","parameters":{}}}])");
@@ -49,7 +49,7 @@ TEST(TemplateMessages, TellOfToolsWhereTheTemplateDoesNot) {
   EXPECT_NE(told.find(R"(<tool_call>{"name":"NAME","arguments":{"ARGUMENT":"VALUE"}}</tool_call>)"),
             std::string::npos)
       << told;
-  // Behind what the system says, and before the user's words where there is no system.
+  // After the system message's text, or before the user's text if there is no system message.
   Json with_system = conversation();
   const Json brief = {{"role", "system"}, {"content", "Be brief."}};
   with_system.insert(with_system.begin(), brief);

@@ -1,5 +1,5 @@
 #pragma once
-// Marks in a text that comes in pieces.
+// Finds marks in a text that arrives in pieces.
 
 #include <algorithm>
 #include <string_view>
@@ -8,7 +8,7 @@ namespace kvick::server {
 
 inline constexpr std::string_view kSpace = " \t\r\n";
 
-// How many of the text's last bytes may be the beginning of a mark.
+// Returns how many bytes at the end of the text may be the beginning of a mark.
 inline size_t begun_mark(std::string_view text, std::string_view mark) {
   if (mark.empty()) return 0;
   for (size_t n = std::min(text.size(), mark.size() - 1); n > 0; --n)
@@ -16,11 +16,11 @@ inline size_t begun_mark(std::string_view text, std::string_view mark) {
   return 0;
 }
 
-// Where the text begins behind white space, or its size.
+// Returns the offset of the first character that is not white space, or the text's size.
 inline size_t text_begin(std::string_view text) {
   return std::min(text.find_first_not_of(kSpace), text.size());
 }
-// Where it ends before white space, or 0.
+// Returns the offset after the last character that is not white space, or 0.
 inline size_t text_end(std::string_view text) {
   const size_t last = text.find_last_not_of(kSpace);
   return last == text.npos ? 0 : last + 1;

@@ -9,12 +9,12 @@ ThinkingParser::ThinkingParser(const text::AnswerSyntax& syntax, bool inside)
       close_(syntax.think_close),
       stage_(inside ? Stage::kInside : Stage::kBefore) {}
 
-// Gives out thoughts up to the closing mark, or what cannot be its beginning.
+// Returns thoughts up to the closing mark, or up to what may be its beginning.
 bool ThinkingParser::leave(Found& found, bool all) {
   if (!thought_) held_.erase(0, text_begin(held_));
   const size_t close = held_.find(close_);
   size_t sure = close != held_.npos ? close : held_.size() - (all ? 0 : begun_mark(held_, close_));
-  // White space may be the last before the mark.
+  // Holds back white space, which is dropped if the mark follows.
   const size_t shown = close == held_.npos && all ? sure : text_end(held_.substr(0, sure));
   found.reasoning += held_.substr(0, shown);
   thought_ |= shown > 0;
@@ -27,7 +27,7 @@ bool ThinkingParser::leave(Found& found, bool all) {
   return true;
 }
 
-// False: more text is needed.
+// Returns false if it needs more text.
 bool ThinkingParser::step(Found& found, bool all) {
   switch (stage_) {
     case Stage::kBefore: {

@@ -1,5 +1,5 @@
 #pragma once
-// What a model thinks before it answers, apart from the answer, as the text grows.
+// Separates a model's thoughts from its answer as the text arrives.
 
 #include <string>
 #include <string_view>
@@ -13,14 +13,14 @@ class ThinkingParser {
   struct Found {
     std::string reasoning, content;
   };
-  // inside: the prompt ended with the opening mark, so the answer begins with thoughts.
+  // inside: the prompt ended with the opening mark, so the text begins with thoughts.
   ThinkingParser(const text::AnswerSyntax& syntax, bool inside);
 
-  // What became certain. White space at the edges of the thoughts, and behind them, is dropped.
+  // Returns the parts that are certain by now, without white space around the thoughts.
   Found push(std::string_view text);
-  // The rest; the text has ended.
+  // Returns the rest; the text has ended.
   Found finish();
-  // The thoughts that began have not ended.
+  // Returns whether thoughts have begun and not ended.
   bool inside() const { return stage_ == Stage::kInside; }
 
  private:
@@ -31,7 +31,7 @@ class ThinkingParser {
 
   std::string open_, close_, held_;
   Stage stage_;
-  bool thought_ = false;  // something of the thoughts has been given out
+  bool thought_ = false;  // some thoughts were returned already
 };
 
 }  // namespace kvick::server

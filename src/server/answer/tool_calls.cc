@@ -9,7 +9,7 @@
 namespace kvick::server {
 namespace {
 
-// Takes the beginning of a JSON object apart.
+// Reads the tokens of an unfinished JSON object.
 class Reader {
  public:
   explicit Reader(std::string_view text) : rest_(text) { skip_space(); }
@@ -19,7 +19,7 @@ class Reader {
     skip_space();
     return true;
   }
-  // "": there is no string here that has ended.
+  // Reads a string; "" if there is none or it has not ended.
   std::string string() {
     if (rest_.empty() || rest_.front() != '"') return "";
     size_t end = 1;
@@ -39,7 +39,7 @@ class Reader {
   std::string_view rest_;
 };
 
-// The call that a text is the beginning of; none if its name has not come.
+// Parses the beginning of a call; nothing if its name is not complete.
 std::optional<ToolCall> begun_call(std::string_view text) {
   Reader reader(text);
   reader.skip('[');
@@ -53,7 +53,8 @@ std::optional<ToolCall> begun_call(std::string_view text) {
   return call;
 }
 
-// Some models write the object as text, as OpenAI's API has it, or null for none.
+// Returns the arguments of a call as an object. Some models write them as a string, as in OpenAI's
+// API, or null for none.
 Json arguments_of(const Json& call) {
   const auto found = call.find(call.contains("arguments") ? "arguments" : "parameters");
   if (found == call.end() || found->is_null()) return Json::object();
@@ -62,7 +63,7 @@ Json arguments_of(const Json& call) {
   return parsed.ok() ? *parsed : *found;
 }
 
-// Whether a text that begins with '{' may become a call; its first key decides.
+// Returns whether a text that begins with '{' may become a call; its first key decides.
 bool may_be_object(std::string_view text, const std::vector<std::string>& names,
                    std::string_view name_key) {
   text.remove_prefix(1);
@@ -79,7 +80,7 @@ bool may_be_object(std::string_view text, const std::vector<std::string>& names,
   return name_key.empty() ? std::any_of(names.begin(), names.end(), fits) : fits(name_key);
 }
 
-// Whether a text that begins with '{' or '[' may become one call or several.
+// Returns whether a text that begins with '{' or '[' may become one call or several.
 bool may_be_calls(std::string_view text, const std::vector<std::string>& names,
                   std::string_view name_key) {
   if (text[0] == '{') return may_be_object(text, names, name_key);
@@ -129,12 +130,12 @@ std::vector<ToolCall> ToolCallParser::calls_inside(std::string_view text) const 
   if (syntax_.form == Form::kJson || syntax_.form == Form::kPython) return calls_of(text);
   std::optional<ToolCall> call =
       syntax_.form == Form::kNamed ? named_call(text, syntax_) : tagged_call(text, syntax_, tools_);
-  // Models write calls as JSON too, whatever their template shows.
+  // Models also write calls as JSON, whatever their template shows.
   if (!call || !offers(call->name)) return calls_of(text);
   return {*std::move(call)};
 }
 
-// GLM-4's calls: a tool's name, and its arguments in the next line.
+// GLM-4 writes a call as a tool's name, a line break, and the arguments.
 bool ToolCallParser::begins_with_name(std::string_view text) const {
   using Form = text::AnswerSyntax::Calls::Form;
   if (syntax_.form != Form::kNamed || !syntax_.open.empty()) return false;
@@ -164,7 +165,7 @@ void ToolCallParser::take(std::vector<ToolCall> calls, std::string_view source, 
     }
 }
 
-// A text that ended before its call did.
+// Takes a call that was cut off.
 void ToolCallParser::take_cut(std::string_view text, Found& found) {
   found.cut = true;
   std::optional<ToolCall> call = begun_call(text);
@@ -174,8 +175,8 @@ void ToolCallParser::take_cut(std::string_view text, Found& found) {
   found.calls.push_back(*std::move(call));
 }
 
-// Lines and marks between calls are not an answer of their own. False: what is held may become such
-// a mark.
+// Drops white space and marks between calls, which are not content. Returns false if the held text
+// may still become a mark.
 bool ToolCallParser::skip_between(bool all) {
   held_.erase(0, text_begin(held_));
   const std::string& close = syntax_.all_close;
@@ -190,8 +191,8 @@ bool ToolCallParser::skip_between(bool all) {
   return true;
 }
 
-// Takes what stands up to and with the first tag, or may be given out before one. False: nothing
-// more can be.
+// Takes the text up to the end of the first call, or the text that is certain not to be a call.
+// Returns false if nothing more can be taken.
 bool ToolCallParser::drain_tagged(Found& found, Stage stage) {
   const bool all = stage != Stage::kGrows;
   if (after_call_ && !skip_between(all)) return false;
@@ -209,14 +210,15 @@ bool ToolCallParser::drain_tagged(Found& found, Stage stage) {
   found.content += held_.substr(0, opening.begin);
   held_.erase(0, opening.open);
   Inside inside = inside_of(held_, syntax_, true);
-  // An answer that ends inside a call may have it whole: the closing tag may be an end token.
+  // At the end of the answer a call may be complete without its closing mark, which may be an end
+  // token.
   if (!inside.closed && !all) return false;
   std::vector<ToolCall> calls = calls_inside(inside.text);
   if (calls.empty() && !inside.closed && stage == Stage::kCut) {
     take_cut(inside.text, found);
   } else {
-    // What is no call may have a quote too many: it ends at the first mark, so that none behind it
-    // is lost.
+    // Invalid text may have an unbalanced quote, so it ends at the first mark; later calls are not
+    // lost.
     if (calls.empty()) inside = inside_of(held_, syntax_, false);
     take(std::move(calls), std::string_view(held_).substr(0, inside.past), found);
   }
@@ -234,7 +236,7 @@ void ToolCallParser::drain(Found& found, Stage stage) {
     if (!all && !required && may_begin_with_name(text)) return;
     if (!all && !required && !text.empty() && open.starts_with(text)) return;
     began_ = true;
-    // A mark may begin with a bracket too.
+    // The opening mark of calls may itself begin with a bracket.
     bare_ = required || begins_with_name(text) ||
             (!text.empty() && (text[0] == '{' || text[0] == '[') &&
              (open.empty() || !text.starts_with(open)));

@@ -1,10 +1,12 @@
 #pragma once
-// Calls of tools in the text of an answer, as it grows: in the form that the chat template has for
-// them (text::AnswerSyntax), such as <tool_call>{"name": ..., "arguments": {...}}</tool_call>, and
-// an answer that is nothing but such an object or a list of them, with "parameters" too (Llama 3).
-// In place of JSON there may be Python's form, [NAME(KEY=VALUE, ...), ...].
+// Finds tool calls in the text of an answer as it arrives. It knows the form of the chat template
+// (text::AnswerSyntax), such as <tool_call>{"name": ..., "arguments": {...}}</tool_call>, and an
+// answer that consists only of such an object or a list of them, where "parameters" may replace
+// "arguments" (Llama 3). Instead of JSON the call may use Python's form, [NAME(KEY=VALUE, ...),
+// ...].
 //
-// Where the request requires a call, the answer is one and has no content, however far it came.
+// If the request requires a call, the whole answer is the call and never content, even if it is cut
+// off.
 
 #include <string>
 #include <string_view>
@@ -17,37 +19,39 @@ namespace kvick::server {
 
 struct ToolCall {
   std::string name;
-  std::string arguments;  // a JSON object; the beginning of one, as written, if the call is cut off
+  // A JSON object; if the call was cut off, the beginning of one, as written.
+  std::string arguments;
 };
 
 class ToolCallParser {
  public:
   struct Found {
-    std::string content;  // text that is no call, in order
+    std::string content;  // text outside calls, in order
     std::vector<ToolCall> calls;
-    bool cut = false;  // the text ended within a call, which is the last one if its name came
+    // the text ended within a call; the last of `calls` is that call if its name is complete
+    bool cut = false;
   };
   explicit ToolCallParser(const Tools& tools, text::AnswerSyntax::Calls syntax = {})
       : tools_(tools), syntax_(std::move(syntax)) {}
 
-  // What became certain: text that may still become a call is held back. What looks like a call but
-  // is not the JSON of one of the tools is content, as it was written.
+  // Returns what is certain by now; text that may still become a call is held back. Text that looks
+  // like a call but is not a valid call of one of the tools is returned as content, unchanged.
   Found push(std::string_view text);
-  // The rest; the text has ended. whole: because the model ended it. Else the beginning of a call
-  // behind its tag is a call that was cut off, and not content.
+  // Returns the rest. whole: the model ended the text. Otherwise the beginning of a call after its
+  // opening mark counts as a call that was cut off, not as content.
   Found finish(bool whole);
 
  private:
-  // How sure it is what the text is.
+  // kGrows: more text may follow. kCut: the text was cut off. kWhole: the model ended it.
   enum class Stage { kGrows, kCut, kWhole };
   void drain(Found& found, Stage stage);
   bool drain_tagged(Found& found, Stage stage);
   bool skip_between(bool all);
   void take_cut(std::string_view text, Found& found);
   void take(std::vector<ToolCall> calls, std::string_view source, Found& found);
-  // None if the text is not a call of one of the tools.
+  // Parses the calls in a text. Empty unless the text is nothing but calls of these tools.
   std::vector<ToolCall> calls_of(std::string_view text) const;
-  // Of what stands between the marks.
+  // Parses the text between the marks of a call.
   std::vector<ToolCall> calls_inside(std::string_view text) const;
   bool offers(std::string_view name) const;
   bool begins_with_name(std::string_view text) const;
@@ -56,10 +60,10 @@ class ToolCallParser {
   const Tools& tools_;  // outlives the parser
   text::AnswerSyntax::Calls syntax_;
   std::string held_;
-  bool began_ = false;       // something that is not white space has come
+  bool began_ = false;       // a character other than white space has arrived
   bool bare_ = false;        // the answer began with { or [
-  bool after_call_ = false;  // nothing but white space has come since a call
-  size_t calls_ = 0;         // found so far
+  bool after_call_ = false;  // only white space has arrived since a call
+  size_t calls_ = 0;         // calls found so far
 };
 
 }  // namespace kvick::server

@@ -15,7 +15,7 @@ Tools two_tools() {
   return tools;
 }
 
-// "content|name(arguments)|..." of a text that comes in pieces of piece_bytes bytes.
+// Returns "content|name(arguments)|..." for a text that is pushed in pieces of piece_bytes bytes.
 std::string found_in(std::string_view text, size_t piece_bytes, const Tools& tools = two_tools(),
                      bool whole = true) {
   ToolCallParser parser(tools);
@@ -45,7 +45,7 @@ constexpr Case kCases[] = {
     {R"(<tool_call>{"name":"h","arguments":{}}</tool_call> so)",
      R"(<tool_call>{"name":"h","arguments":{}}</tool_call> so)"},
     {"<tool_call>{broken</tool_call>", "<tool_call>{broken</tool_call>"},
-    // Marks within a string are part of it; with a quote too many, the first mark ends the text.
+    // Marks inside a string belong to it. After an unbalanced quote, the first mark ends the text.
     {R"(<tool_call>{"name":"f","arguments":{"x":"a\"</tool_call>\\"}}</tool_call>b)",
      R"(b|f({"x":"a\"</tool_call>\\"}))"},
     {R"(<tool_call>[{"name":"f","arguments":{"x":"</tool_call><tool_call>"}}]</tool_call>)",
@@ -86,7 +86,7 @@ TEST(ToolCalls, AreFoundHoweverTheTextIsCut) {
       EXPECT_EQ(found_in(one.text, bytes), one.found) << "in pieces of " << bytes;
 }
 
-// An answer that max_tokens ended, where a call was required and where it was not.
+// An answer that max_tokens cut off: the result if a call was required, and if not.
 struct CutCase {
   const char *text, *required, *free;
 };
@@ -161,7 +161,8 @@ TEST(ToolCalls, AreWrittenWhereTheTemplateLeavesThemOut) {
                                  R"(|f({"x":[1,null,"a\"b"],"y":{"k":true}})|g({}))");
 }
 
-// In pieces of a byte it is the same as at once, and nothing gets lost: what is no call is content.
+// The result is the same byte by byte and at once, and no text is lost: what is not a call is
+// content.
 TEST(ToolCalls, OfRandomPythonAreFoundHoweverTheTextIsCut) {
   constexpr const char* kPieces[] = {
       "[",  "]",           "f(",           "g",     "(", ")",   "x=",   "y", "=", ",", "'a'",

@@ -7,7 +7,7 @@ namespace {
 
 using base::Done;
 
-// What else a tool has is the template's.
+// Other fields of a tool are passed to the chat template unchecked.
 ApiResult<std::string> tool_name(const Fields& request, const Json& tool, const std::string& path) {
   KVICK_TRY(Fields outer, request.inside(tool, path));
   KVICK_TRY(const std::string type, outer.get_string("type", ""));
@@ -62,7 +62,7 @@ ApiStatus choose_named(const Fields& request, const Json& value, Tools& tools) {
 
 ApiStatus read_choice(const Fields& request, const Json& value, Tools& tools) {
   if (value == "none") {
-    tools = {};  // as if they were not there: a model that sees tools may call them
+    tools = {};  // dropped, because a model that sees tools may call them
     return Done{};
   }
   if (!tools.offered()) return bad_field("tool_choice", "tool_choice needs tools to choose from");
@@ -76,14 +76,14 @@ bool is_one_of(std::string_view key, std::initializer_list<std::string_view> key
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-// Moves a schema into another one, to the JSON pointer `place`: references to its own root ("#",
-// "#/...") then lead there.
+// Prepares a schema for use inside another one, at the JSON pointer `place`: its references to its
+// own root ("#", "#/...") are changed to lead there.
 void move_to(const std::string& place, Json& schema) {
   if (schema.is_array())
     for (Json& one : schema) move_to(place, one);
   if (!schema.is_object()) return;
   for (auto& [key, value] : schema.items()) {
-    if (is_one_of(key, {"enum", "const", "default", "examples"})) continue;  // no schemas
+    if (is_one_of(key, {"enum", "const", "default", "examples"})) continue;  // values, not schemas
     if (key == "$ref" && value.is_string()) {
       const auto to = value.get<std::string>();
       if (to == "#" || to.starts_with("#/")) value = "#" + place + to.substr(1);
@@ -95,13 +95,13 @@ void move_to(const std::string& place, Json& schema) {
   }
 }
 
-// place: the JSON pointer of this schema in the whole one.
+// Returns the schema of a call. place: JSON pointer of this schema in the whole schema.
 Json call_schema(const Json& function, const std::string& place) {
   Json arguments = Json::object();
   if (function.contains("parameters") && function["parameters"].is_object())
     arguments = function["parameters"];
   move_to(place + "/properties/arguments", arguments);
-  // Arguments are an object, whether or not the tool says so.
+  // Arguments must be an object, even if the tool's schema does not say so.
   const auto says = [&](const char* key) { return arguments.contains(key); };
   if (!says("type") && !says("$ref") && !says("anyOf") && !says("oneOf") && !says("allOf"))
     arguments["type"] = "object";

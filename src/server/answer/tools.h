@@ -8,20 +8,21 @@
 
 namespace kvick::server {
 
-inline constexpr size_t kMostTools = 4096;  // of a request; agents defer most of long lists
+inline constexpr size_t kMostTools = 4096;  // per request; agents defer most of a long list
 
 struct Tools {
   enum class Choice { kNone, kAuto, kRequired };
-  Json list;  // as the chat template gets them; null: none
-  // Of the same form: may be called, but the model is told of them within the conversation.
+  Json list;  // as the chat template gets it; null: none
+  // Same form as `list`. The model may call these tools, but learns of them within the
+  // conversation.
   Json deferred = Json::array();
   std::vector<std::string> names;  // functions that may be called
   Choice choice = Choice::kNone;
-  bool parallel = true;  // more than one call in an answer
+  bool parallel = true;  // the answer may have more than one call
 
   bool offered() const { return choice != Choice::kNone; }
-  // Where a call is required, the response_format that makes the answer one: a JSON object with the
-  // name and the arguments of a tool. Else null.
+  // Returns the response_format for a required call: a JSON object with the name and the arguments
+  // of a tool. Null if no call is required.
   Json response_format() const;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Calls of tools as text: for chat templates that leave those of earlier messages out.
+// Writes tool calls as text, for chat templates that do not render those of earlier messages.
 
 #include <string>
 
@@ -8,12 +8,11 @@
 
 namespace kvick::server {
 
-// The text of a message's tool_calls as the model itself would write them, in JSON or as Python.
-// The arguments of each call must be an object.
+// Returns the text of a message's tool_calls as the model would write them, in JSON or in Python's
+// form. The arguments of each call must be an object.
 std::string written_calls(const Json& calls, const text::AnswerSyntax::Calls& syntax);
 
-// Appends the calls of each message to its content if the template does not render tool_calls; else
-// returns the messages as they are.
+// Appends the calls of each message to its content, unless the template renders tool_calls itself.
 Json with_written_calls(Json messages, const text::AnswerSyntax::Calls& syntax);
 
 }  // namespace kvick::server

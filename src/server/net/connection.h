@@ -140,7 +140,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string pending_, writing_;
   size_t written_ = 0;  // bytes of writing_ that are written
   bool is_writing_ = false;
-  // bytes that the client has read since backlog_deadline_ was set; nothing: it is not set
+  // Bytes that the client has read since backlog_deadline_ was set; nothing: it is not set.
   std::optional<size_t> read_in_time_;
 };
 

@@ -24,7 +24,7 @@ struct ServerOptions {
   // Limit on the bytes of a stream that its client has not read yet. A client that exceeds it is
   // dropped.
   size_t most_unread_bytes = 1 << 20;
-  // from the first byte of a request to the end of its head
+  // From the first byte of a request to the end of its head.
   std::chrono::milliseconds head_time{10'000};
   std::chrono::milliseconds body_time{60'000};   // from the end of the head to the end of the body
   std::chrono::milliseconds idle_time{75'000};   // wait for the next request
@@ -33,11 +33,10 @@ struct ServerOptions {
   // a long prompt takes longer than their time-out. 0: none.
   std::chrono::milliseconds heartbeat_time{15'000};
   std::chrono::milliseconds drain_time{30'000};  // for running requests after the first signal
-  bool signals = false;  // the first SIGINT or SIGTERM drains, the second stops
-  uint32_t id_seed = 0;  // seed of the ids of requests that have none
-  std::function<void()> on_drain =
-      {};                  // called once, on the network's thread, when draining begins
-  SiteOptions sites = {};  // sites that may use the server beside its own
+  bool signals = false;                 // the first SIGINT or SIGTERM drains, the second stops
+  uint32_t id_seed = 0;                 // seed of the ids of requests that have none
+  std::function<void()> on_drain = {};  // called once, on the network's thread
+  SiteOptions sites = {};               // sites that may use the server beside its own
   unsigned background_threads = 4, answer_threads = 2;
   // Called on the network's thread with the message of an exception that ended a task.
   std::function<void(const std::string&)> report = {};

@@ -30,22 +30,23 @@ base::Result<Form> make_form(const Tokens& tokens, const Json& format) {
   return text::grammar_constraint(tokens, std::move(grammar));
 }
 
-// The forms that were asked for last. A form holds its masks and what is known of its automaton,
-// which may be tens of megabytes.
+// A cache of the most recently used forms. A form holds its masks and the known part of its
+// automaton, up to tens of megabytes.
 class Forms {
  public:
   static constexpr size_t kMost = 8;
-  static constexpr size_t kMostBytes = 64 << 10;  // of a form's text; a longer one is not kept
+  // Of a form's text; a form with a longer one is not cached.
+  static constexpr size_t kMostBytes = 64 << 10;
 
   explicit Forms(Tokens tokens) : tokens_(std::move(tokens)) {}
 
   base::Result<Form> form(const Json& format) {
     std::string text = to_text(format);
     if (Form kept = find(text)) return kept;
-    // Without the lock: a form that takes long is not what others wait for.
+    // Compiles without the lock, so that a slow form delays no other request.
     KVICK_TRY(Form made, make_form(tokens_, format));
     if (text.size() > kMostBytes) return made;
-    if (Form kept = find(text)) return kept;  // somebody else was faster
+    if (Form kept = find(text)) return kept;  // another thread was faster
     const std::lock_guard lock(mutex_);
     kept_.push_front({std::move(text), made});
     if (kept_.size() > kMost) kept_.pop_back();
@@ -53,7 +54,7 @@ class Forms {
   }
 
  private:
-  // Null: it is not kept. Then it is the one that was asked for last.
+  // Returns the cached form and makes it the most recently used, or null.
   Form find(const std::string& text) {
     const std::lock_guard lock(mutex_);
     for (auto one = kept_.begin(); one != kept_.end(); ++one) {
@@ -72,7 +73,7 @@ class Forms {
   };
   const Tokens tokens_;
   std::mutex mutex_;
-  std::deque<Kept> kept_;  // the one that was asked for last first
+  std::deque<Kept> kept_;  // most recently used first
 };
 
 }  // namespace

@@ -3,11 +3,12 @@
 namespace kvick::server {
 namespace {
 
-// Nine letters and digits: other ids are refused by Mistral's templates when they come back.
+// Returns the id of a call: nine letters and digits, because Mistral's templates refuse other ids
+// when the client sends them back.
 std::string call_id(std::string_view answer, uint32_t choice, size_t place) {
   constexpr std::string_view kDigits =
       "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  uint64_t hash = 0xCBF29CE484222325;  // FNV-1a; the last two steps of MurmurHash3 spread it
+  uint64_t hash = 0xCBF29CE484222325;  // FNV-1a, mixed by the last two steps of MurmurHash3
   for (const char c : fmt::format("{}_{}_{}", answer, choice, place))
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
   hash = (hash ^ (hash >> 33)) * 0xFF51AFD7ED558CCD;
@@ -48,7 +49,7 @@ class ChatFormat final : public OpenAiFormat {
     if (token_ids()) out["token_ids"] = text.token_ids;
     return out;
   }
-  // Where vLLM has it: beside the choices.
+  // vLLM puts the prompt's tokens beside the choices.
   void add_prompt(Json& answer) const override {
     if (token_ids()) answer["prompt_token_ids"] = prompt_of(0);
   }
@@ -73,7 +74,7 @@ class ChatFormat final : public OpenAiFormat {
             {"finish_reason", reason_json(reason)}};
   }
 
-  // numbered: with their places, which chunks have and whole answers have not.
+  // numbered: with the calls' indices, which only chunks have.
   Json calls(const ChoiceText& text, bool numbered) const {
     Json list = Json::array();
     for (size_t i = 0; i < text.calls.size(); ++i) {

@@ -23,16 +23,16 @@ ApiResult<Json> read_variables(Fields& fields, const Tools& tools) {
   KVICK_TRY(const std::string effort, fields.get_string("reasoning_effort", ""));
   if (!effort.empty()) variables["reasoning_effort"] = effort;
   if (effort == "none") {
-    // Hybrid models' templates know no effort but have the one name or the other.
+    // Templates of hybrid models ignore the effort, but know one of these two names.
     variables.emplace("enable_thinking", false);
     variables.emplace("thinking", false);
   }
-  // Null where there are none, as Hugging Face gives it: some templates ask whether it is none.
+  // Null if there are none, as Hugging Face passes it: some templates test `tools is none`.
   variables["tools"] = tools.list;
   return variables;
 }
 
-// llama-server's name, SGLang's and vLLM's.
+// Reads where thoughts go, by llama-server's name, SGLang's and vLLM's.
 ApiResult<Thoughts> read_thoughts(Fields& fields) {
   KVICK_TRY(const std::string format, fields.get_string("reasoning_format", "auto"));
   if (format != "auto" && format != "deepseek" && format != "none")
@@ -67,7 +67,7 @@ ApiResult<ChatRequest> parse_chat(const Json& body, UnknownFields& unknown) {
   KVICK_TRY(request.thoughts, read_thoughts(fields));
   KVICK_TRY(request.tools, read_tools(fields));
   KVICK_TRY(request.variables, read_variables(fields, request.tools));
-  fields.ignore_value("add_special_tokens", false);  // the template has them
+  fields.ignore_value("add_special_tokens", false);  // the template writes them
   KVICK_TRY_VOID(fields.check_rest());
   const Json calls = request.tools.response_format();
   if (!calls.is_null() && !request.response_format.is_null())

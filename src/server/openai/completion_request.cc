@@ -5,9 +5,9 @@ namespace {
 
 using base::Done;
 
-constexpr uint32_t kDefaultTokens = 16;  // OpenAI's, for completions
+constexpr uint32_t kDefaultTokens = 16;  // OpenAI's default for completions
 
-// OpenAI's; an empty one is none.
+// Reads OpenAI's suffix; an empty one counts as none.
 ApiStatus read_suffix(Fields& fields, CompletionRequest& request) {
   KVICK_TRY(std::string suffix, fields.get_string("suffix", ""));
   if (suffix.empty()) return Done{};

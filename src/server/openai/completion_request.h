@@ -10,12 +10,12 @@
 namespace kvick::server {
 
 struct CompletionRequest : GenerationRequest {
-  std::vector<Prompt> prompts;  // a job each; at least one
+  std::vector<Prompt> prompts;  // one job each; at least one
   bool echo = false;            // the answer begins with the prompt
-  // The answer stands between a prompt of text and this.
+  // If set, the answer is the text between the prompt, which must be text, and this suffix.
   std::optional<std::string> suffix;
-  std::string suffix_field = "suffix";  // that it came from
-  std::vector<text::FillInFile> files;  // of its project
+  std::string suffix_field = "suffix";  // the name of the field that gave the suffix
+  std::vector<text::FillInFile> files;  // other files of the project, for the prompt
 };
 
 ApiResult<CompletionRequest> parse_completion(const Json& body, UnknownFields& unknown);

@@ -1,5 +1,5 @@
 #pragma once
-// Prompts of answers that stand between two texts.
+// Prompts for filling in the text between a prompt and a suffix.
 
 #include <vector>
 
@@ -8,7 +8,8 @@
 
 namespace kvick::server {
 
-// The prompt is text, and the request has a suffix. Error: the model cannot fill in.
+// Returns the tokens of such a prompt. `prompt` must be text, and the request must have a suffix.
+// Error: the model has no fill-in tokens.
 ApiResult<std::vector<engine::Token>> fill_in_tokens(const CompletionRequest& request,
                                                      const Prompt& prompt,
                                                      const engine::Engine& engine);

@@ -16,7 +16,7 @@ ApiResult<std::string> form_text(const Json& value, const std::string& name) {
   return value.get<std::string>();
 }
 
-// Text Generation Inference has regex with its value, Fireworks grammar.
+// Reads the regex of Text Generation Inference ("value") or the grammar of Fireworks.
 ApiStatus read_text_format(Fields& format, const std::string& type, GenerationRequest& request) {
   const std::string inside = type == "regex" ? "value" : "grammar";
   const Json* text = format.find(type == "regex" ? "value" : "grammar");
@@ -51,7 +51,7 @@ ApiStatus read_format(Fields& fields, GenerationRequest& request) {
   return Done{};
 }
 
-// vLLM's schemas come as JSON or as its text.
+// Reads a schema, which vLLM's clients send as JSON or as a string of JSON.
 ApiResult<Json> read_schema(const Json& value, const std::string& name) {
   Json schema = value;
   if (value.is_string()) {
@@ -101,7 +101,7 @@ ApiStatus set_choice(const Json* value, const std::string& name, GenerationReque
   return set_format(name, {{"type", "choice"}, {"choice", *value}}, request);
 }
 
-// vLLM's newer way to ask for a form.
+// Reads vLLM's newer field for all forms.
 ApiStatus read_structured(Fields& fields, GenerationRequest& request) {
   const Json* value = fields.find("structured_outputs");
   if (value == nullptr) return Done{};
@@ -127,7 +127,7 @@ ApiStatus read_form_fields(Fields& fields, GenerationRequest& request) {
   KVICK_TRY_VOID(set_grammar(fields.find("guided_grammar"), "guided_grammar", request));
   KVICK_TRY_VOID(set_regex(fields.find("regex"), "regex", request));
   KVICK_TRY_VOID(set_grammar(fields.find("ebnf"), "ebnf", request));
-  // Clients of llama-server send an empty one for none.
+  // Clients of llama-server send an empty grammar for none.
   const Json* grammar = fields.find("grammar");
   if (grammar != nullptr && *grammar != "")
     KVICK_TRY_VOID(set_grammar(grammar, "grammar", request));

@@ -1,13 +1,13 @@
 #pragma once
-// The form that a request asks of its answers, by the names of several servers.
+// The form that a request requires of its answers, by the names of several servers.
 
 #include "server/openai/generation_request.h"
 
 namespace kvick::server {
 
-// OpenAI's response_format; llama-server's grammar; vLLM's guided_json and its kin, and
-// structured_outputs; SGLang's regex and ebnf. One of them at most is taken, into response_format
-// as answer_forms() reads it; forms themselves are not read yet.
+// Reads OpenAI's response_format, llama-server's grammar, vLLM's structured_outputs and older
+// guided_* fields, and SGLang's regex and ebnf. At most one may be given. It goes into
+// response_format in the form that answer_forms() reads; the form itself is not compiled yet.
 ApiStatus read_form_fields(Fields& fields, GenerationRequest& request);
 
 }  // namespace kvick::server

@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as the body of a request; the first byte chooses its kind. Requests that are
-// accepted must keep the limits.
+// libFuzzer: parses arbitrary bytes as the body of a request; the first byte chooses its kind.
+// Accepted requests must keep the limits.
 #include <cstdint>
 #include <string_view>
 
@@ -16,7 +16,7 @@ namespace {
 namespace server = kvick::server;
 namespace text_of = kvick::text;
 
-// A text in pieces of any size gives the same calls as in one.
+// Checks that a text in pieces of one byte gives the same calls as in one piece.
 void check_tool_calls(std::string_view text, const server::Tools& tools, bool whole_text) {
   server::ToolCallParser whole(tools), pieces(tools);
   server::ToolCallParser::Found a = whole.push(text), b;
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto body = server::parse_json(text);
   if (!body.ok()) return 0;
   server::UnknownFields unknown(false);
-  // Headers that say what the text's first line does never break a body.
+  // Headers with arbitrary values never break a body.
   server::Json chosen = *body;
   const std::string line(text.substr(0, text.find('\n')));
   (void)server::add_header_fields({{"x-kvick-kv", line}, {"x-kvick-priority", line}}, chosen,

@@ -40,7 +40,7 @@ ApiStatus read_stop_tokens(Fields& fields, GenerationRequest& request) {
   return Done{};
 }
 
-// vLLM's names for what stands in the answer.
+// Reads vLLM's fields for what the answer's text includes.
 ApiStatus read_text(Fields& fields, GenerationRequest& request) {
   KVICK_TRY(const bool skips, fields.get_bool("skip_special_tokens", true));
   KVICK_TRY(request.with_stop, fields.get_bool("include_stop_str_in_output", false));
@@ -57,11 +57,12 @@ ApiStatus read_stream(Fields& fields, GenerationRequest& request) {
     return bad_field("stream_options", "stream_options is only for stream: true");
   KVICK_TRY(Fields options, fields.inside(*value, "stream_options"));
   KVICK_TRY(request.include_usage, options.get_bool("include_usage", false));
-  options.ignore({"include_obfuscation"});  // padding against those who measure packets
+  options.ignore({"include_obfuscation"});  // padding against eavesdroppers who measure packets
   return options.check_rest();
 }
 
-// vLLM's names: use_beam_search with best_of beams; the best n are answered.
+// Reads n and vLLM's fields of beam search: use_beam_search searches with best_of beams, and the
+// best n are the answer.
 ApiStatus read_choices(Fields& fields, GenerationRequest& request) {
   KVICK_TRY(const int64_t n, fields.get_int("n", 1, {1, kMostChoices}));
   KVICK_TRY(const int64_t best_of, fields.get_int("best_of", n, {1, kMostChoices}));
@@ -78,7 +79,8 @@ ApiStatus read_choices(Fields& fields, GenerationRequest& request) {
   return Done{};
 }
 
-// OpenAI's old and new names, and llama-server's. -1 (llama-server): until the context is full.
+// Reads OpenAI's old and new names and llama-server's. -1 (llama-server): until the context is
+// full.
 ApiStatus read_max_tokens(Fields& fields, uint32_t fallback, GenerationRequest& request) {
   std::string_view first;
   request.max_tokens = fallback;
@@ -105,7 +107,7 @@ ApiStatus read_min_tokens(Fields& fields, GenerationRequest& request) {
   return Done{};
 }
 
-// The service would refuse them too, but by names of its own.
+// Refuses fields by their names in the request; the service would refuse them by its own names.
 ApiStatus check_beams(const GenerationRequest& request) {
   const auto refused = [](std::string name) {
     return bad_field(name, "{} does not go with use_beam_search", name);
@@ -129,7 +131,7 @@ ApiStatus read_kv(Fields& fields, GenerationRequest& request) {
   KVICK_TRY_VOID(kv.check_rest());
   auto options = engine::parse_kv_options(strategy, type, "", select);
   if (!options.ok()) return bad_field("kv", "{}", options.error().message);
-  // Whoever may send requests may not make the server open files.
+  // A client must not make the server open files.
   const auto names_file = [](const kv::Spec& spec) {
     return spec.options.contains("file") || spec.options.contains("dir");
   };

@@ -1,5 +1,5 @@
 #pragma once
-// What completions and chats have in common: how to generate.
+// The options of generation that completions and chats share.
 
 #include <cstdint>
 #include <optional>
@@ -15,21 +15,21 @@
 
 namespace kvick::server {
 
-// Most of what one request may ask for; more is refused.
-inline constexpr int64_t kMostChoices = 64;  // of one prompt
+// Limits on one request; larger values are refused.
+inline constexpr int64_t kMostChoices = 64;  // per prompt
 inline constexpr size_t kMostPrompts = 256;
 inline constexpr size_t kMostStops = 16;
 inline constexpr size_t kMostStopBytes = 1024;
 inline constexpr size_t kMostStopTokens = 256;
 inline constexpr int64_t kMostTopTokens = 20;
-inline constexpr size_t kMostBiases = 1024;  // each costs time with every token
+inline constexpr size_t kMostBiases = 1024;  // each costs time at every token
 inline constexpr size_t kMostBadWords = 256;
-inline constexpr size_t kMostBreakers = 32;  // of DRY
+inline constexpr size_t kMostBreakers = 32;  // sequence breakers of DRY
 inline constexpr size_t kMostBreakerBytes = 64;
 
 struct GenerationRequest {
-  // As the body has it. Api::model_of has chosen the model by it before; here its type is checked,
-  // and answers in Ollama's form repeat it.
+  // The body's value. Api::model_of has chosen the model by it already. It is kept because answers
+  // in Ollama's form repeat it.
   std::string model;
   bool stream = false, include_usage = false;
   uint32_t choices = 1;
@@ -39,17 +39,18 @@ struct GenerationRequest {
   uint32_t max_tokens = 0;  // 0: until the model ends or the context is full
   std::vector<std::string> stop;
   std::vector<engine::Token> stop_tokens;
-  bool with_stop = false;       // stop texts and stop tokens are part of the answer
-  bool special_text = false;    // so are the names of control tokens
+  bool with_stop = false;       // the answer includes the stop text or stop token
+  bool special_text = false;    // the answer includes the names of control tokens
   bool token_ids = false;       // the answer has the ids of its tokens beside the text
-  bool reuse = true;            // of cached rows
-  engine::Sampling sampling;    // but for the seed and the bad words
-  engine::GivenSampling given;  // what of that is the request's own
+  bool reuse = true;            // may reuse cached rows
+  engine::Sampling sampling;    // without the seed and the bad words
+  engine::GivenSampling given;  // which of these the request sets itself
   std::vector<std::string> bad_words;
   std::optional<uint64_t> seed;
-  std::optional<uint32_t> logprobs;  // report tokens, each with this many of the likeliest
+  // Number of likeliest tokens to report with each token; none: report nothing.
+  std::optional<uint32_t> logprobs;
   bool ignore_end = false;
-  std::optional<bool> stop_loops;  // none: as the server's operator wants it
+  std::optional<bool> stop_loops;  // none: the server's default
   int32_t priority = 0;
   std::string salt;
   std::optional<engine::KvOptions> kv;
@@ -57,11 +58,11 @@ struct GenerationRequest {
   std::optional<engine::Handover> handover;
   std::optional<LoraScales> lora;
   Json response_format;                          // null: any text
-  std::string format_field = "response_format";  // that it came from
+  std::string format_field = "response_format";  // the name of the field that gave response_format
 };
 
-// Reads them all but logprobs, whose form differs. default_tokens: max_tokens where it is not
-// given.
+// Reads all fields except logprobs, whose form differs between the two. default_tokens: max_tokens
+// if it is not given.
 ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationRequest& request);
 
 }  // namespace kvick::server

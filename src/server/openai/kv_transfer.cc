@@ -11,7 +11,7 @@ ApiResult<std::optional<Handover>> read_handover(Fields& fields) {
   KVICK_TRY(const bool gives, params.get_bool("do_remote_decode", false));
   KVICK_TRY(const bool takes, params.get_bool("do_remote_prefill", false));
   KVICK_TRY(const std::string arithmetic, params.get_string("kvick_arithmetic", ""));
-  // What other engines need to find each other.
+  // Other engines use these fields to find each other.
   params.ignore({"remote_engine_id", "remote_block_ids", "remote_host", "remote_port",
                  "remote_request_id", "tp_size", "transfer_id"});
   KVICK_TRY_VOID(params.check_rest());
@@ -25,7 +25,7 @@ ApiResult<std::optional<Handover>> read_handover(Fields& fields) {
         "kv_transfer_params.kvick_arithmetic",
         "kv_transfer_params.kvick_arithmetic must be copied from the answer of the other server");
   if (gives) return std::optional(Handover{.side = Handover::Side::kGive, .arithmetic = {}});
-  // Of another engine: its rows are not for this one.
+  // The first server ran another engine, whose rows this one cannot use.
   if (!takes || arithmetic.empty()) return std::optional<Handover>();
   return std::optional(Handover{.side = Handover::Side::kTake, .arithmetic = arithmetic});
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The field kv_transfer_params, by which vLLM's router has one server read a prompt and another
-// answer it: what the first answers under this name, the router gives to the second as it is. The
-// rows go through the store of --kv-store, never from an address that a request names.
+// The field kv_transfer_params, with which vLLM's router lets one server read a prompt and another
+// answer it. The router copies the field from the answer of the first server into the request to
+// the second. The rows go through the store of --kv-store, never from an address in a request.
 
 #include <optional>
 
@@ -11,7 +11,7 @@
 namespace kvick::server {
 
 ApiResult<std::optional<engine::Handover>> read_handover(Fields& fields);
-// given: engine::JobOutcome::given.
+// Returns the field for an answer. given: engine::JobOutcome::given.
 Json kv_transfer_json(const std::string& given);
 
 }  // namespace kvick::server

@@ -1,5 +1,5 @@
 #pragma once
-// llama-server's field "lora": adapters by their number in GET /lora-adapters.
+// llama-server's field "lora", which selects adapters by their number in GET /lora-adapters.
 
 #include <optional>
 #include <vector>
@@ -15,11 +15,11 @@ struct LoraScale {
 };
 using LoraScales = std::vector<LoraScale>;
 
-// "lora": [{"id": 0, "scale": 0.5}]; none: the field is not there.
+// Reads "lora": [{"id": 0, "scale": 0.5}]; nothing if the field is missing.
 ApiResult<std::optional<LoraScales>> read_lora(Fields& fields);
 
-// The adapter that such a field selects. of_model: the one that "model" names. Errors: an id that
-// does not exist, more than one adapter, both fields.
+// Returns the adapter that the field selects. of_model: the adapter that "model" names. Errors: an
+// unknown id, more than one adapter, or both fields.
 ApiResult<engine::AdapterUse> choose_adapter(const std::optional<LoraScales>& lora,
                                              const engine::Adapters& adapters,
                                              engine::AdapterUse of_model);

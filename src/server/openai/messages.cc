@@ -28,10 +28,10 @@ ApiResult<std::string> read_part(const Fields& outer, const Json& part, const st
   return text;
 }
 
-// A string, or null.
+// Reads the content as a string or null.
 ApiResult<Json> read_content(Fields& message, std::string_view role) {
   const Json* content = message.find("content");
-  // As OpenAI's models answer when they refuse.
+  // OpenAI's models put their text into `refusal` when they refuse.
   if (content == nullptr && role == "assistant") content = message.find("refusal");
   const std::string path = message.path("content");
   if (content == nullptr || content->is_string()) return content ? *content : Json();
@@ -47,7 +47,7 @@ ApiResult<Json> read_content(Fields& message, std::string_view role) {
   return Json(std::move(text));
 }
 
-// In time n, which Json::update() needs for each name.
+// Moves a name to the front in time n; Json::update() takes time n per name.
 void put_first(std::string_view name, Json& object) {
   Json::object_t ordered;
   auto& entries = object.get_ref<Json::object_t&>();
@@ -57,8 +57,9 @@ void put_first(std::string_view name, Json& object) {
   entries = std::move(ordered);
 }
 
-// OpenAI sends the arguments as JSON in a string; templates want the object. A client sends a call
-// that max_tokens cut off again with every request, so refusing it would end the conversation.
+// Parses the arguments of a call: OpenAI sends them as JSON in a string, templates need an object.
+// Arguments that max_tokens cut off become {} unless --strict-fields is set: a client sends the
+// call again with every request, so refusing it would end the conversation.
 void parse_arguments(Json& arguments, const std::string& path, UnknownFields& unknown) {
   if (arguments.is_null() || arguments == "") arguments = Json::object();
   if (!arguments.is_string()) return;
@@ -71,7 +72,8 @@ void parse_arguments(Json& arguments, const std::string& path, UnknownFields& un
   }
 }
 
-// Some templates write the function as it comes, and models write its name first.
+// Puts the function's name first: some templates write the function's fields in order, and models
+// write the name first.
 ApiStatus open_arguments(Json& call, const std::string& path, UnknownFields& unknown) {
   if (!call.is_object() || !call.contains("function") || !call["function"].is_object() ||
       !call["function"].contains("name"))
@@ -97,11 +99,11 @@ ApiStatus open_calls(Json& message, const std::string& path, UnknownFields& unkn
   return Done{};
 }
 
-// Fields that this server does not know are the template's.
+// Unknown fields stay in the message for the template.
 ApiResult<Json> read_message(const Fields& request, const Json& given, const std::string& path) {
   KVICK_TRY(Fields fields, request.inside(given, path));
   KVICK_TRY(std::string role, fields.get_string("role", ""));
-  if (role == "developer") role = "system";  // no template knows OpenAI's new name
+  if (role == "developer") role = "system";  // templates do not know OpenAI's new name
   if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end())
     return bad_field(fields.path("role"), "{} is {}; it must be one of {}", fields.path("role"),
                      in_quotes(role), fmt::join(kRoles, ", "));
@@ -111,7 +113,7 @@ ApiResult<Json> read_message(const Fields& request, const Json& given, const std
     return bad_field(fields.path("content"), "{} is missing", fields.path("content"));
   Json message = given;
   message["role"] = role;
-  // Templates add to it, which null does not bear.
+  // Templates append to the content, which fails for null.
   message["content"] = content.is_null() ? Json("") : std::move(content);
   KVICK_TRY_VOID(open_calls(message, path, fields.unknown()));
   return message;

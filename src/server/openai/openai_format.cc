@@ -43,7 +43,7 @@ AnswerFormat::Frame OpenAiFormat::frame(const AnswerEnd& end) {
   add_prompt(answer);
   answer["usage"] = usage_json(end.counts);
   if (end.given) answer["kv_transfer_params"] = kv_transfer_json(*end.given);
-  // An answer without choices, which then come into its list one by one.
+  // Splits an answer at its empty list, into which the choices are written one by one.
   constexpr std::string_view kList = "\"choices\":[";
   const std::string text = to_text(answer);
   const size_t at = text.find(kList);
@@ -66,7 +66,8 @@ std::string OpenAiFormat::begin(uint32_t choice) {
   return first ? sse_event(to_text(*first)) : "";
 }
 
-// OpenAI's clients see a call end only if the reason comes in a chunk behind it.
+// Sends the reason for the end in a chunk of its own after calls: OpenAI's clients notice the end
+// of a call only then.
 std::string OpenAiFormat::piece(const ChoiceText& added) {
   if (added.calls.empty() || added.finish_reason.empty()) return sse_event(to_text(chunk(added)));
   ChoiceText calls = added, end = {.index = added.index};

@@ -1,5 +1,5 @@
 #pragma once
-// Answers in OpenAI's JSON: whole, or as the chunks of a stream.
+// Writes answers in OpenAI's JSON, whole or as the chunks of a stream.
 
 #include <memory>
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace kvick::server {
 
-// What chats and completions have in common.
+// The part that chats and completions share.
 class OpenAiFormat : public AnswerFormat {
  public:
-  // id: what the answer's id begins with, "chatcmpl".
+  // id: the prefix of the answer's id, "chatcmpl".
   OpenAiFormat(AnswerHead head, std::string_view id, const text::Tokenizer& tokenizer);
 
   Frame frame(const AnswerEnd& end) final;
@@ -24,9 +24,9 @@ class OpenAiFormat : public AnswerFormat {
   std::string end(const AnswerEnd& end) final;
 
  protected:
-  // What a choice's stream begins with, if with anything.
+  // Returns the first chunk of a choice's stream, if it has one.
   virtual std::optional<Json> first_chunk(uint32_t index) const = 0;
-  // What a chat's answer says of its prompt; nothing for completions, whose choices say it.
+  // Adds the prompt's tokens to a chat's answer. Completions have them in their choices.
   virtual void add_prompt(Json& /*answer*/) const {}
   virtual std::string_view kind() const = 0;
   virtual std::string_view chunk_kind() const = 0;
@@ -36,7 +36,7 @@ class OpenAiFormat : public AnswerFormat {
   Json object(std::string_view kind, Json choices) const;
   Json chunk(const ChoiceText& text) const;
   bool token_ids() const { return !head_.prompts.empty(); }
-  // Of the prompt that a choice answers.
+  // Returns the tokens of the prompt that a choice answers.
   const std::vector<engine::Token>& prompt_of(uint32_t index) const {
     return head_.prompts[index / head_.choices];
   }
@@ -46,14 +46,14 @@ class OpenAiFormat : public AnswerFormat {
   const text::Tokenizer& tokenizer_;
 };
 
-// The tokenizer outlives what they make.
+// The tokenizer must outlive the formats.
 MakeFormat completion_format(const text::Tokenizer& tokenizer);
 MakeFormat chat_format(const text::Tokenizer& tokenizer);
 
-// kvick_finish of a choice: why it ended, where finish_reason has no word for that.
+// Adds kvick_finish to a choice whose end has no name in finish_reason.
 void add_own_reason(Json& choice, const ChoiceText& text);
 
-// JSON has no infinity; OpenAI writes it so.
+// Returns -9999 for infinite values, as OpenAI does, because JSON has no infinity.
 double finite(float logprob);
 
 }  // namespace kvick::server

@@ -1,4 +1,4 @@
-// Fields that vLLM, SGLang and llama-server have, by their names.
+// Fields of vLLM, SGLang and llama-server, by their names.
 
 #include "server/testing/requests.h"
 

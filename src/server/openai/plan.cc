@@ -33,7 +33,7 @@ ApiResult<std::shared_ptr<const text::Constraint>> constraint_of(const Generatio
   return *std::move(made);
 }
 
-// All of a job but its prompt.
+// Fills in all of a job except its prompt.
 ApiResult<engine::Job> job_of(const GenerationRequest& request, const PlanContext& context) {
   const auto vocab = static_cast<uint32_t>(context.engine.tokenizer().vocabulary().pieces.size());
   const auto checked = engine::check(request.sampling, vocab);
@@ -73,10 +73,10 @@ ApiResult<engine::Job> job_of(const GenerationRequest& request, const PlanContex
   return job;
 }
 
-// Prompts are answered apart from each other, though they share a request. The first has the
-// request's own seed, the others have it mixed (SplitMix64) with their place, so that neither they
-// nor their choices, which count up from it, meet. Steele, Lea, Flood 2014, "Fast splittable
-// pseudorandom number generators".
+// Returns the seed of one of several prompts. The first prompt has the request's seed. Others have
+// it mixed with their index (SplitMix64), so that no two prompts share a seed, nor do their
+// choices, whose seeds count up from it. Steele, Lea, Flood 2014, "Fast splittable pseudorandom
+// number generators".
 uint64_t seed_of_prompt(uint64_t seed, size_t prompt) {
   if (prompt == 0) return seed;
   uint64_t z = seed + prompt * 0x9E3779B97F4A7C15;
@@ -92,7 +92,7 @@ void copy_delivery(const GenerationRequest& request, Plan& plan) {
   plan.token_ids = request.token_ids;
 }
 
-// An answer that is held to a form has no thoughts.
+// Plans how to parse the answer. A constrained answer has no thoughts.
 void plan_syntax(const ChatRequest& request, const engine::Engine& engine, engine::Job& job,
                  Plan& plan) {
   if (job.constraint != nullptr) return;

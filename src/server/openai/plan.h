@@ -1,5 +1,5 @@
 #pragma once
-// From a request's body to jobs for the engine's service.
+// Turns a request's body into jobs for the engine's service.
 
 #include <functional>
 #include <memory>
@@ -15,38 +15,38 @@
 
 namespace kvick::server {
 
-// What a response_format allows. Error: it is none that can be enforced, in one sentence.
+// Compiles a response_format into a constraint. Error: one sentence why it cannot be enforced.
 using MakeConstraint = std::function<base::Result<std::shared_ptr<const text::Constraint>>(
     const Json& response_format)>;
 
 struct PlanContext {
   const engine::Engine& engine;
   const MakeConstraint& constraint;
-  const std::function<uint64_t()>& random;  // seeds of those who give none
-  bool stop_loops = false;                  // of requests that do not say
-  engine::AdapterUse adapter = {};          // that the request names in place of the model
+  const std::function<uint64_t()>& random;  // seeds for requests without one
+  bool stop_loops = false;                  // for requests that do not set it
+  engine::AdapterUse adapter = {};          // the adapter that "model" names
 };
 
 struct Plan {
-  std::vector<engine::Job> jobs;  // without on_piece and on_end; at least one, or answer
-  std::vector<std::string> echo;  // per job, what its answers begin with; empty: nothing
-  uint32_t choices = 1;           // of each job
+  std::vector<engine::Job> jobs;  // without on_piece and on_end; empty only if `answer` is set
+  std::vector<std::string> echo;  // per job, the text that its answers begin with; empty: none
+  uint32_t choices = 1;           // per job
   Tools tools;
-  // Null: the text of answers is not taken apart, but for calls of tools.
+  // Null: the answer's text is not parsed, except for tool calls.
   const text::AnswerSyntax* syntax = nullptr;
-  bool inside_thoughts = false;  // the prompt ends with the mark that opens them
+  bool inside_thoughts = false;  // the prompt ends with the mark that opens thoughts
   bool drops_thoughts = false;
   bool stream = false, include_usage = false;
-  bool token_ids = false;  // the answer has them, the prompts' too
-  MakeFormat format;       // of the API that was asked
-  // The answer to a request that needs no job; then there is none.
+  bool token_ids = false;  // report token ids, those of the prompts too
+  MakeFormat format;       // the form of the API that was called
+  // The answer to a request that needs no job; `jobs` is empty then.
   std::optional<HttpResponse> answer = {};
-  // Keeps the model loaded: held by whoever has the jobs, until they have ended.
+  // Keeps the model loaded. The owner of the jobs holds it until they have ended.
   std::shared_ptr<const void> lease = {};
 };
 
 ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanContext& context);
-// Its answers are written in OpenAI's form; another API puts its own in place of that.
+// Plans answers in OpenAI's form; other APIs replace `format`.
 ApiResult<Plan> plan_chat(const ChatRequest& request, const PlanContext& context);
 
 }  // namespace kvick::server

@@ -141,7 +141,7 @@ TEST(Chat, NamesIgnoredFieldsByTheirPlace) {
             (Names{"tool_choice.x", "tool_choice.function.y"}));
 }
 
-// As vLLM's router and the SGLang gateway send them with every request.
+// vLLM's router and the SGLang gateway send these fields with every request.
 constexpr const char* kRouterDefaults =
     R"(,"stream":false,"logprobs":false,"no_stop_trim":false,"ignore_eos":false,
     "continue_final_message":false,"skip_special_tokens":true,"separate_reasoning":true,
@@ -260,7 +260,7 @@ TEST(Chat, TakesCallsWhoseArgumentsAreNoObjectAsCallsWithoutAny) {
 }
 
 TEST(Chat, NamesTheMessageThatIsWrong) {
-  // Of a name that is given twice the last value counts.
+  // If a name is given twice, the last value counts.
   expect_refused(
       {
           {R"(,"messages":[])", "messages", {"at least one message"}},
@@ -324,7 +324,8 @@ TEST(Chat, MakesARequiredCallASchemaOfTheAnswer) {
               "additionalProperties":false})"));
 }
 
-// What a required call's arguments may be, with and without a second tool.
+// Expects that a required call accepts `right` and refuses `wrong` as its arguments, with and
+// without a second tool.
 void expect_arguments(std::string_view parameters, const std::vector<std::string>& right,
                       const std::vector<std::string>& wrong) {
   for (const char* second : {"", R"(,{"type":"function","function":{"name":"g"}})"}) {

@@ -9,14 +9,14 @@ namespace {
 using base::Done;
 using engine::Sampling;
 
-// Reads a number into a float that keeps its value if it is not given.
+// Reads a number; `value` stays if the field is not given.
 ApiStatus read_float(Fields& fields, std::string_view name, Range<double> range, float& value) {
   KVICK_TRY(const double number, fields.get_number(name, double{value}, range));
   value = static_cast<float>(number);
   return Done{};
 }
 
-// llama-server's -1 stands for all tokens so far.
+// Reads a number of last tokens; llama-server's -1 stands for all.
 ApiStatus read_last(Fields& fields, std::string_view name, uint32_t& value) {
   if (fields.find(name) == nullptr) return Done{};
   KVICK_TRY(const int64_t last, fields.get_int(name, -1, {-1, UINT32_MAX}));
@@ -24,7 +24,7 @@ ApiStatus read_last(Fields& fields, std::string_view name, uint32_t& value) {
   return Done{};
 }
 
-// A string or a list of strings; name: the field.
+// Reads a list of strings. name: the field's name in errors.
 ApiResult<std::vector<std::string>> read_texts(const Json& value, const std::string& name,
                                                size_t most, size_t most_bytes) {
   if (!value.is_array()) return bad_field(name, "{} must be a list of strings", name);
@@ -41,7 +41,7 @@ ApiResult<std::vector<std::string>> read_texts(const Json& value, const std::str
   return texts;
 }
 
-// vLLM's and SGLang's name, and llama-server's.
+// Reads repetition_penalty (vLLM, SGLang) or repeat_penalty (llama-server).
 ApiStatus read_repetition(Fields& fields, Sampling& sampling) {
   constexpr Range<double> kRange = {0.01, 100};
   const bool named = fields.find("repetition_penalty") != nullptr;
@@ -58,7 +58,7 @@ ApiStatus read_penalties(Fields& fields, Sampling& sampling) {
   KVICK_TRY_VOID(read_float(fields, "presence_penalty", {-2, 2}, sampling.presence_penalty));
   KVICK_TRY_VOID(read_float(fields, "frequency_penalty", {-2, 2}, sampling.frequency_penalty));
   KVICK_TRY_VOID(read_repetition(fields, sampling));
-  sampling.penalty_window = UINT32_MAX;  // OpenAI's count in the whole text so far
+  sampling.penalty_window = UINT32_MAX;  // OpenAI's penalties count over the whole text
   return read_last(fields, "repeat_last_n", sampling.penalty_window);
 }
 
@@ -106,10 +106,10 @@ ApiStatus read_mirostat(Fields& fields, engine::MirostatSampling& mirostat) {
   return read_float(fields, "mirostat_eta", {0, 1}, mirostat.eta);
 }
 
-// Those that leave out unlikely tokens; llama-server's -1 switches top_n_sigma off.
+// Reads the options that drop unlikely tokens; llama-server's -1 disables top_n_sigma.
 ApiStatus read_kept(Fields& fields, Sampling& sampling) {
   KVICK_TRY(const int64_t top_k, fields.get_int("top_k", 0, {-1, INT32_MAX}));
-  sampling.top_k = static_cast<uint32_t>(std::max<int64_t>(top_k, 0));  // vLLM's -1: all
+  sampling.top_k = static_cast<uint32_t>(std::max<int64_t>(top_k, 0));  // vLLM's -1: all tokens
   sampling.top_p = 1;
   for (const auto& [name, value] :
        {std::pair("top_p", &sampling.top_p), std::pair("typical_p", &sampling.typical_p)}) {

@@ -1,5 +1,5 @@
 #pragma once
-// How a request wants its tokens to be chosen, by OpenAI's names, vLLM's and llama-server's.
+// The sampling options of a request, by the names of OpenAI, vLLM and llama-server.
 
 #include "server/openai/generation_request.h"
 

@@ -13,9 +13,10 @@
 namespace kvick::server {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{100};  // for the end, while nobody reads
-// A pipe that poll() says takes something takes as much at once. Not O_NONBLOCK: the flag would be
-// that of every process which has the same stderr.
+// Time between checks for the end while nobody reads.
+constexpr std::chrono::milliseconds kLook{100};
+// A pipe that poll() calls writable takes at least this many bytes without blocking. O_NONBLOCK is
+// no option: it would apply to every process that shares stderr.
 constexpr size_t kMostAtOnce = PIPE_BUF;
 
 std::string time_text(std::chrono::system_clock::time_point time) {
@@ -26,7 +27,7 @@ std::string time_text(std::chrono::system_clock::time_point time) {
                      milliseconds % 1000);
 }
 
-// One line stays one, whatever a name has in it.
+// Replaces control characters by spaces, so that an event stays on one line.
 std::string on_one_line(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
@@ -77,7 +78,7 @@ void EventLog::write(LogEvent event) noexcept {
       come_.notify_one();
       return;
     }
-  } catch (...) {  // no memory for a line
+  } catch (...) {  // no memory for the line
   }
   ++dropped_;
 }
@@ -134,7 +135,7 @@ bool EventLog::is_over() {
   return ending_ && std::chrono::steady_clock::now() >= end_;
 }
 
-// False: nobody reads, and the log ends.
+// Returns false if nobody reads and the log must end.
 bool EventLog::wait_for_room() {
   pollfd file = {.fd = options_.file, .events = POLLOUT, .revents = 0};
   while (true) {
@@ -144,7 +145,7 @@ bool EventLog::wait_for_room() {
   }
 }
 
-// False: it cannot be written.
+// Returns false if the bytes cannot be written.
 bool EventLog::put(std::string_view bytes) {
   while (!bytes.empty()) {
     if (!wait_for_room()) return false;

@@ -1,6 +1,6 @@
 #pragma once
-// The server's log: one line an event, written by a thread of its own. Whoever logs never waits for
-// whoever reads: lines that find no room are dropped and counted.
+// The server's log: one line per event, written by its own thread. Callers never wait for the
+// reader of the log: lines that find no room are dropped and counted.
 
 #include <atomic>
 #include <chrono>
@@ -16,27 +16,27 @@
 
 namespace kvick::server {
 
-// kNotice: what an operator should know though all is well. kInfo: each request. kDebug: also those
-// that only ask how the server is.
+// kNotice: news for the operator, though nothing is wrong. kInfo: each request. kDebug: status
+// requests too.
 enum class LogLevel { kError, kWarning, kNotice, kInfo, kDebug };
 // kText: "kvick: MESSAGE name=value ...". kJson: an object with time, level, event, message and the
-// event's own fields.
+// fields of the event.
 enum class LogFormat { kText, kJson };
 std::string_view log_level_name(LogLevel level);
 
 struct LogOptions {
   LogFormat format = LogFormat::kText;
-  LogLevel most = LogLevel::kNotice;  // what says less is left out
-  int file = 2;                       // a descriptor, which stays open
-  size_t most_lines = 4096;           // that wait
-  // That the lines of its end may take where nobody reads them.
+  LogLevel most = LogLevel::kNotice;  // less important events are left out
+  int file = 2;                       // file descriptor, which the log does not close
+  size_t most_lines = 4096;           // limit on waiting lines
+  // How long the destructor tries to write the last lines if nobody reads them.
   std::chrono::milliseconds end_time{1000};
 };
 
 struct LogEvent {
   LogLevel level = LogLevel::kNotice;
-  std::string_view name = "note";  // of static storage
-  std::string message;             // may be empty in JSON's format only
+  std::string_view name = "note";  // must be in static storage
+  std::string message;             // may be empty with LogFormat::kJson only
   Json fields = Json::object();
 };
 
@@ -48,7 +48,7 @@ class EventLog {
   EventLog& operator=(const EventLog&) = delete;
 
   bool takes(LogLevel level) const { return level <= options_.most; }
-  // On any thread.
+  // Safe on any thread.
   void write(LogEvent event) noexcept;
   uint64_t dropped() const { return dropped_; }
 
@@ -69,9 +69,9 @@ class EventLog {
   std::condition_variable come_;
   std::deque<Line> lines_;
   bool ending_ = false;
-  std::chrono::steady_clock::time_point end_;  // with ending_
+  std::chrono::steady_clock::time_point end_;  // deadline of the last lines, valid if ending_
   std::atomic<uint64_t> dropped_ = 0;
-  uint64_t said_ = 0;  // of these, that a line told of
+  uint64_t said_ = 0;  // dropped lines that the log itself has reported
   std::thread thread_;
 };
 

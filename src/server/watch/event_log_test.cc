@@ -46,7 +46,7 @@ TEST(EventLog, LeavesOutWhatIsBelowItsLevel) {
   EXPECT_EQ(file.text(), "kvick: error\nkvick: notice\n");
 }
 
-// A pipe that nobody reads takes 64 KiB: this test would not end if a line waited for its reader.
+// A pipe that nobody reads takes 64 KiB: if a line waited for a reader, this test would hang.
 TEST(EventLog, WaitsForNoReaderAndSaysWhatItDropped) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);

@@ -21,7 +21,8 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using boost::system::error_code;
 
-// One POST on a connection of its own. In callbacks, because only these can be given a time limit.
+// One POST over its own connection. It uses callbacks because only asynchronous calls can have a
+// time limit.
 class Posting {
  public:
   Posting(const OtlpOptions& options, std::string body) : options_(options) {
@@ -37,7 +38,7 @@ class Posting {
     request_.prepare_payload();
   }
 
-  // What went wrong; empty: the collector has taken it.
+  // Sends the request. Returns what went wrong; empty: the collector took it.
   std::string run() {
     resolver_.async_resolve(options_.host, options_.port, [this](error_code error, auto found) {
       if (error) return fail(error);
@@ -127,7 +128,7 @@ void OtlpExporter::add(RequestFacts facts) noexcept {
       come_.notify_one();
       return;
     }
-  } catch (...) {  // no memory for it
+  } catch (...) {  // no memory for the span
   }
   ++dropped_;
 }
@@ -143,7 +144,7 @@ void OtlpExporter::work() noexcept {
     {
       std::unique_lock lock(mutex_);
       come_.wait(lock, [&] { return ending_ || !waiting_.empty(); });
-      // What comes meanwhile goes with it.
+      // Collects what arrives meanwhile into the same batch.
       if (!ending_) come_.wait_for(lock, options_.pause, [&] { return ending_; });
       ending = ending_;
       if (waiting_.empty()) return;
@@ -157,7 +158,7 @@ void OtlpExporter::work() noexcept {
       waiting_.erase(waiting_.begin(), end);
     }
     if (batch.empty()) continue;
-    if (ending && lost_) {  // nobody waits for a collector that is gone
+    if (ending && lost_) {  // the end does not wait for a lost collector
       dropped_ += batch.size();
       continue;
     }

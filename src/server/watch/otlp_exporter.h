@@ -1,6 +1,6 @@
 #pragma once
-// Spans of requests to a collector: OTLP over HTTP, as JSON. One thread of its own sends what has
-// come in batches; a collector that is slow or gone costs spans, and nothing else.
+// Exports spans of requests to a collector: OTLP over HTTP, as JSON. Its own thread sends the spans
+// in batches. A slow or missing collector costs spans, but never delays a request.
 
 #include <atomic>
 #include <chrono>
@@ -19,23 +19,23 @@ namespace kvick::server {
 
 struct OtlpOptions {
   std::string host, port = "4318", path = "/v1/traces";
-  std::string version;                           // of this program, for service.version
-  size_t most_waiting = 4096, most_batch = 256;  // requests
-  std::chrono::milliseconds pause{1000};         // between batches
-  std::chrono::milliseconds time{5000};          // that the collector has for one
-  // Told, in one sentence, when the collector is lost and when it is back; on the exporter's
-  // thread.
+  std::string version;                           // version of this program, for service.version
+  size_t most_waiting = 4096, most_batch = 256;  // limits in requests
+  std::chrono::milliseconds pause{1000};         // pause between batches
+  std::chrono::milliseconds time{5000};          // time limit of one batch
+  // Called on the exporter's thread with one sentence when the collector is lost and when it is
+  // back.
   std::function<void(const std::string&)> report = {};
 };
 
-// http://HOST[:PORT][/PATH]; what is posted goes to PATH/v1/traces, as OpenTelemetry has it. Error:
-// it is no such address.
+// Parses http://HOST[:PORT][/PATH]; spans are posted to PATH/v1/traces, as OpenTelemetry specifies.
+// Error: the address has another form.
 base::Result<OtlpOptions> read_otlp_address(const std::string& address);
 
 class OtlpExporter final : public SpanSink {
  public:
   explicit OtlpExporter(OtlpOptions options);
-  // Sends what waits, if the collector takes it at once.
+  // Sends the waiting spans, but drops them once the collector fails.
   ~OtlpExporter() override;
 
   void add(RequestFacts facts) noexcept override;

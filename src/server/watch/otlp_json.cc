@@ -8,9 +8,10 @@
 namespace kvick::server {
 namespace {
 
-constexpr int kServer = 2, kInternal = 1, kFailed = 2;  // span kinds, and a status
+// Two span kinds, and the status of a failed span.
+constexpr int kServer = 2, kInternal = 1, kFailed = 2;
 
-// 64-bit numbers are strings in the JSON of protocol buffers.
+// Protocol buffers write 64-bit numbers as strings in JSON.
 Json value_of(const std::string& text) { return {{"stringValue", text}}; }
 Json value_of(uint64_t number) { return {{"intValue", std::to_string(number)}}; }
 Json value_of(double number) { return {{"doubleValue", number}}; }
@@ -62,7 +63,7 @@ class Spans {
     json["kind"] = kind;
     return json;
   }
-  // Engine and server have one clock; a span never lies outside its parent.
+  // Engine and server use the same clock. A child's times are clamped to its parent's.
   void set_time(Json& json, double began, double ended) const {
     const auto at = [&](double seconds) {
       const double within = std::clamp(seconds, facts_.began, std::max(facts_.began, facts_.ended));
@@ -73,7 +74,7 @@ class Spans {
     json["endTimeUnixNano"] = at(ended);
   }
   Json& child(const char* name, double began, double ended) {
-    // Ids within a trace need only differ: those of the children are made of their parent's.
+    // Ids need only differ within a trace, so children count up from their parent's id.
     const uint64_t id = std::stoull(facts_.span, nullptr, 16) + ++children_;
     Json json = span(fmt::format("{:016x}", id), facts_.span, name, kInternal);
     set_time(json, began, ended);

@@ -1,4 +1,4 @@
-// Spans as a collector gets them.
+// Spans as a collector receives them.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@
 namespace kvick::server {
 namespace {
 
-// Takes one connection after the other, and answers each request with the next status.
+// A collector that accepts one connection after the other and answers each request with the next
+// status.
 class Collector {
  public:
   explicit Collector(std::vector<unsigned> statuses) : statuses_(std::move(statuses)) {
@@ -145,7 +146,7 @@ TEST(Otlp, SendsASpanOfARequestAndOneForEachPartOfIt) {
             "stop");
   EXPECT_EQ(whole["http.response.status_code"]["intValue"], "200");
   EXPECT_EQ(whole["kvick.first_token_seconds"]["doubleValue"], 0.5);
-  // The steps beyond the bound are one piece.
+  // Steps beyond kMostPieces share the last piece.
   EXPECT_EQ(attributes_of(spans[spans.size() - 2])["kvick.tokens"]["intValue"], "5");
 }
 
@@ -181,7 +182,7 @@ TEST(Otlp, CountsWhatACollectorDoesNotTakeAndGoesOn) {
 }
 
 TEST(Otlp, DropsWhatFindsNoRoomAndEndsWithoutACollector) {
-  OtlpOptions options = options_for(1);  // where nobody listens
+  OtlpOptions options = options_for(1);  // nobody listens on this port
   options.most_waiting = 4;
   options.pause = std::chrono::hours(1);
   OtlpExporter exporter(std::move(options));

@@ -16,15 +16,15 @@ int64_t unix_ns() {
 }
 
 LogLevel level_of(const RequestFacts& facts) {
-  const bool busy = facts.status == 503;  // which the line about pressure counts
+  const bool busy = facts.status == 503;  // the line about pressure counts these
   if (facts.status >= 500 && !busy) return LogLevel::kWarning;
   return facts.generates || facts.status >= 400 ? LogLevel::kInfo : LogLevel::kDebug;
 }
 
 }  // namespace
 
-// Notes how the request is answered. What waits for its end is told by the destructor, which comes
-// after the last byte was handed on, or once the jobs of a client that left have ended.
+// Notes how the request is answered. The destructor ends the request: after the last byte was
+// handed on, or after the jobs of a client that left have ended.
 class RequestBook::WatchedReply final : public Reply {
  public:
   WatchedReply(std::shared_ptr<RequestBook> book, Records::iterator record,
@@ -94,7 +94,7 @@ std::shared_ptr<Reply> RequestBook::begin(RequestFacts facts, const std::string&
   Records one;
   one.push_back(std::make_shared<RequestRecord>(std::move(facts)));
   const auto record = one.begin();
-  // Before it is in the list: from then on nothing may fail.
+  // Allocates before the record enters the list: nothing may fail after that.
   auto watched = std::make_shared<WatchedReply>(shared_from_this(), record, std::move(reply));
   const std::lock_guard lock(mutex_);
   running_.splice(running_.end(), one);
@@ -111,14 +111,14 @@ void RequestBook::end(Records::iterator record) noexcept {
   try {
     RequestFacts facts = ended->facts();
     if (facts.ended == 0) facts.ended = now();
-    if (facts.status == 0) facts.status = 500;  // as the connection then says
+    if (facts.status == 0) facts.status = 500;  // the connection answers 500 too
     log(facts);
     if (!facts.generates) return;
     if (options_.spans != nullptr && facts.traced) options_.spans->add(facts);
     const std::lock_guard lock(mutex_);
     ended_.push_back(std::move(facts));
     if (ended_.size() > options_.most_ended) ended_.pop_front();
-  } catch (...) {  // there is no memory for a note
+  } catch (...) {  // no memory for the note
   }
 }
 

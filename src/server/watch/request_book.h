@@ -1,6 +1,6 @@
 #pragma once
-// The requests of a server that run, and the last ones that ended. Each is noted where it comes,
-// and where it ends: in the log, and as a trace.
+// The running requests of a server and the last ended ones. Each request is noted when it arrives
+// and when it ends, and then goes to the log and to the traces.
 
 #include <deque>
 #include <functional>
@@ -19,38 +19,39 @@
 namespace kvick::server {
 
 struct BookOptions {
-  std::shared_ptr<EventLog> log;     // null: there is none
-  std::shared_ptr<SpanSink> spans;   // null: none are wanted
-  size_t most_ended = 100;           // that are kept to be looked at
-  double pressure_seconds = 10;      // between lines that say how short memory is
-  std::function<uint64_t()> random;  // of traces
+  std::shared_ptr<EventLog> log;     // null: no log
+  std::shared_ptr<SpanSink> spans;   // null: no traces
+  size_t most_ended = 100;           // ended requests kept for /debug/requests
+  double pressure_seconds = 10;      // seconds between log lines about memory pressure
+  std::function<uint64_t()> random;  // for trace ids
   base::Clock clock = base::steady_seconds;
 };
 
-// What /metrics says of all this.
+// The counts for /metrics.
 struct WatchCounts {
   uint64_t dropped_lines = 0;
-  bool traces = false;  // they are exported
+  bool traces = false;  // traces are exported
   SpanCounts spans = {};
-  double started = 0;  // seconds since 1970
+  double started = 0;  // start of the server, seconds since 1970
 };
 
-// All may be called from any thread.
+// All calls are safe on any thread.
 class RequestBook : public std::enable_shared_from_this<RequestBook> {
  public:
   explicit RequestBook(BookOptions options);
 
-  // The reply to use from now on. The request has ended once that is destroyed. facts: id, client,
-  // method, route and generates.
+  // Begins a request and returns the reply that its handler must use. The request ends when that
+  // reply is destroyed. facts: with id, client, method, route and generates set.
   std::shared_ptr<Reply> begin(RequestFacts facts, const std::string& trace_parent,
                                std::shared_ptr<Reply> reply);
-  // A request that was answered by its head alone.
+  // Notes a request that was refused after its head.
   void refuse(RequestFacts facts, unsigned status);
-  // Looks now and then at the engines' counts, and logs what requests have lost by want of memory.
+  // wants_pressure() returns whether it is time for the next line about memory pressure; then
+  // take_pressure() logs the refusals, preemptions and evictions since the last line.
   bool wants_pressure();
   void take_pressure(const engine::Metrics& metrics);
 
-  std::vector<RequestFacts> running() const, ended() const;  // the oldest first
+  std::vector<RequestFacts> running() const, ended() const;  // oldest first
   WatchCounts counts() const;
   double now() const { return options_.clock(); }
 
@@ -67,7 +68,7 @@ class RequestBook : public std::enable_shared_from_this<RequestBook> {
   Records running_;
   std::deque<RequestFacts> ended_;
   double pressure_at_ = 0;
-  engine::Metrics pressure_;  // as it was said last
+  engine::Metrics pressure_;  // the counts at the last line
 };
 
 }  // namespace kvick::server

@@ -1,4 +1,4 @@
-// What the server notes of requests, in its log and at /debug/requests.
+// What the server notes of requests in its log and at /debug/requests.
 
 #include <deque>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class WatchTest : public ApiTest {
     });
   }
   void TearDown() override { end(); }
-  // Nobody logs from here on: the log writes into a file that is this test's.
+  // Ends all logging: the log writes into a file that this test owns.
   void end() {
     api_.reset();
     book_.reset();
@@ -83,7 +83,7 @@ TEST_F(WatchTest, LogsTheEndOfARequestWithItsNumbers) {
     "first_token_ms":250.0,"total_ms":0.0,"finish":"stop","client":"10.0.0.7"})"));
 }
 
-// Whatever goes wrong, and wherever a client puts them.
+// The log never shows a client's text or key, whatever the error and whichever field holds them.
 TEST_F(WatchTest, LogsNoTextOfRequestsAndNoKey) {
   make([&](ApiOptions& api) {
     api.book = book_;

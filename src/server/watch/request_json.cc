@@ -20,7 +20,7 @@ void add_times(Json& json, const RequestFacts& facts) {
   json["total_ms"] = milliseconds(facts.ended - facts.began);
 }
 
-// What the sequences of a request's jobs add up to; a job that is in no list waits to be taken.
+// The sums over the sequences of a request's jobs. A job without a sequence still waits.
 struct Held {
   engine::JobState state = engine::JobState::kWaiting;
   uint64_t prompt = 0, read = 0, cached = 0, answer = 0, bytes = 0;
@@ -55,7 +55,7 @@ Json running_json(const RequestFacts& facts, const RequestLists& lists) {
   add_text(json, "client", facts.client);
   add_text(json, "model", facts.model);
   add_text(json, "adapter", facts.adapter);
-  // Before it has jobs its model may be being loaded.
+  // A request without jobs is still being planned, or waits for its model to load.
   json["state"] = facts.jobs.empty() ? "planned" : engine::job_state_name(held.state);
   json["priority"] = facts.priority;
   json["age_ms"] = milliseconds(lists.now - facts.began);

@@ -1,5 +1,5 @@
 #pragma once
-// What is known of requests as JSON: a line of the log, and /debug/requests.
+// Requests as JSON, for log lines and /debug/requests.
 
 #include <functional>
 #include <span>
@@ -9,14 +9,14 @@
 
 namespace kvick::server {
 
-// Of one that has ended; what does not apply is left out.
+// Returns an ended request as JSON, without the fields that do not apply.
 Json request_json(const RequestFacts& facts);
 
 struct RequestLists {
   std::span<const RequestFacts> running, ended;
-  // What a model's engines hold now; null: it is not in memory.
+  // Returns the state of a model's engines; null: the model is not loaded.
   std::function<const engine::CacheState*(const std::string& model)> cache;
-  double now = 0;  // by the clock of the facts
+  double now = 0;  // seconds of the clock of the facts
 };
 Json requests_json(const RequestLists& lists);
 

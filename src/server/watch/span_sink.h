@@ -1,5 +1,5 @@
 #pragma once
-// Where requests go whose spans are exported.
+// A destination of requests that are exported as spans.
 
 #include <cstdint>
 
@@ -8,13 +8,14 @@
 namespace kvick::server {
 
 struct SpanCounts {
-  uint64_t sent = 0, failed = 0, dropped = 0;  // requests: taken by the collector, not, no room
+  // Requests: accepted by the collector, not accepted, and dropped for lack of room.
+  uint64_t sent = 0, failed = 0, dropped = 0;
 };
 
 class SpanSink {
  public:
   virtual ~SpanSink() = default;
-  // Called on any thread; must not block it.
+  // Safe on any thread; must not block.
   virtual void add(RequestFacts facts) noexcept = 0;
   virtual SpanCounts counts() const = 0;
 };

@@ -22,7 +22,7 @@ unsigned digit(char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : c - '
 
 }  // namespace
 
-// A later version may have more behind the flags; version 00 has not, and ff is none.
+// Later versions may have more fields after the flags. Version 00 has none, and ff is invalid.
 std::optional<TraceParent> read_trace_parent(std::string_view header) {
   if (header.size() < kLength) return std::nullopt;
   const std::string_view version = header.substr(0, 2), trace = header.substr(3, kTrace),

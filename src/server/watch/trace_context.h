@@ -10,13 +10,13 @@ namespace kvick::server {
 
 struct TraceParent {
   std::string trace, parent;  // 32 and 16 hexadecimal digits, not all 0
-  bool sampled = true;        // the caller keeps its spans, and wants ours
+  bool sampled = true;        // the caller records its spans and wants ours
 };
 
-// None: there is no header, or it is not one; then a trace begins here.
+// Parses the header. Nothing if it is missing or malformed; then a new trace begins.
 std::optional<TraceParent> read_trace_parent(std::string_view header);
 std::string trace_parent_text(const TraceParent& context);
-// Of 16 digits.
+// Returns 16 hexadecimal digits.
 std::string hexadecimal(uint64_t number);
 
 }  // namespace kvick::server

@@ -10,8 +10,8 @@
 namespace kvick::server {
 namespace {
 
-// The jobs of one request. Its ends come on the service's thread, the client's going on the
-// network's, and jobs are submitted on threads of the background: all state is under the mutex.
+// The jobs of one request. The mutex guards all state: jobs end on the service's thread, the
+// client's leaving is reported on the network's, and jobs are submitted on background threads.
 class EmbeddingJobs : public std::enable_shared_from_this<EmbeddingJobs> {
  public:
   EmbeddingJobs(engine::Service& service, Threads threads, TextsToEmbed texts, EmbeddingsDone done,
@@ -53,17 +53,18 @@ class EmbeddingJobs : public std::enable_shared_from_this<EmbeddingJobs> {
   const Threads threads_;
   std::mutex mutex_;
   const TextsToEmbed texts_;
-  const std::shared_ptr<RequestRecord> record_;  // null: nobody keeps one
+  const std::shared_ptr<RequestRecord> record_;  // null: no record is kept
   Embeddings embeddings_;
-  size_t next_ = 0, running_ = 0;  // the next text; jobs that have not ended
-  std::vector<size_t> again_;      // texts that the service had no room for, while others ran
-  uint64_t ended_ = 0;             // jobs
+  // Next_: index of the next text. running_: jobs that have not ended.
+  size_t next_ = 0, running_ = 0;
+  std::vector<size_t> again_;  // texts that a full queue refused while other jobs ran
+  uint64_t ended_ = 0;         // number of ended jobs
   std::vector<engine::JobId> ids_;
   std::optional<engine::Refusal> error_;
-  bool stopped_ = false;  // no further text is submitted: something failed, or
-  bool left_ = false;     // the client has gone
+  bool stopped_ = false;  // no further text is submitted, because a job failed or
+  bool left_ = false;     // the client has left
   bool over_ = false;
-  EmbeddingsDone done_;  // of the thread that finishes
+  EmbeddingsDone done_;  // used only by the thread that calls finish()
 };
 
 std::optional<size_t> EmbeddingJobs::next_text() {
@@ -89,7 +90,7 @@ engine::Job EmbeddingJobs::job_of(size_t text) {
   return job;
 }
 
-// False: the queue is full, and the text is submitted again.
+// Returns false if the queue is full; the text is then submitted again later.
 bool EmbeddingJobs::submit_one(size_t text) {
   const uint64_t before = ended();
   auto submitted = service_.submit(job_of(text));
@@ -111,8 +112,9 @@ bool EmbeddingJobs::submit_one(size_t text) {
   return true;
 }
 
-// A queue that is full is no reason to end a request that has jobs in it, or had one when the text
-// was submitted (before: jobs that had ended then): there is room once one of them has ended.
+// Keeps a text for later if the queue is full and there will be room when a job of this request
+// ends. Returns false if none is running and none has ended since the text was submitted. before:
+// ended() at that time.
 bool EmbeddingJobs::put_back(size_t text, uint64_t before) {
   const std::lock_guard lock(mutex_);
   if (running_ == 1 && ended_ == before) return false;
@@ -134,14 +136,15 @@ bool EmbeddingJobs::runs() {
 void EmbeddingJobs::submit() noexcept {
   while (const std::optional<size_t> text = next_text()) {
     try {
-      if (!submit_one(*text) && runs()) return;  // whose end calls this again
+      if (!submit_one(*text) && runs()) return;  // the end of a running job calls submit() again
     } catch (...) {
       fail(std::nullopt);
     }
   }
 }
 
-// On the service's thread, which calls again if this throws: so what may throw comes first.
+// Runs on the service's thread, which calls it again if it throws, so calls that may throw come
+// first.
 void EmbeddingJobs::take(size_t text, const engine::JobOutcome& outcome) {
   if (record_ != nullptr) record_->change([&](RequestFacts& facts) { facts.add(outcome); });
   bool more = false;
@@ -162,8 +165,7 @@ void EmbeddingJobs::take(size_t text, const engine::JobOutcome& outcome) {
   }
 }
 
-// A text's job was not taken: the others are not needed any more. why: nothing: no memory, or a
-// bug.
+// Stops the request because a job was not accepted. why: nothing for lack of memory or a bug.
 void EmbeddingJobs::fail(std::optional<engine::Refusal> why) noexcept {
   std::vector<engine::JobId> ids;
   {
@@ -197,7 +199,7 @@ bool EmbeddingJobs::has_more() const {
   return !stopped_ && (next_ < texts_.texts.size() || !again_.empty());
 }
 
-// True once.
+// Returns true once, when all jobs have ended and no text is left.
 bool EmbeddingJobs::is_over() {
   const std::lock_guard lock(mutex_);
   if (running_ > 0 || has_more()) return false;
@@ -207,7 +209,7 @@ bool EmbeddingJobs::is_over() {
 ApiResult<Embeddings> EmbeddingJobs::result() {
   if (error_) return job_error(*error_, texts_.field);
   for (const std::vector<float>& vector : embeddings_.vectors)
-    if (vector.empty())  // it was cancelled, or could not be submitted
+    if (vector.empty())  // its job was cancelled or not submitted
       return ApiError{.status = 503,
                       .message = "the server could not read all texts; ask again",
                       .code = "busy",
@@ -224,7 +226,7 @@ void EmbeddingJobs::finish() noexcept {
       left = left_;
     }
     if (!left) done(result());
-  } catch (const std::exception&) {  // the reply answers for itself
+  } catch (const std::exception&) {  // the destructor of the reply answers
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Requests for embeddings and for what is made of them: from a body to texts, and from vectors to
-// the body of an answer.
+// Requests for embeddings and for scores made from them: from a request's body to texts, and from
+// vectors to the body of the answer.
 
 #include <cstdint>
 #include <functional>
@@ -16,35 +16,37 @@ namespace kvick::server {
 
 struct EmbedContext {
   const engine::Engine& engine;
-  std::optional<engine::Pooling> pooling;  // of whoever started the server
-  std::string model;                       // that clients see
-  // What answers are told apart by, and when they were asked for in seconds since 1970.
+  std::optional<engine::Pooling> pooling;  // the operator's choice, if any
+  std::string model;                       // the model's id for clients
+  // random: for the ids of answers. unix_time: seconds since 1970.
   std::function<uint64_t()> random;
   std::function<int64_t()> unix_time;
 };
 
 struct EmbedPlan {
   TextsToEmbed texts;
-  std::function<std::string(Embeddings)> answer;  // its JSON; on any thread
+  std::function<std::string(Embeddings)> answer;  // returns the answer's JSON; safe on any thread
 };
 
-// Of embeddings. Error: the model scores pairs of texts and embeds none.
+// Returns how to pool hidden states to embeddings. Error: the model scores pairs of texts and has
+// no embeddings.
 ApiResult<engine::Pooling> embedding_pooling(const EmbedContext& context);
 
-// POST /v1/embeddings of OpenAI's API.
+// Plans POST /v1/embeddings of OpenAI's API.
 ApiResult<EmbedPlan> plan_embeddings(const Json& body, UnknownFields& unknown,
                                      const EmbedContext& context);
-// POST /v1/rerank, as Cohere and Jina have it: documents by the score that the model gives them
-// with the query, else by the cosine of their embedding and the query's, the best first.
+// Plans POST /v1/rerank in the form of Cohere and Jina. Orders documents, best first, by the score
+// that the model gives each with the query, or else by the cosine of their embeddings with the
+// query's.
 ApiResult<EmbedPlan> plan_rerank(const Json& body, UnknownFields& unknown,
                                  const EmbedContext& context);
-// POST /score, as vLLM has it: scores or cosines of pairs.
+// Plans POST /score in vLLM's form: scores or cosines of pairs.
 ApiResult<EmbedPlan> plan_score(const Json& body, UnknownFields& unknown,
                                 const EmbedContext& context);
 
-// A JSON list, in the fewest digits that give the floats back: half of what doubles would take.
+// Returns a JSON list with the fewest digits that restore the floats: half as long as with doubles.
 std::string floats_json(std::span<const float> vector);
-// Of the vector's floats, the least significant byte of each first.
+// Returns the base64 of the floats, least significant byte first.
 std::string base64_of(std::span<const float> vector);
 
 }  // namespace kvick::server

@@ -23,7 +23,7 @@ ApiResult<EmbedPlan> plan(MakePlan make, const char* body) {
   return make(*parse_json(body), unknown, context());
 }
 
-// The slow twin: the bytes as a row of bits, six of them a digit.
+// The slow twin of base64_of(): writes the bytes as bits, then takes six bits per digit.
 std::string by_bits(const std::vector<float>& vector) {
   std::string bits, text;
   for (const float value : vector) {
@@ -109,7 +109,7 @@ TEST(EmbedPlan, SaysWhatIsWrongWithARequest) {
   }
 }
 
-// Whatever a field holds, the request is taken or refused in one line.
+// For any value of any field, the request is accepted or refused with one line.
 TEST(EmbedPlan, TakesOrRefusesAnyValueOfAnyField) {
   const Json values[] = {nullptr,
                          true,

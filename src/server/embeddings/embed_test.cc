@@ -117,7 +117,7 @@ TEST_F(Embed, SaysWhatAJobCouldNotGoOnFor) {
   EXPECT_EQ(error_->message, "the engine failed");
 }
 
-// As the service does with those that run when it ends.
+// When the service ends, it cancels running jobs like this.
 TEST_F(Embed, SaysThatAJobWasCancelled) {
   start(2);
   end(0);

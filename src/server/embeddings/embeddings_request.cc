@@ -57,7 +57,7 @@ std::string base64_of(std::span<const float> vector) {
   constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
   text.reserve((vector.size() * sizeof(float) + 2) / 3 * 4);
-  uint32_t bits = 0, bytes = 0;  // that are not written yet, the latest lowest
+  uint32_t bits = 0, bytes = 0;  // bytes not written yet, the latest in the low bits
   for (const float value : vector)
     for (unsigned shift = 0; shift < 32; shift += 8) {
       bits = bits << 8 | ((std::bit_cast<uint32_t>(value) >> shift) & 0xFF);
@@ -75,7 +75,7 @@ ApiResult<EmbedPlan> plan_embeddings(const Json& body, UnknownFields& unknown,
                                      const EmbedContext& context) {
   KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
   EmbedPlan plan;
-  // Which model answers was found out before: here it only has to be a text.
+  // The model was chosen before; here the field is only checked to be a string.
   KVICK_TRY([[maybe_unused]] const std::string model, fields.get_string("model", ""));
   KVICK_TRY(const std::vector<Prompt> prompts, read_prompts(fields, "input", kMostTexts, "texts"));
   EmbeddingAnswer answer = {.model = context.model};

@@ -1,4 +1,4 @@
-// Requests to score documents, of a model that scores pairs.
+// Requests to rank documents with a model that scores pairs.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// POST /v1/rerank and /score: pairs of texts that the model scores, or texts compared by the cosine
+// POST /v1/rerank and /score: the model scores pairs of texts, or texts are compared by the cosine
 // of their embeddings.
 
 #include <algorithm>
@@ -16,12 +16,12 @@ namespace {
 
 struct RerankAnswer {
   std::string id, model;
-  size_t most = 0;                     // documents of the answer
-  std::vector<std::string> documents;  // empty: the answer does not repeat them
-  bool pairs = false;                  // the model has scored them
+  size_t most = 0;                     // limit on the documents in the answer
+  std::vector<std::string> documents;  // empty: the answer does not repeat the documents
+  bool pairs = false;                  // the model scored pairs
 };
 
-// Of each document. Without pairs the first vector is the query's.
+// Returns the score of each document. Without pairs the first vector is the query's.
 std::vector<double> scores_of(const RerankAnswer& answer, const Embeddings& embeddings) {
   std::vector<double> scores;
   for (const std::vector<float>& vector : embeddings.vectors)
@@ -90,7 +90,7 @@ engine::Pooling pooling_of(const EmbedContext& context) {
   return engine::pooling_of(context.engine.model().config(), context.pooling);
 }
 
-// Whether the model reads a query and a document together.
+// Returns whether the model reads a query and a document together.
 bool reads_pairs(const EmbedContext& context) {
   return pooling_of(context) == engine::Pooling::kRank && context.engine.model().scores_pairs();
 }
@@ -105,8 +105,8 @@ void add_pair(const std::string& query, const std::string& document, const engin
 struct ScoreAnswer {
   std::string id, model;
   int64_t created = 0;
-  size_t left = 1;     // texts of text_1: one for all of text_2, or one for each
-  bool pairs = false;  // the model has scored them
+  size_t left = 1;     // number of texts in text_1: 1, or as many as in text_2
+  bool pairs = false;  // the model scored pairs
 };
 
 std::string answer_with(const ScoreAnswer& answer, const Embeddings& embeddings) {
@@ -127,7 +127,7 @@ std::string answer_with(const ScoreAnswer& answer, const Embeddings& embeddings)
                   {"usage", usage_json(embeddings.tokens)}});
 }
 
-// Texts to compare, or pairs to score.
+// Adds the query and documents of /v1/rerank, as texts to compare or as pairs to score.
 ApiStatus add_documents(const std::string& query, std::span<const std::string> documents,
                         const EmbedContext& context, TextsToEmbed& texts) {
   const engine::Engine& engine = context.engine;
@@ -154,7 +154,7 @@ ApiStatus add_pairs(std::span<const Prompt> left, std::span<const Prompt> right,
   return base::Done{};
 }
 
-// The same of /score.
+// Adds the texts of /score, likewise.
 ApiStatus add_texts(std::span<const Prompt> left, std::span<const Prompt> right,
                     const EmbedContext& context, TextsToEmbed& texts) {
   if (reads_pairs(context)) return add_pairs(left, right, context.engine, texts);
@@ -169,7 +169,7 @@ ApiResult<EmbedPlan> plan_rerank(const Json& body, UnknownFields& unknown,
                                  const EmbedContext& context) {
   KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
   EmbedPlan plan;
-  // Which model answers was found out before: here it only has to be a text.
+  // The model was chosen before; here the field is only checked to be a string.
   KVICK_TRY([[maybe_unused]] const std::string model, fields.get_string("model", ""));
   if (fields.find("query") == nullptr) return bad_field("query", "query is missing");
   KVICK_TRY(const std::string query, fields.get_string("query", ""));
@@ -196,7 +196,7 @@ ApiResult<EmbedPlan> plan_score(const Json& body, UnknownFields& unknown,
                                 const EmbedContext& context) {
   KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
   EmbedPlan plan;
-  // Which model answers was found out before: here it only has to be a text.
+  // The model was chosen before; here the field is only checked to be a string.
   KVICK_TRY([[maybe_unused]] const std::string model, fields.get_string("model", ""));
   KVICK_TRY(const std::vector<Prompt> left, read_prompts(fields, "text_1", kMostTexts, "texts"));
   KVICK_TRY(const std::vector<Prompt> right, read_prompts(fields, "text_2", kMostTexts, "texts"));

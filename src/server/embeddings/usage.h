@@ -6,7 +6,7 @@
 
 namespace kvick::server {
 
-// Of an answer to which no token was generated.
+// Returns the usage of an answer without generated tokens.
 inline Json usage_json(uint64_t tokens) {
   return {{"prompt_tokens", tokens}, {"total_tokens", tokens}};
 }

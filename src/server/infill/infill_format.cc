@@ -35,7 +35,7 @@ class InfillFormat final : public AnswerFormat {
  private:
   static std::string event(const Json& json) { return sse_event(to_text(json)); }
 
-  // The last object of an answer.
+  // Returns the last object of an answer.
   Json last(const std::string& content, const ChoiceText& ended) const {
     const bool limit = textless_ || ended.finish_reason == "length";
     const char* const why = limit ? "limit" : ended.stop.empty() ? "eos" : "word";
@@ -54,7 +54,7 @@ class InfillFormat final : public AnswerFormat {
   AnswerHead head_;
   const bool textless_;
   AnswerEnd end_;
-  ChoiceText reason_;  // of a stream: the piece that ended it
+  ChoiceText reason_;  // in a stream: the piece that ended the answer
 };
 
 }  // namespace

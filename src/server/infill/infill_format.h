@@ -1,13 +1,13 @@
 #pragma once
-// Answers to POST /infill in llama-server's form.
+// Writes answers to POST /infill in llama-server's form.
 
 #include "server/answer/answer_format.h"
 
 namespace kvick::server {
 
-// Of one choice.
+// The answer has one choice.
 std::unique_ptr<AnswerFormat> infill_format(AnswerHead head);
-// The same without its text.
+// The same, without the answer's text.
 std::unique_ptr<AnswerFormat> textless_infill_format(AnswerHead head);
 
 }  // namespace kvick::server

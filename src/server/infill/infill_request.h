@@ -1,5 +1,5 @@
 #pragma once
-// The body of POST /infill, llama-server's: a text that stands between two others.
+// The body of llama-server's POST /infill: fill in the text between two others.
 
 #include "server/openai/completion_request.h"
 
@@ -7,11 +7,12 @@ namespace kvick::server {
 
 inline constexpr size_t kMostInfillFiles = 256;
 
-// Editors send n_predict 0, so that the prompt is in the cache before they want a text.
+// Returns whether n_predict is 0. Editors send that to have the prompt cached before they need an
+// answer.
 bool asks_for_no_text(const Json& body);
 
-// As a completion with one prompt and a suffix; of one token where no text is asked for, since no
-// job has none.
+// Parses the body as a completion with one prompt and a suffix. If no text is requested, it asks
+// for one token, because every job generates at least one.
 ApiResult<CompletionRequest> parse_infill(const Json& body, UnknownFields& unknown);
 
 }  // namespace kvick::server

@@ -1,4 +1,4 @@
-// What clients of llama-server's /infill send and get.
+// What clients of llama-server's /infill send and receive.
 
 #include <fstream>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string read_file(const std::string& path) {
   return all.str();
 }
 
-// A tiny model whose three control tokens are those to fill in with.
+// A tiny model whose three control tokens are fill-in tokens.
 const engine::Engine& coder() {
   static const std::unique_ptr<engine::Engine> kEngine = [] {
     base::ThreadPool pool(1);
@@ -48,7 +48,7 @@ ApiResult<CompletionRequest> parsed(std::string_view fields) {
   return parse_infill(*parse_json(fields), unknown);
 }
 
-// The prompt that a model sees.
+// Returns the prompt that the model reads.
 std::string prompt_of(const CompletionRequest& request) {
   const MakeConstraint none = [](const Json&) { return base::fail("none"); };
   const std::function<uint64_t()> random = [] { return 1; };

@@ -156,14 +156,14 @@ TEST_F(AnthropicTest, HandsOnWhatTheServiceRefuses) {
     EXPECT_FALSE(seen.streaming);
     EXPECT_EQ(seen.response.status, status);
     EXPECT_EQ(error_type(seen), type);
-    // Clients that shorten their conversation look for these words.
+    // Clients that shorten their conversation search for these words.
     EXPECT_EQ(seen.json()["error"]["message"],
               why == Why::kTooLong ? "prompt is too long: no" : "no");
     EXPECT_EQ(seen.response.headers.empty(), why != Why::kBusy);
   }
 }
 
-// Every field of the document is known to the parser, which says of others that they are not.
+// The parser knows every field of the document; it refuses unknown ones.
 TEST_F(AnthropicTest, KnowsTheFieldsThatItsOpenApiDocumentNames) {
   make([](ApiOptions& options) { options.strict_fields = true; });
   const Json schemas = Json::parse(openapi_json())["components"]["schemas"];

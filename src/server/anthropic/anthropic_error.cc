@@ -22,7 +22,7 @@ std::string_view type_of(unsigned status) {
   }
 }
 
-// Claude Code knows by these words that it must shorten the conversation.
+// Claude Code shortens the conversation if it sees these words.
 std::string message_of(const ApiError& error) {
   if (error.code != "context_length_exceeded") return error.message;
   return "prompt is too long: " + error.message;

@@ -33,7 +33,7 @@ Json input_json(const std::string& arguments) {
   return parsed.ok() && parsed->is_object() ? *std::move(parsed) : Json::object();
 }
 
-// Its name is its type too.
+// Writes an event, whose name is its type.
 std::string event_of(std::string_view type, const Json& fields) {
   Json event = {{"type", type}};
   event.update(fields);
@@ -50,7 +50,7 @@ class AnthropicFormat final : public AnswerFormat {
     return anthropic_error_response(error);
   }
 
-  // The choice says why it ended, so it has all fields between these two.
+  // The choice says why it ended, so it writes the fields between `before` and `behind`.
   Frame frame(const AnswerEnd& end) override {
     std::string before = to_text(head_json());
     before.back() = ',';
@@ -146,7 +146,7 @@ class AnthropicFormat final : public AnswerFormat {
     open(Block::kThoughts, {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}}, out);
     out += delta("thinking_delta", "thinking", text);
   }
-  // White space opens no block: it waits for what comes behind it.
+  // Adds text. White space alone opens no block: it is held until other text follows.
   void add_text(const std::string& text, std::string& out) {
     held_ += text;
     if (open_ != Block::kText && held_.find_first_not_of(kWhite) == std::string::npos) return;
@@ -165,9 +165,9 @@ class AnthropicFormat final : public AnswerFormat {
 
   const AnswerHead head_;
   const std::string id_;
-  size_t blocks_ = 0;  // that have ended: the index of the one that is open, or comes next
+  size_t blocks_ = 0;  // blocks that have ended, which is the index of the open or next one
   Block open_ = Block::kNone;
-  std::string held_;  // white space of a text that has not begun
+  std::string held_;  // white space before a text block that is not open yet
   Json stop_ = {{"stop_reason", nullptr}, {"stop_sequence", nullptr}};
 };
 

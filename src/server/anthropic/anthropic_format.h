@@ -1,13 +1,13 @@
 #pragma once
-// Answers in Anthropic's JSON: a message, or the events of a stream that make one.
+// Writes answers in Anthropic's JSON: a message, or the events of a stream that build one.
 
 #include "server/answer/answer_format.h"
 
 namespace kvick::server {
 
-// Of plans with one choice. Thoughts are a block in front of the text, with an empty signature;
-// each call of a tool is a block behind it. Text of white space alone is no block. A call that is
-// cut off has an empty input in a whole answer, and in a stream the beginning of its JSON.
+// For plans with one choice. Thoughts are a block before the text, with an empty signature; each
+// tool call is a block after it. Text of white space alone is no block. For a call that was cut
+// off, a whole answer has an empty input, and a stream the beginning of its JSON.
 MakeFormat anthropic_format();
 
 }  // namespace kvick::server

@@ -1,4 +1,4 @@
-// Anthropic's messages, whole and as the events of a stream, however the text is cut.
+// Anthropic's messages, whole and as the events of a stream, for any split of the text into pieces.
 
 #include "server/anthropic/anthropic_format.h"
 
@@ -11,7 +11,7 @@
 namespace kvick::server {
 namespace {
 
-// Puts a message together as Anthropic's clients do.
+// Builds a message from events as Anthropic's clients do.
 class Assembler {
  public:
   void take(const std::string& name, const Json& event) {
@@ -26,7 +26,7 @@ class Assembler {
     }
     ended_ = name == "message_stop";
   }
-  // Of a whole message.
+  // Returns the complete message.
   Json message() const {
     EXPECT_TRUE(ended_ && !open_);
     return message_;
@@ -88,7 +88,7 @@ struct Answer {
 
 AnswerEnd end_of_answer() { return {.counts = {.prompt = 9, .cached = 4, .answer = 3}}; }
 
-// A text that comes in pieces, each as long as next() says, and how it ends.
+// Formats a text that arrives in pieces of next() bytes and then ends with `last`.
 template <typename Next>
 Answer answer_of(std::string_view text, engine::AnswerPiece last, const Next& next) {
   const text::AnswerSyntax usual;

@@ -1,5 +1,5 @@
 #pragma once
-// Blocks of content in Anthropic's messages.
+// Content blocks of Anthropic's messages.
 
 #include <string>
 #include <string_view>
@@ -9,18 +9,18 @@
 
 namespace kvick::server {
 
-// Error: it is missing, or none.
+// Error: the field is missing or not a string.
 ApiResult<std::string> required_string(Fields& fields, std::string_view name);
 
-// What is told of a block that does not belong where it is. fields: the block's; takes: "text and
-// tool_result blocks".
+// Returns the error for a block of a type that is not allowed there. fields: the block's fields.
+// takes: what is allowed: "text and tool_result blocks".
 ApiError wrong_block(const Fields& fields, std::string_view type, std::string_view takes);
 
-// The text of a block that is known to be one of text.
+// Returns the text of a block that is known to be a text block.
 ApiResult<std::string> read_text_block(Fields& fields);
 
-// Content that is a string or a list of text blocks: the texts that are not empty. path: of the
-// content.
+// Reads content that is a string or a list of text blocks. Returns the texts that are not empty.
+// path: the content's name in errors.
 ApiResult<std::vector<std::string>> read_texts(const Fields& outer, const Json& content,
                                                const std::string& path);
 

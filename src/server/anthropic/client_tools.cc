@@ -9,7 +9,7 @@ namespace {
 
 using ToolNames = std::set<std::string>;
 
-// As OpenAI's API has it, and chat templates.
+// Returns the tool in the form of OpenAI's API and of chat templates.
 ApiResult<Json> read_tool(const Fields& request, const Json& given, std::string path,
                           ToolNames& deferred) {
   KVICK_TRY(Fields tool, request.inside(given, std::move(path)));
@@ -47,7 +47,7 @@ ApiResult<Json> read_list(const Fields& request, const Json& given, ToolNames& d
   return tools;
 }
 
-// What tool_choice and parallel_tool_calls of OpenAI's API would be.
+// Returns the equivalent tool_choice and parallel_tool_calls of OpenAI's API.
 ApiResult<Json> read_choice(const Fields& request, const Json& given) {
   KVICK_TRY(Fields choice, request.inside(given, "tool_choice"));
   KVICK_TRY(const std::string type, required_string(choice, "type"));

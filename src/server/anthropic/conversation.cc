@@ -10,8 +10,8 @@ namespace {
 
 using base::Done;
 
-// Claude Code puts such a block first. It differs in every request, so that no two prompts would
-// begin alike, and is for Anthropic's bills.
+// Claude Code puts a block with this mark first, for Anthropic's billing. It differs in every
+// request, so keeping it would defeat the prefix cache.
 constexpr std::string_view kBillingMark = "x-anthropic-billing-header:";
 
 class Builder {
@@ -36,18 +36,19 @@ class Builder {
       return bad_field(message.path("content"), "{} is missing", message.path("content"));
     KVICK_TRY_VOID(message.check_rest());
     KVICK_TRY(const size_t parts, add_content(role, *content, message.path("content")));
-    // Other servers take an empty beginning of the answer too.
+    // Other servers accept an empty beginning of the answer too.
     if (parts > 0 || (last && role == "assistant")) return Done{};
     if (role != "assistant" || !content->is_array())
       return bad_field(message.path("content"),
                        "{} is empty; write something or leave the "
                        "message out",
                        message.path("content"));
-    message_of(role);  // a model that said nothing: it comes again with each later request
+    // The model said nothing; the client sends this message again with every request.
+    message_of(role);
     return Done{};
   }
 
-  // path: of the last message.
+  // path: the last message's name in errors.
   ApiResult<Conversation> take(const std::string& path) {
     Conversation out;
     if (is_last("assistant")) {
@@ -91,7 +92,7 @@ class Builder {
     append(message_of(role)["content"], text);
   }
 
-  // How many parts there were.
+  // Adds content; returns how many parts it had.
   ApiResult<size_t> add_content(const std::string& role, const Json& content,
                                 const std::string& path) {
     if (role == "system" || content.is_string()) return add_texts(role, content, path);
@@ -132,7 +133,7 @@ class Builder {
     if (type == "thinking") return add_thoughts(block);
     if (type != "redacted_thinking")
       return wrong_block(block, type, "text, tool_use and thinking blocks");
-    block.ignore({"data"});  // sealed by Anthropic, for itself
+    block.ignore({"data"});  // encrypted by Anthropic for its own use
     KVICK_TRY_VOID(block.check_rest());
     message_of("assistant");
     return true;
@@ -143,15 +144,15 @@ class Builder {
     block.ignore({"signature", "cache_control"});
     KVICK_TRY_VOID(block.check_rest());
     Json& message = message_of("assistant");
-    if (thoughts.empty()) return true;  // left out of the answer that it comes from
+    if (thoughts.empty()) return true;  // the answer that it comes from omitted them
     Json& place = message["reasoning_content"];
     if (place.is_null()) place = "";
     append(place, thoughts);
     return true;
   }
 
-  // Ids of nine letters and digits, the only ones that Mistral's templates take; by their place, so
-  // that the next prompt begins as this one does.
+  // Call ids have nine letters and digits, the only form that Mistral's templates accept. They are
+  // numbered in order, so that the next prompt of the conversation begins with the same tokens.
   ApiResult<bool> add_call(Fields& block) {
     KVICK_TRY(std::string id, required_string(block, "id"));
     KVICK_TRY(std::string name, required_string(block, "name"));
@@ -194,7 +195,7 @@ class Builder {
   const Fields& request_;
   ToolResults results_;
   Json messages_ = Json::array();
-  std::map<std::string, Call> calls_;  // by Anthropic's ids
+  std::map<std::string, Call> calls_;  // key: Anthropic's id
   size_t made_ = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Anthropic's messages as chat templates take them.
+// Converts Anthropic's messages to the form of chat templates.
 
 #include "engine/core/engine.h"
 #include "server/answer/tools.h"
@@ -7,14 +7,14 @@
 namespace kvick::server {
 
 struct Conversation {
-  Json messages;  // as ChatRequest has them
-  // kLastMessage: the last one is the assistant's, and the answer goes on its text.
+  Json messages;  // in the form of ChatRequest::messages
+  // kLastMessage: the last message is the assistant's, and the answer continues its text.
   engine::ChatEnd end = engine::ChatEnd::kNewTurn;
 };
 
-// Reads system and messages. Messages of one role that follow each other become one; each result of
-// a tool becomes a message of its own. A system message that is not the first is the user's text:
-// templates take none there. tools: those of the request, which results may name.
+// Reads system and messages. Consecutive messages of one role are merged, and each tool result
+// becomes a message. A system message that is not first becomes user text, because templates accept
+// no later one. tools: the request's tools, which results may name.
 ApiResult<Conversation> read_conversation(Fields& fields, const Tools& tools);
 
 }  // namespace kvick::server

@@ -1,6 +1,6 @@
-// libFuzzer: any bytes as the body of an Anthropic request, or, if the first byte is odd, as the
-// text of an answer in pieces of any size. What is taken keeps its own limits; each event of a
-// stream is JSON that names its block.
+// libFuzzer: parses arbitrary bytes as the body of an Anthropic request or, if the first byte is
+// odd, as the text of an answer in pieces of 1 to 7 bytes. Accepted requests keep the limits, and
+// each event of a stream is JSON with a type.
 #include <cstdint>
 #include <string_view>
 
@@ -49,7 +49,7 @@ void check_answer(std::string_view text) {
   check_events(format->piece(choice.add(std::move(last))));
   check_events(format->end({}));
   const auto frame = format->frame({});
-  // A call's input may be as deep as parse_json takes, and here stands deeper.
+  // Uses accept(): a call's input may be as deep as parse_json() allows, and is nested deeper here.
   KVICK_CHECK(server::Json::accept(frame.before + format->choice(choice.all()) + frame.behind),
               "a message that is no JSON");
 }
@@ -63,7 +63,7 @@ void check_request(const server::Json& body) {
   KVICK_CHECK(request->max_tokens >= 1 && request->choices == 1 && !request->messages.empty(),
               "a request without a question");
   KVICK_CHECK(request->messages == counted->messages, "other messages are counted");
-  text_of::AnswerSyntax plain;  // of a template that knows neither tools nor their results
+  text_of::AnswerSyntax plain;  // a template without tools and tool results
   plain.messages.offers_tools = false;
   plain.messages.result_role = "";
   plain.calls.written = false;

@@ -11,7 +11,7 @@ namespace {
 
 using base::Done;
 
-// Fields that mean the same in a chat of OpenAI's API, Anthropic's own first.
+// Fields with the same meaning in a chat of OpenAI's API, Anthropic's own first.
 constexpr std::array kSame = {"model",      "stream",     "max_tokens",   "temperature",
                               "top_p",      "top_k",      "kv",           "spec",
                               "cache_salt", "priority",   "seed",         "min_p",
@@ -28,7 +28,7 @@ ApiStatus read_same(Fields& fields, ChatRequest& request) {
 ApiStatus check_max_tokens(Fields& fields) {
   if (fields.find("max_tokens") == nullptr)
     return bad_field("max_tokens", "max_tokens is missing: say how long the answer may be");
-  // read_generation takes it, but knows other values too.
+  // read_generation() reads the value, but accepts others too.
   const auto most = fields.get_int("max_tokens", 0, {1, UINT32_MAX});
   if (!most.ok()) return most.error();
   return Done{};
@@ -51,7 +51,7 @@ ApiStatus read_stops(Fields& fields, ChatRequest& request) {
   return Done{};
 }
 
-// Where the request does not say, the template decides.
+// If the request does not set it, the template decides.
 ApiStatus read_thinking(Fields& fields, ChatRequest& request) {
   const Json* value = fields.find("thinking");
   if (value == nullptr) return Done{};
@@ -63,10 +63,10 @@ ApiStatus read_thinking(Fields& fields, ChatRequest& request) {
                      "thinking.type is {}; it must be enabled, adaptive or disabled",
                      in_quotes(type));
   const auto budget = thinking.get_int("budget_tokens", 1, {1, UINT32_MAX});
-  if (!budget.ok()) return budget.error();  // else nothing: no template keeps to one
+  if (!budget.ok()) return budget.error();  // otherwise ignored: no template limits thoughts
   KVICK_TRY(const std::string display, thinking.get_string("display", ""));
   if (display == "omitted") request.thoughts = Thoughts::kDropped;
-  // Granite's and DeepSeek's templates have the second name.
+  // Granite's and DeepSeek's templates use the name `thinking`.
   request.variables["enable_thinking"] = wanted;
   request.variables["thinking"] = wanted;
   return thinking.check_rest();
@@ -88,14 +88,15 @@ ApiStatus read_form(const Fields& fields, const Json* value, const std::string& 
 }
 
 ApiStatus read_output(Fields& fields, ChatRequest& request) {
-  // The name that output_config.format had first.
+  // The earlier name of output_config.format.
   KVICK_TRY_VOID(read_form(fields, fields.find("output_format"), "output_format", request));
   const Json* value = fields.find("output_config");
   if (value == nullptr) return Done{};
   KVICK_TRY(Fields output, fields.inside(*value, "output_config"));
   KVICK_TRY_VOID(read_form(fields, output.find("format"), "output_config.format", request));
   KVICK_TRY(std::string effort, output.get_string("effort", ""));
-  if (effort == "xhigh" || effort == "max") effort = "high";  // the most that templates know
+  // The highest effort that templates know.
+  if (effort == "xhigh" || effort == "max") effort = "high";
   if (!effort.empty()) request.variables["reasoning_effort"] = effort;
   return output.check_rest();
 }
@@ -125,11 +126,12 @@ ApiResult<ChatRequest> parse(Fields& fields) {
   KVICK_TRY_VOID(read_thinking(fields, request));
   KVICK_TRY_VOID(read_output(fields, request));
   KVICK_TRY_VOID(offer(request));
-  // Who asks, and what Anthropic bills: rows are cached and shared without being told to.
+  // Fields for identification and billing. cache_control is not needed: rows are always cached and
+  // shared.
   fields.ignore({"metadata", "service_tier", "cache_control", "inference_geo", "user_profile_id",
                  "workspace_id"});
   fields.ignore_value("speed", "standard");
-  // Claude Code asks that no thoughts are dropped, with each request.
+  // Claude Code sends this with every request; it asks to drop no thoughts.
   static const Json kKeepAll = {
       {"edits", Json::array({{{"type", "clear_thinking_20251015"}, {"keep", "all"}}})}};
   fields.ignore_value("context_management", kKeepAll);

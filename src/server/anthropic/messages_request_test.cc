@@ -1,4 +1,4 @@
-// Anthropic's requests as chat requests, and what is told of those that are none.
+// Anthropic's requests as chat requests, and the errors of invalid ones.
 
 #include "server/anthropic/messages_request.h"
 
@@ -25,12 +25,12 @@ ChatRequest taken(const std::string& body) {
   return *std::move(request);
 }
 
-// Of one message of the user, with further fields: ",\"x\":1".
+// Returns a request with one user message and further fields: ",\"x\":1".
 std::string with(std::string_view fields) {
   return fmt::format(R"({{"max_tokens":5,"messages":[{}]{}}})", kUser, fields);
 }
 
-// Of these messages.
+// Returns a request with these messages.
 std::string of(std::string_view messages) {
   return fmt::format(R"({{"max_tokens":5,"messages":[{}]}})", messages);
 }
@@ -102,7 +102,7 @@ TEST(MessagesRequest, GoesOnWithTheAssistantsLastMessage) {
       taken(of(R"({"role":"user","content":"Hi"},{"role":"assistant","content":"He"})"));
   EXPECT_EQ(request.end, engine::ChatEnd::kLastMessage);
   EXPECT_EQ(request.messages.size(), 2U);
-  // One that has begun with nothing is a new turn.
+  // An empty last message of the assistant is a new turn.
   for (const char* empty :
        {R"("")", "[]", R"([{"type":"text","text":""}])", R"([{"type":"thinking","thinking":""}])",
         R"([{"type":"redacted_thinking","data":"x"}])"}) {

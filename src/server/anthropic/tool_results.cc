@@ -6,7 +6,7 @@
 namespace kvick::server {
 namespace {
 
-// Null: there is none.
+// Returns the tool's function, or null if there is no such tool.
 const Json* function_of(const Tools& tools, const std::string& name) {
   for (const Json* some : {&tools.list, &tools.deferred})
     for (const Json& tool : *some)
@@ -14,8 +14,8 @@ const Json* function_of(const Tools& tools, const std::string& name) {
   return nullptr;
 }
 
-// Whether its source is text, not a file that this server does not read. Not with find() of the
-// block itself: a source that is left out stays unknown.
+// Returns whether the document's source is text rather than a file. Takes a copy, so that find()
+// does not mark an omitted source as known.
 bool has_text(Fields document) {
   const Json* const source = document.find("source");
   if (source == nullptr || !source->is_object()) return false;
@@ -56,7 +56,7 @@ ApiResult<std::string> ToolResults::read_document(Fields& block) {
   return in_lines({std::move(title), std::move(context), in_lines(texts)});
 }
 
-// In the form that Claude Code's search for tools announces to the model.
+// Describes a tool in the form in which Claude Code's tool search announces tools to the model.
 std::string ToolResults::reference(const std::string& name) {
   const Json* const function = told_.insert(name).second ? function_of(tools_, name) : nullptr;
   return "<function>" + to_text(function ? *function : Json({{"name", name}})) + "</function>";

@@ -1,5 +1,5 @@
 #pragma once
-// What tools of an Anthropic request have answered, as text.
+// The results of tools in an Anthropic request, as text.
 
 #include <set>
 #include <string>
@@ -13,20 +13,21 @@ class ToolResults {
  public:
   explicit ToolResults(const Tools& tools) : tools_(tools) {}
 
-  // The texts of a result that are not empty. Pictures and documents that are not text are left
-  // out, and a text says so; their fields are unknown ones. A tool_reference is the tool that it
-  // names, whose result tells the model of it: so the prompt before it stays as it was. path: of
-  // the content.
+  // Returns the texts of a result that are not empty. Pictures and documents without text are
+  // replaced by a note, and their fields count as unknown. A tool_reference becomes the description
+  // of the tool that it names; so the model learns of the tool here, and the prompt before it stays
+  // unchanged. path: the content's name in errors.
   ApiResult<std::vector<std::string>> read(const Fields& outer, const Json& content,
                                            const std::string& path);
 
  private:
   ApiResult<std::string> read_block(Fields& block);
-  ApiResult<std::string> read_document(Fields& block);  // with a source of text
+  ApiResult<std::string> read_document(Fields& block);  // the source must have text
   std::string reference(const std::string& name);
 
   const Tools& tools_;
-  // Each tool is described once, so that a small request cannot become a large prompt.
+  // Tools described already: each is described once, so that a small request cannot become a large
+  // prompt.
   std::set<std::string> told_;
 };
 

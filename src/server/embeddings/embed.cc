@@ -55,7 +55,7 @@ class EmbeddingJobs : public std::enable_shared_from_this<EmbeddingJobs> {
   const TextsToEmbed texts_;
   const std::shared_ptr<RequestRecord> record_;  // null: no record is kept
   Embeddings embeddings_;
-  // Next_: index of the next text. running_: jobs that have not ended.
+  // next_: index of the next text. running_: jobs that have not ended.
   size_t next_ = 0, running_ = 0;
   std::vector<size_t> again_;  // texts that a full queue refused while other jobs ran
   uint64_t ended_ = 0;         // number of ended jobs

@@ -1,5 +1,6 @@
-// libFuzzer: any bytes as the body of POST /v1/responses. What is taken says the same when its
-// items are sent again, as clients do that keep the conversation themselves.
+// libFuzzer: parses arbitrary bytes as the body of POST /v1/responses. The items of an accepted
+// request must mean the same when they are sent again, as clients do that keep the conversation
+// themselves.
 #include <cstdint>
 #include <string_view>
 

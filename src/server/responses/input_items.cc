@@ -10,7 +10,8 @@
 namespace kvick::server {
 namespace {
 
-constexpr std::string_view kTool = "tool";  // whose output has parts as messages do
+// Stands for a tool, whose output has parts like a message.
+constexpr std::string_view kTool = "tool";
 constexpr std::array kMessageRoles = {"system", "developer", "user", "assistant"};
 
 bool is_system(std::string_view role) { return role == "system" || role == "developer"; }
@@ -45,7 +46,7 @@ ApiResult<Json> read_part(const Fields& outer, const Json& part, const std::stri
   return text_part(role, std::move(text));
 }
 
-// A text, or a list of parts of text; always a list.
+// Reads a string or a list of text parts; returns a list.
 ApiResult<Json> read_parts(Fields& item, std::string_view name, std::string_view role) {
   const Json* given = item.find(name);
   const std::string path = item.path(name);
@@ -86,7 +87,7 @@ ApiResult<Json> read_call(Fields& item) {
     if (item.unknown().refused())
       return bad_field(item.path("arguments"), "{} must be a JSON object in a string",
                        item.path("arguments"));
-    // A call that was cut off comes again with every request of its conversation.
+    // The client sends a call that was cut off again with every request of the conversation.
     item.unknown().add(item.path("arguments"));
     arguments = "{}";
   }
@@ -112,7 +113,8 @@ ApiResult<Json> read_output(Fields& item) {
                {"output", std::move(output)}});
 }
 
-// Encrypted thoughts are none of this server's; a summary is not what the model thought.
+// Reads thoughts. Encrypted ones come from other servers, and a summary is not what the model
+// thought; both are ignored.
 ApiResult<Json> read_reasoning(Fields& item) {
   item.ignore({"summary", "encrypted_content"});
   Json content = Json::array();
@@ -150,7 +152,7 @@ ApiResult<Json> read_item(const Fields& request, const Json& given, const std::s
   KVICK_TRY(Fields fields, request.inside(given, path));
   KVICK_TRY(const std::string id, fields.get_string("id", ""));
   const bool has_role = fields.find("role") != nullptr;
-  // Clients send a reference with its id alone, too.
+  // Clients also send references that have only an id.
   KVICK_TRY(const std::string type,
             fields.get_string("type", has_role ? "message" : "item_reference"));
   if (type == "item_reference") {
@@ -247,7 +249,7 @@ class ChatMessages {
   }
 
   Json messages_ = Json::array();
-  bool open_ = false;  // the last message is of the assistant, and grows
+  bool open_ = false;  // the last message is the assistant's and may still grow
 };
 
 }  // namespace

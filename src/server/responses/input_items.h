@@ -1,5 +1,5 @@
 #pragma once
-// The items of a conversation in the Responses API: messages, calls of functions and their outputs,
+// The items of a conversation in the Responses API: messages, function calls and their outputs, and
 // thoughts.
 
 #include <functional>
@@ -9,18 +9,18 @@
 
 namespace kvick::server {
 
-// The item of this id that an earlier response made; null: there is none.
+// Returns the item with this id from an earlier response, or null if there is none.
 using FindItem = std::function<Json(const std::string& id)>;
 
-// The items of `input`, whole: a text is a message of the user, contents are lists of parts, and an
-// item_reference is the item that it names. Ids stay as they were given, also if none were.
-// Errors: no input, a kind of item or part that this server does not take.
+// Reads the items of `input` into full form: a string becomes a user message, contents become lists
+// of parts, and an item_reference becomes the item that it names. Ids stay as given; items without
+// an id get none. Errors: no input, or a kind of item or part that this server does not accept.
 ApiResult<Json> read_input(Fields& request, const FindItem& find);
 
-// The same as messages of OpenAI's chats: what stands between two outputs or messages of others is
-// one message of the assistant, with its thoughts, text and calls. The instructions and the system
-// messages that the conversation begins with are one message, since many templates take only one.
-// items: as read_input() gives them, or output of this server.
+// Converts items to messages of OpenAI's chats. Consecutive items of the assistant become one
+// message with its thoughts, text and calls. The instructions and the system messages at the start
+// become one message, because many templates accept only one. items: from read_input(), or output
+// of this server.
 Json chat_messages(const std::string& instructions, const Json& items);
 
 }  // namespace kvick::server

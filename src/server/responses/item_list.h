@@ -1,5 +1,5 @@
 #pragma once
-// Items of a response, page by page.
+// Lists the items of a response, page by page.
 
 #include <string_view>
 
@@ -7,8 +7,9 @@
 
 namespace kvick::server {
 
-// OpenAI's list of the items that a target asks for: ?limit=20&order=desc&after=ID, which are the
-// defaults but for after. Errors: none of these values.
+// Returns OpenAI's list of the items that the target's query selects:
+// ?limit=20&order=desc&after=ID. Defaults: limit 20, order desc, from the start. Errors: invalid
+// values.
 ApiResult<Json> item_list(const Json& items, std::string_view target);
 
 }  // namespace kvick::server

@@ -1,6 +1,6 @@
 #pragma once
-// Functions within a namespace, as Codex CLI sends those of its agents and of MCP servers. Chat
-// templates know none, so the model gets the function by one name made of both.
+// Functions in namespaces, as Codex CLI sends those of its agents and of MCP servers. Chat
+// templates have no namespaces, so the model sees one name built from both.
 
 #include <map>
 #include <string>
@@ -11,10 +11,10 @@ namespace kvick::server {
 struct NameInNamespace {
   std::string space, name;
 };
-// By the name that the model gets.
+// Key: the name that the model sees.
 using Namespaces = std::map<std::string, NameInNamespace>;
 
-// "files__read" of "read" in "files" or in "files__".
+// Returns "files__read" for "read" in "files" or in "files__".
 inline std::string name_in(std::string_view space, std::string_view name) {
   std::string both(space);
   if (!space.ends_with("__")) both += "__";

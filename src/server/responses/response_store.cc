@@ -43,7 +43,7 @@ bool ResponseStore::erase(const std::string& id, size_t owner) {
 
 void ResponseStore::drop(Place place) {
   bytes_ -= place->bytes;
-  places_.erase(place->id);  // before the id that it points to
+  places_.erase(place->id);  // before the entry, because the key points into it
   entries_.erase(place);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Responses that clients may ask for again, or go on from (ADR 47): in memory, of one process,
-// bounded; the one that was used longest ago goes first.
+// Responses that clients may fetch or continue (ADR 47). The store is in memory of one process and
+// bounded; it evicts the least recently used response first.
 
 #include <cstdint>
 #include <list>
@@ -13,16 +13,16 @@
 namespace kvick::server {
 
 struct StoredResponse {
-  std::string response;  // as it was answered, JSON
-  // The items before its output, those of earlier responses too, as a JSON list: so a conversation
-  // goes on though its first responses were dropped.
+  std::string response;  // the answer's JSON, as sent
+  // The items before the response's output, including those of earlier responses, as a JSON list.
+  // So a conversation can go on even if its first responses were evicted.
   std::string input;
 };
 
-// All calls may come from any thread.
+// All calls are safe on any thread.
 class ResponseStore {
  public:
-  // Counted for each response beside its texts: the map, the list, allocations.
+  // Bytes counted per response beside its texts, for the map, the list and allocations.
   static constexpr size_t kEntryBytes = 512;
   static constexpr size_t kMostResponses = 65536;
 
@@ -31,12 +31,13 @@ class ResponseStore {
   ResponseStore(const ResponseStore&) = delete;
   ResponseStore& operator=(const ResponseStore&) = delete;
 
-  // owner: ApiKeys::owner() of the key that it was made with; others do not see it. False: it is
-  // larger than the store, or the id is taken.
+  // Stores a response. owner: ApiKeys::owner() of the client's key; other owners cannot see the
+  // response. Returns false if it is larger than the store or the id exists.
   bool put(std::string id, size_t owner, StoredResponse response);
-  // Null: there is none, or it is another owner's. It stays whole for who holds it.
+  // Returns a response, or null if it does not exist or has another owner. The result stays valid
+  // after eviction.
   std::shared_ptr<const StoredResponse> find(const std::string& id, size_t owner);
-  // False: as above.
+  // Removes a response. Returns false if it does not exist or has another owner.
   bool erase(const std::string& id, size_t owner);
 
   size_t size() const;
@@ -56,8 +57,8 @@ class ResponseStore {
 
   const size_t max_bytes_, max_responses_;
   mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // under the mutex, as all below; used last at the front
-  std::unordered_map<std::string_view, Place> places_;  // by their own ids
+  std::list<Entry> entries_;  // most recently used first; the mutex guards this and all below
+  std::unordered_map<std::string_view, Place> places_;  // keys point into the entries
   size_t bytes_ = 0;
 };
 

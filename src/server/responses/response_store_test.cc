@@ -39,7 +39,7 @@ TEST(ResponseStore, KeepsWhatIsHeldWholeThoughItIsDropped) {
   EXPECT_EQ(held->response, "answer");
 }
 
-// The definition: a list in the order of use.
+// The slow twin: a list in the order of use.
 class SlowStore {
  public:
   SlowStore(size_t bytes, size_t responses) : bytes_(bytes), responses_(responses) {}

@@ -31,7 +31,7 @@ class ResponsesFormat final : public AnswerFormat {
     return error_response(here);
   }
 
-  // One choice, which is the whole answer.
+  // The single choice writes the whole answer, so the frame is empty.
   Frame frame(const AnswerEnd& end) override {
     end_ = end;
     return {};
@@ -59,7 +59,7 @@ class ResponsesFormat final : public AnswerFormat {
   struct Finished {
     std::string status;
     Json response;
-    std::string text;  // of the response
+    std::string text;  // `response` as text
   };
 
   std::string add(const ChoiceText& added) {
@@ -89,12 +89,13 @@ class ResponsesFormat final : public AnswerFormat {
     return {{"input_tokens", counts.prompt},
             {"input_tokens_details", {{"cached_tokens", counts.cached}, {"cache_write_tokens", 0}}},
             {"output_tokens", counts.answer},
-            // Of their text, which another split may have made of other tokens.
+            // Tokenizes the text of the thoughts again, which may give another number of tokens
+            // than the model generated.
             {"output_tokens_details", {{"reasoning_tokens", std::min(thoughts, counts.answer)}}},
             {"total_tokens", counts.prompt + counts.answer}};
   }
 
-  // The response at its end, which goes into the store unless it failed.
+  // Returns the final response and stores it unless it failed.
   Finished finished(const AnswerEnd& end) {
     output_.finish(cut_ || end.error.has_value());
     const char* const status = end.error ? "failed" : (cut_ ? "incomplete" : "completed");
@@ -127,7 +128,7 @@ class ResponsesFormat final : public AnswerFormat {
   std::shared_ptr<const ResponsesFrame> frame_;
   ResponsesOutput output_;
   AnswerEnd end_;
-  bool cut_ = false;  // by the number of tokens
+  bool cut_ = false;  // the limit on tokens cut the answer off
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Answers in the form of OpenAI's Responses API: one object, or its events.
+// Writes answers in the form of OpenAI's Responses API: one object, or the events of a stream.
 
 #include "server/answer/answer_format.h"
 #include "server/responses/responses_request.h"
@@ -7,19 +7,19 @@
 
 namespace kvick::server {
 
-// What an answer repeats of its request, and where it goes.
+// The parts of an answer that come from its request, and where the answer is stored.
 struct ResponsesFrame {
   Json echo;                 // ResponsesRequest::echo
-  Json items;                // ResponsesRequest::items; those without an id get one
+  Json items;                // ResponsesRequest::items; items without an id get one
   Namespaces namespaces;     // ResponsesRequest::namespaces
-  OwnedResponses responses;  // no store: the answer is not kept
-  const text::Tokenizer* tokenizer = nullptr;  // outlives what is made; counts thoughts
+  OwnedResponses responses;  // without a store the answer is not kept
+  const text::Tokenizer* tokenizer = nullptr;  // counts tokens of thoughts; must outlive the format
 };
 
-// Of plans with one choice.
+// For plans with one choice.
 MakeFormat responses_format(ResponsesFrame frame);
 
-// "resp_0123456789abcdef" of the number as it stands in the ids of a response's items.
+// Returns the id of a response, "resp_0123456789abcdef". number: as in the ids of its items.
 std::string response_id(std::string_view number);
 
 }  // namespace kvick::server

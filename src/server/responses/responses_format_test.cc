@@ -31,7 +31,7 @@ Json whole(const ChoiceText& all, std::shared_ptr<ResponseStore> store = nullptr
   return Json::parse(frame.before + format->choice(all) + frame.behind);
 }
 
-// The events of a stream; each names its type twice.
+// Returns the events of a stream; each has its type as name and as field.
 std::vector<Json> events_of(const std::string& text) {
   std::vector<Json> events;
   std::string name;
@@ -146,13 +146,13 @@ TEST(ResponsesFormat, KeepsNoAnswerThatFailed) {
   EXPECT_EQ(store->size(), 0U);
 }
 
-// What clients rely on, of every stream; its output as they put it together.
+// Checks what clients rely on in every stream. Returns the output as clients assemble it.
 Json checked_output(const std::vector<Json>& events) {
   RC_ASSERT(events.size() >= 3);
   RC_ASSERT(events[0]["type"] == "response.created");
   RC_ASSERT(events[1]["type"] == "response.in_progress");
   Json output = Json::array();
-  std::string open, text;  // the item that grows
+  std::string open, text;  // id and text of the open item
   for (size_t i = 0; i < events.size(); ++i) {
     const Json& event = events[i];
     const auto type = event["type"].get<std::string>();
@@ -183,7 +183,7 @@ Json checked_output(const std::vector<Json>& events) {
   return output;
 }
 
-// Cuts an answer into pieces: thoughts, text and calls in order, as they come.
+// Cuts an answer into pieces as they arrive: thoughts, text and calls in this order.
 std::vector<ChoiceText> cut(const ChoiceText& all) {
   std::vector<ChoiceText> pieces;
   for (auto part : {&ChoiceText::reasoning, &ChoiceText::content})

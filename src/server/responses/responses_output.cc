@@ -100,7 +100,7 @@ std::string ResponsesOutput::close(std::string_view status) {
   return out;
 }
 
-// Calls come whole.
+// Adds a call, which always arrives whole.
 std::string ResponsesOutput::call(const ToolCall& call, bool cut) {
   const std::string id = id_of("fc");
   const auto inside = names_.find(call.name);

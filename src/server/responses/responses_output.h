@@ -1,5 +1,5 @@
 #pragma once
-// The output of a response as it grows, and the events that tell of it.
+// Builds the output of a response as the answer arrives, and the events that report it.
 
 #include <optional>
 #include <string>
@@ -13,22 +13,22 @@ namespace kvick::server {
 
 class ResponsesOutput {
  public:
-  // number: of the response, as it stands in its ids. names: of functions that may be called;
-  // outlives this.
+  // number: the response's number in its ids. names: namespaces of the functions that may be
+  // called; must outlive this.
   ResponsesOutput(std::string number, const Namespaces& names)
       : number_(std::move(number)), names_(names) {}
 
-  // An event of the stream with the next sequence_number; more: its other fields.
+  // Returns an event with the next sequence_number. more: its other fields.
   std::string event(std::string_view type, Json more);
-  // Events of what is new, in the order thoughts, text, calls.
+  // Returns events for new thoughts, text and calls, in this order.
   std::string add(const ChoiceText& added);
-  // Events of what is still open. cut: the answer ended before the model ended it. A response has
-  // at least one item: without any it gets a message without text.
+  // Ends the open item and returns its events. cut: the answer was cut off. A response has at least
+  // one item: without any, it gets a message without text.
   std::string finish(bool cut);
 
-  // The items that have ended.
+  // Returns the items that have ended.
   const Json& items() const { return items_; }
-  const std::string& thoughts() const { return thoughts_; }  // of all items
+  const std::string& thoughts() const { return thoughts_; }  // thoughts of all items
 
  private:
   enum class Kind { kReasoning, kMessage };

@@ -15,7 +15,7 @@ namespace {
 
 using base::Done;
 
-// Fields that this API reads by itself, all others are read as a chat's.
+// Fields that this API reads itself; all others are read as a chat's.
 constexpr std::array kOwn = {
     "input",
     "instructions",
@@ -37,7 +37,7 @@ constexpr std::array kOwn = {
     "service_tier",
     "safety_identifier",
     "top_logprobs",
-    // A chat's, for which there is another name here, or no place in the answer.
+    // Fields of chats that have another name here, or no place in the answer.
     "messages",
     "response_format",
     "reasoning_effort",
@@ -55,13 +55,14 @@ constexpr std::array kNotHere = {
     "n",        "best_of",         "return_token_ids", "max_tokens", "max_completion_tokens",
     "n_predict"};
 
-// What such a field is without a request for anything.
+// Returns whether a chat's field has a value that requests nothing.
 bool asks_nothing(std::string_view name, const Json& value) {
   if (value == false || value == 0) return true;
   return (name == "n" || name == "best_of") && value == 1;
 }
 
-// A chat's fields that other names have here: a client that sends them means something.
+// Refuses, or reports as unknown, fields of chats that do not exist here: a client that sends them
+// expects an effect.
 ApiStatus check_not_here(Fields& fields, UnknownFields& unknown) {
   for (const char* const name : kNotHere) {
     const Json* value = fields.find(name);
@@ -95,7 +96,8 @@ ApiStatus read_truncation(Fields& fields) {
                    in_quotes(truncation));
 }
 
-// Encrypted thoughts are for servers that keep none; here they stand in the answer as they are.
+// Reads include. Encrypted thoughts are for servers that store none; here the answer has the
+// thoughts themselves.
 ApiStatus read_include(Fields& fields, UnknownFields& unknown) {
   const Json* list = fields.find("include");
   if (list == nullptr) return Done{};
@@ -111,7 +113,7 @@ ApiStatus read_include(Fields& fields, UnknownFields& unknown) {
   return Done{};
 }
 
-// ---- a chat's fields ----
+// ---- fields of chats ----
 
 ApiStatus read_most_tokens(Fields& fields, Json& chat) {
   if (fields.find("max_output_tokens") == nullptr) return Done{};
@@ -126,7 +128,7 @@ ApiStatus read_effort(Fields& fields, Json& chat) {
   KVICK_TRY(Fields reasoning, fields.inside(*value, "reasoning"));
   KVICK_TRY(const std::string effort, reasoning.get_string("effort", ""));
   if (!effort.empty()) chat["reasoning_effort"] = effort;
-  reasoning.ignore({"summary", "generate_summary"});  // thoughts come whole
+  reasoning.ignore({"summary", "generate_summary"});  // answers have the whole thoughts
   return reasoning.check_rest();
 }
 
@@ -159,11 +161,12 @@ ApiStatus read_text(Fields& fields, Json& chat) {
     KVICK_TRY(Fields format, text.inside(*form, "text.format"));
     KVICK_TRY_VOID(read_form(format, *form, chat));
   }
-  text.ignore({"verbosity"});  // no template has a place for it
+  text.ignore({"verbosity"});  // no template uses it
   return text.check_rest();
 }
 
-// Not by name: looking up each of a hundred thousand would take minutes.
+// Copies the fields that are read as a chat's. Does not look each up by name, which would take
+// minutes for 100,000 fields.
 void copy_rest(const Json& body, Json& chat) {
   auto& to = chat.get_ref<Json::object_t&>();
   for (const auto& [name, value] : body.get_ref<const Json::object_t&>())
@@ -171,7 +174,7 @@ void copy_rest(const Json& body, Json& chat) {
       to.push_back(Json::object_t::value_type(name, value));
 }
 
-// A chat's names for what is wrong, as this API has them.
+// Replaces names of chat fields in an error by this API's names.
 ApiError renamed(ApiError error) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kNames = {
       {{"response_format", "text.format"},
@@ -197,15 +200,15 @@ Json parsed(const std::string& text) {
   return *std::move(json);
 }
 
-// Items that a request refers to. Each response is read once and each item given once, so that a
-// small request cannot ask for more than the store has.
+// The items that a request refers to. Each response is read once and each item returned once, so
+// that a small request cannot expand beyond the store's size.
 class StoredItems {
  public:
-  static constexpr size_t kMostResponses = 16;  // that one request may refer to
+  static constexpr size_t kMostResponses = 16;  // limit per request
 
   explicit StoredItems(const OwnedResponses& responses) : responses_(responses) {}
 
-  // Items carry the number of their response: "msg_0123456789abcdef_2".
+  // Returns an item. Its id has the number of its response: "msg_0123456789abcdef_2".
   Json take(const std::string& id) {
     const size_t begin = id.find('_');
     if (responses_.store == nullptr || begin == std::string::npos) return nullptr;
@@ -234,7 +237,7 @@ class StoredItems {
   std::map<std::string, Json> items_;
 };
 
-// A call that was cut off counts as one without arguments, as where a client sends it again.
+// Treats calls that were cut off as calls without arguments, as when the client sends them itself.
 ApiStatus mend_calls(Json& output, const std::string& id, UnknownFields& unknown) {
   for (size_t i = 0; i < output.size(); ++i) {
     if (output[i]["type"] != "function_call") continue;
@@ -312,12 +315,12 @@ Json echo_of(const Json& body, bool store) {
   echo["tools"] = given_or(body, "tools", Json::array());
   echo["top_logprobs"] = 0;
   echo["top_p"] = given_or(body, "top_p", 1.0);
-  // "auto" too: a conversation that is too long is refused, not cut.
+  // "auto" is answered as "disabled": a conversation that is too long is refused, not truncated.
   echo["truncation"] = "disabled";
   return echo;
 }
 
-// All but the conversation, as a chat's body.
+// Reads all fields except the conversation into a chat's body.
 ApiResult<Json> read_settings(Fields& fields, UnknownFields& unknown) {
   Json chat = Json::object();
   KVICK_TRY_VOID(check_not_here(fields, unknown));

@@ -9,9 +9,9 @@
 
 namespace kvick::server {
 
-// The responses that a request may name, and where its own goes.
+// The store with the responses that a request may name, which also gets its own.
 struct OwnedResponses {
-  std::shared_ptr<ResponseStore> store;  // null: nothing is kept
+  std::shared_ptr<ResponseStore> store;  // null: responses are not kept
   size_t owner = 0;                      // ApiKeys::owner() of the client
 };
 
@@ -21,16 +21,16 @@ struct ResponsesRequest {
   Json items;
   // The fields of the answer that repeat the request's.
   Json echo;
-  Namespaces namespaces;  // of the functions that the model is offered
-  bool store = true;      // the answer is to be kept
+  Namespaces namespaces;  // namespaces of the functions that the model may call
+  bool store = true;      // store the answer
 };
 
-// Reads the conversation as a chat's messages and the other fields as a chat's, so that what only
-// kvick has works here too.
+// Reads the conversation as a chat's messages and other fields as a chat's, so that kvick's own
+// fields work here too.
 ApiResult<ResponsesRequest> parse_responses(const Json& body, const OwnedResponses& responses,
                                             UnknownFields& unknown);
 
-// As plan_chat(), with answers in the form of the Responses API, which go into the store.
+// Plans like plan_chat(), with answers in the form of the Responses API, which go into the store.
 ApiResult<Plan> plan_responses(ResponsesRequest request, OwnedResponses responses,
                                const PlanContext& context);
 

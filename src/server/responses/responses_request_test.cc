@@ -35,7 +35,7 @@ constexpr const char* kTools = R"(,"tools":[{"type":"function","name":"f","descr
 
 OwnedResponses kept() { return {.store = std::make_shared<ResponseStore>(1 << 20), .owner = 1}; }
 
-// An answer to "Hi" with one output item.
+// Stores an answer to "before" with one output item.
 void put(const OwnedResponses& to, const char* id, const char* output) {
   to.store->put(id, to.owner,
                 {fmt::format(R"({{"status":"completed","output":[{}]}})", output),
@@ -93,7 +93,7 @@ TEST(ResponsesRequest, HasAToolChoice) {
       R"({"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"}]})");
   EXPECT_EQ(allowed.tools.names, std::vector<std::string>{"f"});
   EXPECT_EQ(to_text(allowed.response_format).find("\"g\""), std::string::npos);
-  // Clients say it with every request.
+  // Clients send this with every request.
   EXPECT_FALSE(taken(R"(,"tool_choice":"auto","tools":[])").chat.tools.offered());
 }
 

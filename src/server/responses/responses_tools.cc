@@ -17,7 +17,8 @@ ApiStatus ignore_tool(const std::string& path, const std::string& type, UnknownF
   return Done{};
 }
 
-// What stands in the tool beside the function, templates put into their prompts as they get it.
+// Returns a function as a chat's tool. Drops its other fields, which templates would write into
+// prompts.
 ApiResult<Json> read_function(Fields& tool) {
   KVICK_TRY(const std::string name, tool.get_string("name", ""));
   if (name.empty()) return bad_field(tool.path("name"), "{} is missing", tool.path("name"));
@@ -37,7 +38,7 @@ class ListReader {
  public:
   ListReader(UnknownFields& unknown, ResponsesTools& tools) : unknown_(unknown), tools_(tools) {}
 
-  // space: the namespace that the list is of; empty: none.
+  // space: the namespace that contains the list; empty: none.
   ApiStatus read(const Fields& outer, const Json& list, const std::string& path,
                  const std::string& space) {
     if (!list.is_array()) return bad_field(path, "{} must be a list of tools", path);
@@ -72,7 +73,7 @@ class ListReader {
     return Done{};
   }
 
-  // What the description says of all its functions has no place in a template.
+  // Ignores the description of the namespace, which no template can show.
   ApiStatus read_namespace(Fields& fields) {
     KVICK_TRY(const std::string name, fields.get_string("name", ""));
     if (name.empty()) return bad_field(fields.path("name"), "{} is missing", fields.path("name"));
@@ -146,7 +147,7 @@ ApiStatus read_choice(const Fields& request, const Json& value, ResponsesTools& 
     return bad_field("tool_choice",
                      "tool_choice must be \"none\", \"auto\", \"required\" or {{\"type\": "
                      "\"function\", \"name\": ...}}");
-  // Clients say "auto" with every request, also where there is nothing to choose from.
+  // Clients send "auto" with every request, even without tools.
   if (tools.list.empty() && value != "required") return Done{};
   if (tools.list.empty())
     return bad_field("tool_choice", "tool_choice needs functions among the tools to choose from");

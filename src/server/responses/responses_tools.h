@@ -1,5 +1,5 @@
 #pragma once
-// Tools of the Responses API in the form of OpenAI's chats.
+// Tools of the Responses API, in the form of OpenAI's chats.
 
 #include "server/answer/tools.h"
 #include "server/responses/namespaces.h"
@@ -7,16 +7,15 @@
 namespace kvick::server {
 
 struct ResponsesTools {
-  Json list = Json::array();  // as a chat's tools
-  Namespaces namespaces;      // of those in the list that stand in one
-  Json choice;                // as a chat's tool_choice; null: the model's
-  // Of those the ones that may be called (allowed_tools); empty: all.
+  Json list = Json::array();  // in the form of a chat's tools
+  Namespaces namespaces;      // namespaces of the functions in the list
+  Json choice;                // a chat's tool_choice; null: the default
+  // The functions that may be called (allowed_tools); empty: all.
   std::vector<std::string> allowed;
 };
 
-// Reads tools and tool_choice. Tools that are no functions nor namespaces of them are this server's
-// to ignore: they become unknown fields. Errors: they are refused, or tool_choice asks for one of
-// them.
+// Reads tools and tool_choice. Tools other than functions and namespaces of functions count as
+// unknown fields. Errors: unknown fields are refused, or tool_choice names one of these tools.
 ApiResult<ResponsesTools> read_responses_tools(Fields& request, UnknownFields& unknown);
 
 }  // namespace kvick::server

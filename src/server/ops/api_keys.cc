@@ -6,7 +6,7 @@
 namespace kvick::server {
 namespace {
 
-// Looks at every byte of the key, however early the texts differ.
+// Compares every byte of the key, so that the time does not depend on where the texts differ.
 bool same(std::string_view key, std::string_view given) {
   size_t difference = key.size() ^ given.size();
   for (size_t i = 0; i < key.size(); ++i) {

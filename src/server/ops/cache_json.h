@@ -1,5 +1,5 @@
 #pragma once
-// What the cache holds, as JSON: GET /kv.
+// The contents of the cache as JSON: GET /kv.
 
 #include <span>
 #include <string>
@@ -11,7 +11,7 @@ namespace kvick::server {
 
 Json cache_json(const engine::CacheState& state);
 
-// Of several models in one: stores say whose they are.
+// The same for several models in one list; each store names its model.
 struct ModelCache {
   std::string model;
   engine::CacheState cache;

@@ -11,7 +11,7 @@ namespace kvick::server {
 namespace {
 
 using base::Done;
-// Of those alone who have a request: there are no more than connections.
+// Has entries only for clients with requests, so at most one per connection.
 using Tally = std::unordered_map<std::string, uint32_t>;
 
 uint32_t count_of(const Tally& tally, const std::string& who) {
@@ -52,11 +52,11 @@ struct ClientCounts::Counts {
   }
 };
 
-// Holds the reply, and what it counts for.
+// Holds the reply; its destructor ends the count.
 struct ClientCounts::Place {
   std::shared_ptr<Reply> reply;
   std::string key, address;
-  std::shared_ptr<Counts> counts;  // null: it does not count
+  std::shared_ptr<Counts> counts;  // null: not counted
 
   ~Place() {
     if (counts == nullptr) return;

@@ -12,7 +12,7 @@ namespace {
 using Who = ClientCounts::Client;
 using HeldReplies = std::vector<std::shared_ptr<Reply>>;
 
-// Takes one more place of a client, if there is one.
+// Takes one more place for a client and returns the status.
 unsigned status_of_one_more(ClientCounts& counts, const Who& client, HeldReplies& held) {
   static Seen seen;
   EXPECT_EQ(counts.check(client).ok(), true);
@@ -50,7 +50,7 @@ TEST(ClientCounts, HaveNoLimitUnlessOneIsAskedFor) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(status_of_one_more(none, {.key = 1, .address = "10.0.0.1"}, held), 200U);
     EXPECT_EQ(status_of_one_more(only_keys, {.key = 0, .address = "10.0.0.1"}, held),
-              200U);  // no key, no limit
+              200U);  // the limit per key does not apply without a key
   }
 }
 
@@ -81,7 +81,7 @@ TEST(ClientNetwork, IsTheAddressOrTheNetworkThatOneClientHasAllOf) {
   EXPECT_EQ(client_network(""), "");
 }
 
-// What is on its way counts until its answer has ended, and no other route does.
+// A generation counts until its answer has ended; other routes do not count.
 TEST_F(ApiTest, RefusesMoreRequestsAtOnceThanAClientMayHave) {
   make([](ApiOptions& options) { options.counts = {.per_key = 0, .per_address = 1}; });
   const auto copy = [&](const char* address = "10.0.0.1", const char* path = "/v1/completions") {
@@ -114,7 +114,8 @@ TEST_F(ApiTest, RefusesBeforeItReadsATextWhereTheQueueIsFull) {
   service_.full = true;
   service_.refusal = {engine::Refusal::Why::kBusy, "full", "", 7.2};
   for (const char* path : {"/v1/completions", "/v1/embeddings"}) {
-    const Seen busy = posted(path, R"({"prompt":7})");  // which would be wrong, once read
+    // An invalid body, but it is refused before it is parsed.
+    const Seen busy = posted(path, R"({"prompt":7})");
     EXPECT_EQ(busy.response.status, 503U);
     EXPECT_EQ(busy.response.headers, (Headers{{"Retry-After", "8"}}));
   }

@@ -29,7 +29,7 @@ bool takes_no_more(DType type, DType own) {
   return uint64_t{a.block_bytes} * b.block <= uint64_t{b.block_bytes} * a.block;
 }
 
-// Both with nothing left open.
+// Both options are resolved (Engine::resolved).
 bool may_choose_types(const engine::KvOptions& asked, const ClientLimits& limits,
                       const engine::KvOptions& own) {
   const std::string text = engine::kv_type_text(asked);
@@ -42,7 +42,7 @@ bool may_choose_types(const engine::KvOptions& asked, const ClientLimits& limits
          may(*asked.v_type, own.aging ? own.aging->v_type : *own.v_type);
 }
 
-// A request cannot name the file that the server's own policy has.
+// Ignores the policy's file, which a request cannot name.
 std::string select_text(engine::KvOptions options) {
   options.select.options.erase("file");
   return engine::kv_select_text(options);
@@ -67,7 +67,7 @@ ApiStatus check_kv(const engine::KvOptions& asked, const ClientLimits& limits,
   return Done{};
 }
 
-// Numbers in the answer to a job.
+// Returns the number of logprobs in the answer to a job.
 uint64_t reported(const engine::Job& job, uint32_t context) {
   if (!job.logprobs) return 0;
   const uint64_t prompt = job.prompt.size();
@@ -114,7 +114,7 @@ base::Status<> read_client_kv(const std::vector<std::string>& names, ClientLimit
 }
 
 ApiStatus check_limits(const Plan& plan, const ClientLimits& limits, const LimitContext& context) {
-  const engine::Job& job = plan.jobs.front();  // all of a request's are alike but for the prompt
+  const engine::Job& job = plan.jobs.front();  // all jobs of a request differ only in their prompts
   if (job.priority > limits.max_priority)
     return bad_field("priority",
                      "priority is {}, but requests may have at most {} here, which the server's "

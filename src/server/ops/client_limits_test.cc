@@ -7,7 +7,7 @@
 namespace kvick::server {
 namespace {
 
-// "PARAM: MESSAGE" of a completion with such fields; empty: it may be asked for.
+// Returns "PARAM: MESSAGE" of the refusal of a completion with these fields; empty: it is allowed.
 std::string refusal(const std::string& fields, const ClientLimits& limits = {},
                     uint32_t context = 512) {
   const auto body = parse_json(fmt::format("{{\"prompt\":\"abc\"{}}}", fields));
@@ -78,7 +78,7 @@ TEST(ClientLimits, LetARequestChooseWhatIsNamedOrAnything) {
     EXPECT_EQ(refusal(kv(fields), limits_of({"any"})), "") << fields;
 }
 
-// This model has no measurement, so that the scheduler refuses it afterwards; it says why.
+// This model has no measurement, so the scheduler refuses the request later and says why.
 TEST(ClientLimits, LetARequestHaveItsTypeChosenWhereThatIsNamed) {
   const ClientLimits small = limits_of({"own"}, "", "q8"), named = limits_of({"auto"}, "", "q8");
   EXPECT_NE(refusal(kv(R"("type":"auto")"), small), "");

@@ -1,6 +1,7 @@
-// libFuzzer: any bytes to the ports of a publisher of cache events. The first byte says how: odd as
-// they are, to the one port or the other; even as the frames of a message, which zero bytes part,
-// to the one that answers. Who asks as he should is answered all the same.
+// libFuzzer: sends arbitrary bytes to the ports of a publisher of cache events. If the first byte
+// is odd, they go unchanged to one of the two ports. If it is even, they go as the frames of a
+// message, split at zero bytes, to the port for questions. The publisher must still answer valid
+// questions.
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -55,7 +56,7 @@ void send_frames(void* socket, std::string_view bytes) {
   }
 }
 
-// From a number on that has not come: the answer is the end alone.
+// Asks from a number that was never sent: the answer is only its end.
 void ask(void* socket) {
   const std::array<uint8_t, 8> never = {0x7F};
   zmq_send(socket, never.data(), never.size(), 0);

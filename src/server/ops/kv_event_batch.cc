@@ -10,7 +10,7 @@ using Kind = engine::PrefixEvent::Kind;
 
 constexpr const char* kMedium = "GPU";
 
-// Takes the events that are one, and the next ones' place.
+// Encodes a chain of stored blocks as one event and advances `at` past it.
 Value stored(std::span<const engine::PrefixEvent> events, size_t& at) {
   const engine::PrefixEvent& first = events[at];
   Value ids = Value::array(), tokens = Value::array();

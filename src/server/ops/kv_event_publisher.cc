@@ -17,15 +17,14 @@
 namespace kvick::server {
 namespace {
 
-// Messages that wait for a slow reader; then it misses some.
+// Limit on the messages queued for a slow subscriber, which misses further ones.
 constexpr int kMostUnread = 100'000;
 
-// Bytes of a frame that is sent to us: a topic, or a number of 8 bytes. libzmq allocates what a
-// frame's head says before the rest of it has come.
+// Limit in bytes of a received frame, which is a topic or a number of 8 bytes. libzmq allocates the
+// size that a frame's head announces before the frame has arrived.
 constexpr int64_t kMostAsked = 4096;
 
-// Parts of a message that are kept: one more than a question has, so that a longer one is seen to
-// be none.
+// Parts of a message that are kept: one more than a question has, to detect longer messages.
 constexpr size_t kMostParts = 4;
 
 constexpr std::chrono::milliseconds kNoMemoryPause{10};
@@ -69,7 +68,7 @@ std::string bound_endpoint(void* socket) {
   return text.data();
 }
 
-// Whether there was room; all of a message is sent, or nothing. more: parts follow.
+// Sends all parts of a message or nothing. Returns whether there was room. more: more parts follow.
 bool send(void* socket, std::span<const std::span<const uint8_t>> parts, bool more) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const int flag = more || i + 1 < parts.size() ? ZMQ_SNDMORE : 0;
@@ -78,7 +77,7 @@ bool send(void* socket, std::span<const std::span<const uint8_t>> parts, bool mo
   return true;
 }
 
-// Bytes that are there once, in however many readers' queues they are.
+// A batch whose bytes exist once, however many queues of subscribers hold them.
 class Batch {
  public:
   explicit Batch(std::span<const uint8_t> bytes) {
@@ -89,11 +88,11 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  // As the last part of a message.
+  // Sends the batch as the last part of a message.
   bool send(void* socket) {
     zmq_msg_t same;
     zmq_msg_init(&same);
-    zmq_msg_copy(&same, &message_);  // counts another holder
+    zmq_msg_copy(&same, &message_);  // adds a reference to the bytes
     if (zmq_msg_send(&same, socket, ZMQ_DONTWAIT) >= 0) return true;
     zmq_msg_close(&same);
     return false;
@@ -103,7 +102,7 @@ class Batch {
   zmq_msg_t message_;
 };
 
-// The parts of a message that is there, kMostParts of them; none: there is none.
+// Returns the parts of the next message, at most kMostParts; empty if there is no message.
 std::vector<std::vector<uint8_t>> receive(void* socket) {
   std::vector<std::vector<uint8_t>> parts;
   int more = 1;
@@ -144,7 +143,7 @@ class Publisher final : public KvEventPublisher {
   std::string replay_endpoint() const override { return replay_endpoint_; }
 
  private:
-  // Never waits: a counter that is full wakes as well.
+  // Never blocks: a write to a full counter fails, but then the thread is awake already.
   void wake() const {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
@@ -168,7 +167,7 @@ class Publisher final : public KvEventPublisher {
     std::vector<engine::PrefixEvent> events;
     try {
       events = events_->take();
-    } catch (const std::bad_alloc&) {  // which has woken this thread again
+    } catch (const std::bad_alloc&) {  // take() has woken this thread again
       std::this_thread::sleep_for(kNoMemoryPause);
       return;
     }
@@ -183,15 +182,15 @@ class Publisher final : public KvEventPublisher {
       const auto* topic = reinterpret_cast<const uint8_t*>(options_.topic.data());
       const std::array<std::span<const uint8_t>, 2> head = {std::span(topic, options_.topic.size()),
                                                             number};
-      // Readers that are too slow miss it.
+      // Subscribers that are too slow miss the batch.
       if (send(out_.get(), head, true)) kept_.back().send(out_.get());
     } catch (const std::bad_alloc&) {
-      ++next_;  // who reads sees a gap
+      ++next_;  // subscribers see a gap
       kept_.clear();
     }
   }
 
-  // [client, empty, number], as of a REQ socket; others are not answered.
+  // Answers [client, empty, number], the form of a REQ socket; ignores other messages.
   void answer() {
     try {
       const auto asked = receive(replay_.get());
@@ -202,7 +201,7 @@ class Publisher final : public KvEventPublisher {
       for (uint64_t at = std::max(from, first); at < next_; ++at)
         if (!reply(asked[0], at, kept_[at - first])) return;
       reply(asked[0], UINT64_MAX, end_);
-    } catch (const std::bad_alloc&) {  // it is not answered, and asks again
+    } catch (const std::bad_alloc&) {  // the client gets no answer and asks again
     }
   }
 
@@ -215,12 +214,12 @@ class Publisher final : public KvEventPublisher {
 
   const KvEventOptions options_;
   const std::shared_ptr<engine::PrefixEvents> events_;
-  Context context_;  // ends behind its sockets
+  Context context_;  // destroyed after its sockets
   Socket out_, replay_;
   const std::string endpoint_, replay_endpoint_;
-  const int wake_;          // an eventfd
-  std::deque<Batch> kept_;  // the last ones, up to next_
-  Batch end_{{}};           // what ends an answer
+  const int wake_;          // an eventfd that wakes the thread
+  std::deque<Batch> kept_;  // the last batches, up to number next_ - 1
+  Batch end_{{}};           // the empty batch that ends an answer
   uint64_t next_ = 0;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;

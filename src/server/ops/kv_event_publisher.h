@@ -1,8 +1,8 @@
 #pragma once
-// Publishes events of the prefix cache over ZeroMQ, as vLLM does: on a PUB socket the messages
-// [topic, number of 8 bytes, the first being the highest, batch (kv_event_batch.h)]. Who misses
-// some sees a gap in the numbers, which count from 0, and asks a ROUTER socket for those from a
-// number on: it answers each with [number, batch], and then with the number -1 and an empty batch.
+// Publishes events of the prefix cache over ZeroMQ, as vLLM does. A PUB socket sends messages
+// [topic, number in 8 bytes, big-endian, batch (kv_event_batch.h)]. Numbers count from 0, so a
+// subscriber sees a gap if it misses some. It can then ask a ROUTER socket for the batches from a
+// number on. The answer is [number, batch] for each, then the number -1 with an empty batch.
 
 #include <functional>
 #include <memory>
@@ -15,19 +15,19 @@ namespace kvick::server {
 
 struct KvEventOptions {
   std::string endpoint;  // "tcp://*:5557"
-  std::string replay;    // the ROUTER's; empty: there is none
+  std::string replay;    // endpoint of the ROUTER; empty: none
   std::string topic;
-  size_t most_kept = 10'000;  // batches kept for replay; vLLM keeps as many
+  size_t most_kept = 10'000;  // batches kept for replay, as many as vLLM keeps
 };
 
-// One thread, which waits for events and for those who ask.
+// Runs one thread, which waits for events and for questions.
 class KvEventPublisher {
  public:
   // Error: an endpoint cannot be opened, or kvick was built without ZeroMQ.
   static base::Result<std::unique_ptr<KvEventPublisher>> open(
       const KvEventOptions& options, std::shared_ptr<engine::PrefixEvents> events);
   virtual ~KvEventPublisher() = default;
-  // Where it listens: the endpoint, with the port that the system chose for tcp://HOST:*.
+  // Returns the endpoint, with the port that the system chose for tcp://HOST:*.
   virtual std::string endpoint() const = 0;
   virtual std::string replay_endpoint() const = 0;
 };

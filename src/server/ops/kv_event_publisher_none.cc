@@ -1,4 +1,4 @@
-// Where ZeroMQ was not there when kvick was built.
+// Replaces kv_event_publisher.cc in builds without ZeroMQ.
 
 #include "server/ops/kv_event_publisher.h"
 

@@ -8,8 +8,8 @@
 
 #include "server/testing/client.h"
 
-// libzmq is not compiled for ThreadSanitizer, which therefore sees none of what orders its own
-// threads.
+// libzmq is not compiled for ThreadSanitizer, which therefore does not see how its threads
+// synchronise.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() { return "called_from_lib:libzmq.so\n"; }
 
@@ -20,14 +20,14 @@ uint16_t port_of(const std::string& endpoint) {
   return static_cast<uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
 }
 
-// As an old peer writes it: the bytes that follow, as a number of 8 bytes, and flags.
+// Returns the head of a frame as an old peer writes it: flags and the size in 8 bytes.
 std::string frame_head(uint64_t bytes) {
   std::string head = "\xFF";
   for (int shift = 56; shift >= 0; shift -= 8) head += static_cast<char>(bytes >> shift);
   return head + '\0';
 }
 
-// libzmq allocates what the head of a frame says, of a petabyte too.
+// libzmq allocates the size that a frame's head announces, even a petabyte.
 TEST(KvEventPublisher, HangsUpOnWhoAnnouncesAFrameThatNobodyNeeds) {
   const auto publisher =
       *KvEventPublisher::open({.endpoint = "tcp://127.0.0.1:*", .replay = "tcp://127.0.0.1:*"},
@@ -43,7 +43,7 @@ TEST(KvEventPublisher, HangsUpOnWhoAnnouncesAFrameThatNobodyNeeds) {
 
 using Parts = std::vector<std::string>;
 
-// Who asks for batches, and takes no further ones before it has read one.
+// A client that asks for batches and accepts no further message before it has read one.
 class Asker {
  public:
   explicit Asker(const std::string& endpoint)
@@ -68,7 +68,7 @@ class Asker {
     for (size_t i = 1; i <= more_parts; ++i)
       zmq_send(socket_, "x", 1, i < more_parts ? ZMQ_SNDMORE : 0);
   }
-  // Empty: nothing has come.
+  // Returns the parts of a message; empty if none arrives in time.
   Parts receive() {
     Parts parts;
     int more = 1;
@@ -94,9 +94,9 @@ size_t used_bytes() {
   return now.uordblks + now.hblkhd;
 }
 
-// 40 times a batch of 1.5 MB: of what is not read, the system's buffers hold 10 MB at most.
+// Asks 40 times for a batch of 1.5 MB. The system's buffers hold at most 10 MB of unread data.
 TEST(KvEventPublisher, HoldsABatchOnceHoweverOftenItIsAskedFor) {
-  const std::vector<kv::Token> tokens(300'000, 100'000);  // 5 bytes each
+  const std::vector<kv::Token> tokens(300'000, 100'000);  // 5 bytes each in msgpack
   const auto events = std::make_shared<engine::PrefixEvents>();
   events->stored({.id = 1, .parent = 0, .tokens = tokens});
   const auto publisher = *KvEventPublisher::open(
@@ -113,7 +113,7 @@ TEST(KvEventPublisher, HoldsABatchOnceHoweverOftenItIsAskedFor) {
   EXPECT_EQ(reader.receive(), kEnd);
   const size_t before = used_bytes();
   for (int i = 0; i < 40; ++i) idle.ask(0);
-  // Meanwhile the publisher takes the questions of both in turn.
+  // The publisher takes the questions of both clients in turn meanwhile.
   for (int i = 0; i < 200; ++i) {
     reader.ask(1);
     ASSERT_EQ(reader.receive(), kEnd);

@@ -32,7 +32,7 @@ class Text {
   void histogram(std::string_view name, const Histogram& histogram, std::string_view help) {
     head(name, "histogram", help);
     const std::string bucket = fmt::format("{}_bucket", name);
-    uint64_t below = 0;  // buckets of Prometheus count all at or below their bound
+    uint64_t below = 0;  // a Prometheus bucket counts all values up to its bound
     for (size_t i = 0; i < Histogram::kBounds.size(); ++i)
       sample(bucket, fmt::format("{{le=\"{}\"}}", Histogram::kBounds[i]),
              below += histogram.counts[i]);
@@ -120,7 +120,7 @@ void add_memory(Text& text, const engine::Metrics& m) {
   text.gauge("kv_sequences", m.kv.sequences, "Sequences with rows now.");
 }
 
-// The mean of what a policy misses is the one over the other.
+// The mean lost attention is the sum divided by the count.
 void add_checks(Text& text, const std::map<std::string, engine::Metrics::Checks>& checks) {
   if (checks.empty()) return;
   text.head("kv_select_lost_mass", "summary",

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers in Prometheus' text format.
+// Metrics in Prometheus' text format.
 
 #include <span>
 #include <string>
@@ -12,7 +12,7 @@ namespace kvick::server {
 
 inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
-// instances: of each, where there are several.
+// instances: the metrics of each instance, if there are several.
 std::string service_metrics_text(const engine::Metrics& metrics,
                                  std::span<const engine::Metrics> instances = {});
 std::string network_metrics_text(const NetworkCounters& network);

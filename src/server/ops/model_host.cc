@@ -59,12 +59,12 @@ uint64_t ModelHost::bytes(size_t model) const {
 void ModelHost::report(const std::string& what) const {
   try {
     if (options_.report) options_.report(what);
-  } catch (const std::exception&) {  // nobody reads it: a model is there for all that
+  } catch (const std::exception&) {  // the report is lost, but the model works
   }
 }
 
-// Under the mutex. The lease's end takes no mutex: it may come on the thread of the model's own
-// service, or here, if there is no memory for the lease.
+// Under the mutex. The deleter of a lease takes no mutex, because it may run on the thread of the
+// model's service, or here if there is no memory for the lease.
 ModelHost::Lease ModelHost::lease_of(Slot& slot) {
   if (slot.model == nullptr) return nullptr;
   ++*slot.leases;
@@ -82,8 +82,8 @@ ModelHost::Lease ModelHost::use(size_t model) {
   return lease_of(slots_[model]);
 }
 
-// Under the mutex. Takes those out whose clients have gone, to end without it; a model that nobody
-// waits for any more is not loaded.
+// Under the mutex. Removes and returns the requests whose clients have left; the caller destroys
+// them without the mutex. A model that no request waits for is not loaded.
 std::vector<ModelHost::Waiting> ModelHost::take_left() {
   std::vector<Waiting> left;
   for (Slot& slot : slots_) {
@@ -114,7 +114,7 @@ void ModelHost::when_loaded(size_t model, Ready ready, Left left) {
   }
   if (!loader_.joinable()) loader_ = base::start_thread("the models", [this] { work(); });
   const bool is_first = slot.waiting.empty();
-  slot.waiting.reserve(slot.waiting.size() + 1);  // before it is in the queue: it may throw
+  slot.waiting.reserve(slot.waiting.size() + 1);  // before the queue changes, because it may throw
   if (is_first) queue_.push_back(&slot);
   slot.waiting.push_back({std::move(ready), std::move(left)});
   ++waiting_;
@@ -171,12 +171,12 @@ void ModelHost::answer_all(const std::vector<Waiting>& waiting,
   for (const Waiting& one : waiting) {
     try {
       one.ready(loaded);
-    } catch (const std::exception&) {  // the request's reply answers for itself
+    } catch (const std::exception&) {  // the request's reply answers in its destructor
     }
   }
 }
 
-// What breaks while a model is loaded, for want of memory most likely, is that model's alone.
+// An exception while a model is loaded, most likely for lack of memory, fails only that model.
 ApiResult<ModelHost::Lease> ModelHost::load_guarded(Slot& slot) noexcept {
   try {
     return load_slot(slot);
@@ -189,7 +189,8 @@ ApiResult<ModelHost::Lease> ModelHost::load_guarded(Slot& slot) noexcept {
 
 ApiResult<ModelHost::Lease> ModelHost::load_slot(Slot& slot) {
   {
-    const std::lock_guard lock(mutex_);  // all may have left while it was loaded, and others come
+    // A model stays loaded if all its clients left meanwhile, and new ones may wait for it.
+    const std::lock_guard lock(mutex_);
     if (Lease lease = lease_of(slot)) return lease;
   }
   KVICK_TRY_VOID(wait_for_room(slot));
@@ -202,7 +203,7 @@ ApiResult<ModelHost::Lease> ModelHost::load_slot(Slot& slot) {
     slot.bytes = model->bytes;
     slot.measured = true;
   }
-  KVICK_TRY_VOID(wait_for_room(slot));  // it may be larger than it was thought to be
+  KVICK_TRY_VOID(wait_for_room(slot));  // the model may be larger than expected
   report(fmt::format("loaded the model {}", model->name));
   const std::lock_guard lock(mutex_);
   slot.model = std::move(model);
@@ -221,13 +222,14 @@ ApiStatus ModelHost::wait_for_room(const Slot& wanted) {
   return room;
 }
 
-// Unloads nothing if that would not be enough.
+// Unloads idle models if that makes enough room; otherwise unloads nothing.
 ApiStatus ModelHost::make_room(const Slot& wanted) {
-  std::vector<std::unique_ptr<const LoadedModel>> unloaded;  // which others need not wait for
+  std::vector<std::unique_ptr<const LoadedModel>> unloaded;  // destroyed without the mutex
   {
     const std::lock_guard lock(mutex_);
     const uint64_t most = options_.max_bytes;
-    // What was only thought to be too large may fit: of some experts not all come into memory.
+    // An estimate above the limit may be wrong: of a mixture of experts, not all experts come into
+    // memory. So the load is tried.
     const uint64_t wants = wanted.measured ? wanted.bytes : std::min(wanted.bytes, most);
     if (wants > most)
       return cannot_load(
@@ -247,7 +249,7 @@ ApiStatus ModelHost::make_room(const Slot& wanted) {
           "there is no room for the model {} while others answer requests; try again later",
           wanted.source.name));
     while (held > most) {
-      Slot* const slot = oldest_idle();  // there is one: under the mutex leases only end
+      Slot* const slot = oldest_idle();  // never null: under the mutex leases only end
       KVICK_CHECK(slot != nullptr, "{} bytes of models, no idle one", held);
       held -= slot->bytes;
       unloaded.push_back(std::move(slot->model));

@@ -1,6 +1,6 @@
 #pragma once
 // The models of one server. A model is loaded when the first request names it. All loaded models
-// share one byte limit; to make room, idle ones are unloaded, least recently used first.
+// share one limit in bytes. To make room, idle models are unloaded, least recently used first.
 
 #include <atomic>
 #include <condition_variable>
@@ -23,50 +23,49 @@ namespace kvick::server {
 
 // A model in memory.
 struct LoadedModel {
-  // Of engine and service, if they end with it; null: they outlive it.
+  // Owns engine and service; null: they outlive this.
   std::shared_ptr<const void> owner;
   const engine::Engine* engine = nullptr;
   engine::Service* service = nullptr;
   MakeConstraint constraint;
   ClientLimits limits = {};
-  uint64_t bytes = 0;     // that it takes at most: weights, and its cache's limit
-  std::string name = {};  // that clients see; the host sets it
+  uint64_t bytes = 0;     // upper bound: weights plus the limit of the cache
+  std::string name = {};  // the model's name for clients; the host sets it
 };
 
 struct ModelSource {
-  std::string name;  // that clients see; unlike all others
-  uint64_t bytes =
-      0;  // that it will take, about; LoadedModel::bytes is what counts once it is known
-  // On one thread at a time.
+  std::string name;    // the model's name for clients, unique
+  uint64_t bytes = 0;  // expected size; LoadedModel::bytes replaces it after the load
+  // Called on one thread at a time.
   std::function<base::Result<LoadedModel>()> load;
 };
 
 struct HostOptions {
-  uint64_t max_bytes = UINT64_MAX;  // of all models together
-  size_t most_waiting = 256;        // requests for models that are being loaded
-  // The longest that a load waits for requests to end whose models occupy its room: a client has
+  uint64_t max_bytes = UINT64_MAX;  // limit for all models together
+  size_t most_waiting = 256;        // limit on the requests that wait for a load
+  // Seconds that a load waits for requests to end so that their models become idle: a client has
   // its answer a moment before the model is idle.
   double room_seconds = 2;
-  // Told, in one sentence, what was loaded and unloaded, and what could not be loaded.
+  // Called with one sentence when a model was loaded, was unloaded, or failed to load.
   std::function<void(const std::string&)> report = {};
-  // Called by stop(): a load that is under way may end early, with an error.
+  // Called by stop(): a load in progress may end early with an error.
   std::function<void()> give_up_load = {};
 };
 
 class ModelHost {
  public:
-  // Keeps the model in memory, as long as there is a host. May end on any thread.
+  // Keeps the model in memory while the host exists. May be released on any thread.
   using Lease = std::shared_ptr<const LoadedModel>;
-  // Called once, on the caller's thread or the loader's, which waits for it. Errors: status 500,
-  // the model cannot be loaded; 503, not now.
+  // Called once, on the caller's thread or on the loader's, which waits for it. Errors: status 500
+  // if the model cannot be loaded, 503 if there is no room now.
   using Ready = std::function<void(ApiResult<Lease>)>;
-  // Set once the client has gone: the request counts no more, and Ready may never be called. Null:
-  // it stays.
+  // Becomes true when the client has left: the request no longer counts, and Ready may never be
+  // called. Null: the client stays.
   using Left = std::shared_ptr<const std::atomic<bool>>;
 
-  // At least one source. Nothing is loaded yet.
+  // Takes at least one source. Loads nothing yet.
   ModelHost(std::vector<ModelSource> sources, HostOptions options);
-  // One model that is there, and stays.
+  // Hosts one loaded model that is never unloaded.
   ModelHost(std::string name, LoadedModel model);
   ~ModelHost();
 
@@ -74,17 +73,18 @@ class ModelHost {
   const std::string& name(size_t model) const { return slots_[model].source.name; }
   uint64_t bytes(size_t model) const;
 
-  // At start, while no other thread uses the host. Error: why the model cannot be loaded.
+  // Loads a model at start, while no other thread uses the host. Error: why it failed.
   base::Status<> load(size_t model);
 
-  // All below may be called from any thread.
-  // Null: it is not in memory. A look is no use: models that are only looked at stay idle.
+  // All calls below are safe on any thread.
+  // look() and use() return the model, or null if it is not in memory. look() does not count as a
+  // use: a model that is only looked at stays idle.
   Lease look(size_t model);
   Lease use(size_t model);
-  // Loads it if it is not in memory.
+  // Calls `ready` with the model, after loading it if necessary.
   void when_loaded(size_t model, Ready ready, Left left = nullptr);
-  // From its return on nothing is loaded and no Ready called; those that wait are dropped. Waits
-  // for a load that is under way.
+  // Waits for a load in progress and drops waiting requests. After it returns, nothing is loaded
+  // and no Ready is called.
   void stop();
 
  private:
@@ -95,12 +95,13 @@ class ModelHost {
   struct Slot {
     ModelSource source;
     uint64_t bytes = 0;
-    bool measured = false;  // bytes are those of the model once it was loaded
+    bool measured = false;  // `bytes` is the size of the loaded model
     uint64_t last_use = 0;
-    // That are alive. Theirs too: jobs whose service outlives the host end after it.
+    // Number of leases. Shared with them, because jobs of a service that outlives the host end
+    // after it.
     std::shared_ptr<std::atomic<size_t>> leases = std::make_shared<std::atomic<size_t>>(0);
     std::unique_ptr<const LoadedModel> model;  // null: not in memory
-    std::vector<Waiting> waiting;              // not empty: it is in the queue, or being loaded
+    std::vector<Waiting> waiting;  // not empty: the slot is in the queue or being loaded
   };
 
   Lease lease_of(Slot& slot);
@@ -118,12 +119,12 @@ class ModelHost {
   const HostOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable work_;
-  std::deque<Slot> slots_;   // all but their source and leases under the mutex
-  std::deque<Slot*> queue_;  // to be loaded
-  size_t waiting_ = 0;       // requests, of all slots
+  std::deque<Slot> slots_;   // the mutex guards all but source and leases
+  std::deque<Slot*> queue_;  // slots to load
+  size_t waiting_ = 0;       // waiting requests of all slots
   uint64_t uses_ = 0;
   bool stopping_ = false;
-  std::thread loader_;  // from the first load that a request asks for
+  std::thread loader_;  // starts with the first load that a request causes
 };
 
 }  // namespace kvick::server

@@ -8,7 +8,7 @@
 namespace kvick::server {
 namespace {
 
-// Models of numbers; each has a flag of its own that says whether it is in memory.
+// Fake models; in_memory() shows which are loaded.
 class ModelHostTest : public testing::Test {
  protected:
   ModelSource source(std::string name, uint64_t bytes) {
@@ -32,7 +32,7 @@ class ModelHostTest : public testing::Test {
                                                                     .most_waiting = most_waiting,
                                                                     .room_seconds = room_seconds_});
   }
-  // Waits for what a request would hear.
+  // Requests a model and waits for the result.
   ApiResult<ModelHost::Lease> bring(size_t model) {
     const auto heard = std::make_shared<std::promise<ApiResult<ModelHost::Lease>>>();
     auto answer = heard->get_future();
@@ -75,7 +75,7 @@ TEST_F(ModelHostTest, UnloadsTheIdleModelThatWasUsedLongestAgo) {
   EXPECT_EQ(status(0), 200U);
   EXPECT_EQ(status(1), 200U);
   EXPECT_NE(host_->use(0), nullptr);
-  EXPECT_NE(host_->look(1), nullptr);  // which is no use
+  EXPECT_NE(host_->look(1), nullptr);  // does not count as a use
   EXPECT_EQ(status(2), 200U);
   EXPECT_EQ(in_memory(), "ac");
 }
@@ -139,7 +139,7 @@ TEST_F(ModelHostTest, CountsNoClientThatHasLeft) {
   goes_on.set_value();
   EXPECT_EQ(heard.get_future().get(), 200U);
   EXPECT_EQ(other.get_future().get(), 200U);
-  EXPECT_EQ(in_memory(), "a");  // nobody waits for b
+  EXPECT_EQ(in_memory(), "a");  // no request waits for b
   EXPECT_EQ(loads_, 1);
   EXPECT_EQ(status(1), 200U);
 }
@@ -187,7 +187,7 @@ TEST_F(ModelHostTest, GoesByWhatAModelTakesOnceThatIsKnown) {
   EXPECT_NE(too_large.error().message.find("--models-memory"), std::string::npos);
   EXPECT_EQ(loads_, 3);
   EXPECT_EQ(status(2), 500U);
-  EXPECT_EQ(loads_, 3);  // it is known by now
+  EXPECT_EQ(loads_, 3);  // its size is known now
   EXPECT_EQ(in_memory(), "b");
 }
 

@@ -8,11 +8,11 @@ namespace kvick::server {
 namespace {
 
 struct Family {
-  std::string help;  // its line, which tells families apart
+  std::string help;  // the # HELP line, which identifies the family
   std::string type = {}, samples = {};
 };
 
-// "name{labels} value" or "name value".
+// Adds the label to "name{labels} value" or "name value".
 std::string with_model(const std::string& sample, const std::string& model) {
   if (!sample.starts_with("kvick_")) return sample;
   const std::string label = "model=\"" + escaped_label(model) + "\"";

@@ -1,5 +1,5 @@
 #pragma once
-// The metrics of several models as one text.
+// Merges the metrics of several models into one text.
 
 #include <span>
 #include <string>
@@ -7,15 +7,15 @@
 namespace kvick::server {
 
 struct ModelSamples {
-  std::string model;  // as clients name it
-  std::string text;   // in Prometheus' text format, each family behind its "# HELP"
+  std::string model;  // the model's name for clients
+  std::string text;   // in Prometheus' text format, each family after its "# HELP"
 };
 
-// Each family once, as the format wants it, with the samples of all models. A label `model` tells
-// them apart, but for vLLM's, which have a label of their own for that.
+// Returns each family once, as the format requires, with the samples of all models. A label `model`
+// distinguishes them. vLLM's metrics have their own label for that.
 std::string merged_samples(std::span<const ModelSamples> models);
 
-// A label's value between its quotes.
+// Escapes a label's value for its quotes.
 std::string escaped_label(const std::string& text);
 
 }  // namespace kvick::server

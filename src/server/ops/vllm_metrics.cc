@@ -18,7 +18,7 @@ std::string gauge(std::string_view name, std::string_view help, std::string_view
 
 std::string vllm_metrics_text(const engine::Metrics& metrics, const std::string& model) {
   const std::string label = fmt::format("model_name=\"{}\",engine=\"0\"", escaped_label(model));
-  // Blocks that wait to be used again count as free, as in vLLM.
+  // Cached blocks that no sequence uses count as free, as in vLLM.
   const uint64_t held =
       metrics.kv.allocated_bytes - std::min(metrics.kv.allocated_bytes, metrics.kv.cached_bytes);
   const double used =

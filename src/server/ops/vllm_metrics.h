@@ -1,5 +1,5 @@
 #pragma once
-// The numbers that routers and autoscalers read of vLLM's servers, by its names.
+// The metrics of vLLM that routers and autoscalers read, by vLLM's names.
 
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace kvick::server {
 
-// In Prometheus' text format; model: the id that clients see.
+// Returns Prometheus' text format. model: the model's id for clients.
 std::string vllm_metrics_text(const engine::Metrics& metrics, const std::string& model);
 
 }  // namespace kvick::server

@@ -15,7 +15,7 @@ struct EmbedForm {
   double began = 0;
 };
 
-// Ollama's clients have a model loaded so.
+// Returns whether the request has no text. Ollama's clients load a model with such requests.
 bool has_no_text(const Json* texts) {
   return texts == nullptr || *texts == "" || (texts->is_array() && texts->empty());
 }
@@ -34,14 +34,14 @@ std::string answer_with(const EmbedForm& as, Embeddings embeddings) {
       embeddings.tokens);
 }
 
-// A text that is too long still ends as the model's texts do.
+// Cuts a text to `most` tokens; its last token stays the model's end token, if it adds one.
 void cut(const text::Tokenizer& tokenizer, uint32_t most, std::vector<engine::Token>& tokens) {
   tokens.resize(most);
   const text::Vocabulary& vocabulary = tokenizer.vocabulary();
   if (vocabulary.add_eos && most > 0) tokens.back() = *vocabulary.eos;
 }
 
-// What the two have in common: `field` has the texts.
+// Plans both routes. field: the field with the texts.
 ApiResult<EmbedPlan> plan_texts(Fields& fields, const char* field, EmbedForm form,
                                 const OllamaEmbedContext& context) {
   EmbedPlan plan;
@@ -87,7 +87,7 @@ ApiResult<EmbedPlan> plan_ollama_embedding(const Json& body, UnknownFields& unkn
                                            const OllamaEmbedContext& context) {
   KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
   EmbedForm form;
-  form.form.normalised = false;  // as Ollama's older route has them
+  form.form.normalised = false;  // Ollama's older route does not normalise
   return plan_texts(fields, "prompt", std::move(form), context);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// POST /api/embed, and the older /api/embeddings.
+// Ollama's POST /api/embed and the older /api/embeddings.
 
 #include "server/embeddings/embed_plan.h"
 
@@ -7,14 +7,14 @@ namespace kvick::server {
 
 struct OllamaEmbedContext {
   EmbedContext embed;
-  uint32_t context = 0;           // most tokens of a text
-  std::function<double()> clock;  // seconds; on any thread
+  uint32_t context = 0;           // limit on the tokens of a text
+  std::function<double()> clock;  // in seconds; safe on any thread
 };
 
-// Several texts, with `truncate` (default: true) cut off behind the context.
+// Plans /api/embed: several texts, which `truncate` (default: true) cuts to the context.
 ApiResult<EmbedPlan> plan_ollama_embed(const Json& body, UnknownFields& unknown,
                                        const OllamaEmbedContext& context);
-// One text, `prompt`.
+// Plans /api/embeddings: one text, `prompt`.
 ApiResult<EmbedPlan> plan_ollama_embedding(const Json& body, UnknownFields& unknown,
                                            const OllamaEmbedContext& context);
 

@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as the body of one of Ollama's requests; the first byte chooses the request.
-// Requests that are accepted must keep the limits.
+// libFuzzer: parses arbitrary bytes as the body of one of Ollama's requests; the first byte chooses
+// the request. Accepted requests must keep the limits.
 #include <cstdint>
 #include <string_view>
 

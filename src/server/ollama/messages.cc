@@ -18,18 +18,18 @@ void rename(Json& object, const char* from, const char* to) {
   if (!object.contains(to)) object[to] = std::move(value);
 }
 
-// Results follow their calls. One that names its tool belongs to the next call of that tool, others
-// to the next call.
+// Assigns ids to calls and matches results to them. Results follow their calls: a result that names
+// its tool belongs to the next call of that tool, others to the next call.
 class CallIds {
  public:
-  // Forgets those of messages before.
+  // Forgets the calls of earlier messages.
   void begin() { all_.clear(), of_tool_.clear(); }
 
   void add(Json& call) {
     if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) return;
-    call["function"].erase("index");  // the call's place, which no template should write
+    call["function"].erase("index");  // the index of the call, which templates must not write
     if (!call.contains("type")) call["type"] = "function";
-    // Nine letters and digits: Mistral's templates refuse others.
+    // Mistral's templates accept only nine letters and digits.
     if (!call.contains("id") || !call["id"].is_string())
       call["id"] = fmt::format("call{:05}", made_++ % 100000);
     const auto id = call["id"].get<std::string>();
@@ -56,13 +56,13 @@ class CallIds {
 };
 
 ApiStatus translate(Json& message, const std::string& path, CallIds& ids) {
-  if (!message.is_object()) return Done{};  // read_messages says so
+  if (!message.is_object()) return Done{};  // read_messages() reports it
   if (message.contains("images") && !message["images"].empty())
     return bad_field(path + ".images", "{}.images has images, but this server takes only text",
                      path);
   message.erase("images");
   rename(message, "thinking", "reasoning_content");
-  // Of any role: the Python client leaves out what is None.
+  // Applies to any role: the Python client omits fields that are None.
   if (!message.contains("content") || message["content"].is_null()) message["content"] = "";
   if (message.contains("tool_calls") && message["tool_calls"].is_array()) {
     ids.begin();

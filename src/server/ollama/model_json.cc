@@ -8,9 +8,9 @@ namespace kvick::server {
 namespace {
 
 constexpr std::string_view kLatest = ":latest";
-// A model is here as long as its server. Ollama's own "never" is such a time too.
+// No model expires by time. Ollama's own "never" is a date like this too.
 constexpr const char* kNever = "2318-01-01T00:00:00Z";
-// As long as the others: `ollama list` breaks on one of less than twelve characters.
+// As long as other digests: `ollama list` fails on one with fewer than 12 characters.
 constexpr const char* kNoDigest = "0000000000000000";
 
 std::string_view without_latest(std::string_view name) {
@@ -18,7 +18,7 @@ std::string_view without_latest(std::string_view name) {
   return name;
 }
 
-// "134.5M"
+// Returns the number of parameters as text: "134.5M".
 std::string parameters_text(uint64_t parameters) {
   const auto count = static_cast<double>(parameters);
   if (parameters >= 1'000'000'000) return fmt::format("{:.1f}B", count / 1e9);
@@ -47,14 +47,14 @@ Json listed_json(const OllamaModel& model, uint64_t size) {
           {"details", details_json(model)}};
 }
 
-// Ollama's keys are GGUF's.
+// Returns model_info, whose keys are GGUF's.
 Json info_json(const OllamaModel& served) {
   const engine::Engine& engine = served.engine;
   const model::Config& config = engine.model().config();
   const model::LayerConfig& layer = config.heads_layer();
   const auto key = [&](const char* name) { return fmt::format("{}.{}", config.arch, name); };
   Json info = {{"general.architecture", config.arch},
-               {"general.basename", without_latest(served.name)},  // which Copilot shows
+               {"general.basename", without_latest(served.name)},  // Copilot shows it
                {"general.parameter_count", engine.file_summary().parameters}};
   info[key("context_length")] = config.context;
   info[key("embedding_length")] = config.dim;

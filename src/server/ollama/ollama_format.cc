@@ -13,13 +13,13 @@ int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 std::string line(const Json& object) { return to_text(object) + "\n"; }
 
-// What stands between an object's braces.
+// Returns the text between an object's braces.
 std::string members(const Json& object) {
   const std::string text = to_text(object);
   return text.substr(1, text.size() - 2);
 }
 
-// How every line and every answer begins.
+// Returns the fields at the beginning of every line and answer.
 Json head_json(const OllamaForm& form, int64_t created) {
   return {{"model", form.model}, {"created_at", rfc3339(created)}};
 }
@@ -37,7 +37,7 @@ Json calls_json(const std::vector<ToolCall>& calls) {
   return list;
 }
 
-// The members that say what the model said.
+// Returns the fields with the model's text.
 Json said_json(const OllamaForm& form, const ChoiceText& text) {
   Json out = Json::object();
   if (!form.chat) {
@@ -70,7 +70,7 @@ class OllamaFormat final : public AnswerFormat {
   std::string_view prompt_field() const override { return form_.chat ? "messages" : "prompt"; }
   HttpResponse error(const ApiError& error) const override { return ollama_error(error); }
 
-  // The choice says why it ended, which is not known before it.
+  // The choice also writes why it ended, which only it knows.
   Frame frame(const AnswerEnd& end) override {
     return {.before = fmt::format("{{{},", members(head_)),
             .behind = fmt::format(",{}}}", members(end_json(end)))};
@@ -102,7 +102,7 @@ class OllamaFormat final : public AnswerFormat {
   }
 
  private:
-  // A call is no reason of its own here.
+  // A tool call is not a reason of its own in Ollama's API.
   static std::string reason_of(const ChoiceText& text) {
     return text.finish_reason == "length" ? "length" : "stop";
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Answers in Ollama's JSON: one object, or one a line.
+// Writes answers in Ollama's JSON: one object, or a stream with one object per line.
 
 #include <string>
 
@@ -10,20 +10,21 @@ namespace kvick::server {
 inline constexpr std::string_view kJsonLines = "application/x-ndjson";
 
 struct OllamaForm {
-  std::string model;  // as the request names it
-  bool chat = true;   // else the form of /api/generate
+  std::string model;  // the model's name in the request
+  bool chat = true;   // otherwise the form of /api/generate
 };
 
-// One choice. A call that max_tokens cut off is left out: its arguments are no object.
+// For plans with one choice. Omits a call that max_tokens cut off, because its arguments are no
+// object.
 MakeFormat ollama_format(OllamaForm form);
 
-// Of a request that has nothing to answer.
+// Returns the answer to a request without a question.
 HttpResponse ollama_idle_answer(const OllamaForm& form, int64_t created, bool unloads, bool stream);
 
-// {"error": "sentence"}, with the error's status and headers.
+// Returns {"error": "sentence"} with the error's status and headers.
 HttpResponse ollama_error(const ApiError& error);
 
-// "2026-01-31T12:00:00Z" of a Unix time in seconds.
+// Formats a Unix time in seconds: "2026-01-31T12:00:00Z".
 std::string rfc3339(int64_t unix_time);
 
 }  // namespace kvick::server

@@ -10,7 +10,7 @@ namespace {
 
 using base::Done;
 
-// What only kvick has, which may have come as headers. The rest of the request gets its defaults.
+// Reads kvick's own fields, which may have come as headers. Other options get their defaults.
 ApiStatus read_own_fields(Fields& fields, GenerationRequest& request) {
   Json own = Json::object();
   for (const char* name : {"kv", "spec", "cache_salt", "priority"})
@@ -44,14 +44,14 @@ ApiStatus read_think(Fields& fields, OllamaRequest& request) {
     return bad_field("think", "think must be true, false, \"low\", \"medium\" or \"high\"");
   }
   request.chat.thoughts = *request.thinks ? Thoughts::kApart : Thoughts::kDropped;
-  // Hybrid models' templates have the one name or the other.
+  // Templates of hybrid models know one of these two names.
   request.chat.variables["enable_thinking"] = *request.thinks;
   request.chat.variables["thinking"] = *request.thinks;
   return Done{};
 }
 
-// The model stays as long as the server, whatever is asked; only a request without a question is
-// answered by it.
+// Reads keep_alive, which does not change how long the model stays loaded. It only chooses the
+// answer to a request without a question.
 void read_keep_alive(Fields& fields, OllamaRequest& request) {
   const Json* keep = fields.find("keep_alive");
   if (keep == nullptr) return;
@@ -72,7 +72,7 @@ ApiStatus read_common(Fields& fields, uint32_t context, OllamaRequest& request) 
   return Done{};
 }
 
-// What would change the answer and is not here, unless it asks for nothing.
+// Refuses a field that would change the answer and is not supported, unless it is empty.
 ApiStatus refuse(Fields& fields, const char* name, std::string_view why) {
   const Json* value = fields.find(name);
   if (value == nullptr || *value == "" || value->empty()) return Done{};
@@ -87,7 +87,7 @@ ApiStatus refuse_unsupported(Fields& fields) {
   return refuse(fields, "context", "send the conversation so far to /api/chat instead");
 }
 
-// The list alone: tool_choice and what else OpenAI has are no fields here.
+// Reads only the list of tools: OpenAI's tool_choice and other fields do not exist here.
 ApiResult<Tools> read_offered(Fields& fields) {
   Json offered = Json::object();
   if (const Json* list = fields.find("tools")) offered["tools"] = *list;

@@ -9,30 +9,30 @@
 namespace kvick::server {
 
 struct OllamaRequest {
-  ChatRequest chat;        // its model is as the request names it; empty: the served one
-  bool generates = false;  // it is for /api/generate, whose messages are made of prompt and system
-  std::string prompt;      // of /api/generate
-  bool raw = false;        // which goes to the model as it is
-  std::string suffix;      // the answer stands between the prompt and this
-  std::optional<bool> thinks;  // none: as the model does
-  // False: there is nothing to answer. Ollama loads its model then, or unloads it.
+  ChatRequest chat;            // chat.model: the name in the request; empty: the served model
+  bool generates = false;      // for /api/generate, whose messages are made from prompt and system
+  std::string prompt;          // prompt of /api/generate
+  bool raw = false;            // the prompt goes to the model unchanged
+  std::string suffix;          // the answer is the text between the prompt and this
+  std::optional<bool> thinks;  // none: the model's default
+  // False: the request has no question. Ollama then loads its model, or unloads it.
   bool asks = false;
   bool unloads = false;
 };
 
-// context: the most tokens of a sequence, of a num_ctx that changes nothing.
+// context: limit on the tokens of a sequence; a num_ctx equal to it changes nothing.
 ApiResult<OllamaRequest> parse_ollama_chat(const Json& body, uint32_t context,
                                            UnknownFields& unknown);
 ApiResult<OllamaRequest> parse_ollama_generate(const Json& body, uint32_t context,
                                                UnknownFields& unknown);
 
-// What the server says of itself in an answer.
+// What an answer says of the server.
 struct OllamaServed {
-  std::string model;    // as clients see it
+  std::string model;    // the model's name for clients
   int64_t created = 0;  // Unix time, seconds
 };
 
-// Its answers are in Ollama's form; where there is nothing to answer, Plan::answer is set.
+// Plans answers in Ollama's form. Plan::answer is set if the request has no question.
 ApiResult<Plan> plan_ollama(OllamaRequest request, const PlanContext& context,
                             const OllamaServed& served);
 

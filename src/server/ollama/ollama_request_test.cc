@@ -1,4 +1,4 @@
-// Ollama's bodies, as requests to the engine.
+// Ollama's request bodies, parsed for the engine.
 
 #include "server/ollama/ollama_request.h"
 
@@ -196,7 +196,7 @@ TEST(OllamaRequest, SaysInOneSentenceWhatIsWrong) {
   }
 }
 
-// Open WebUI, with its advanced parameters, for the question and for the chat's title.
+// Requests of Open WebUI, with its advanced parameters, for the question and the chat's title.
 TEST(OllamaRequest, TakesWhatOpenWebUiSends) {
   const Parsed parsed = parse(R"({"model":"tiny:latest","stream":true,
       "messages":[{"role":"system","content":"You help."},{"role":"user","content":"Hi"}],
@@ -210,7 +210,7 @@ TEST(OllamaRequest, TakesWhatOpenWebUiSends) {
   EXPECT_TRUE(same_model(parsed.request->chat.model, "tiny"));
 }
 
-// Continue: a chat, and code to go on from.
+// Requests of Continue: a chat, and code to continue.
 TEST(OllamaRequest, TakesWhatContinueSends) {
   const Parsed chat = parse(R"({"model":"tiny","stream":true,"keep_alive":1800,
       "messages":[{"role":"user","content":"Explain."}],

@@ -40,7 +40,8 @@ ApiStatus read_penalties(Fields& options, Sampling& sampling) {
   sampling.repetition_penalty = static_cast<float>(repeat);
   sampling.presence_penalty = static_cast<float>(presence);
   sampling.frequency_penalty = static_cast<float>(frequency);
-  sampling.penalty_window = window < 0 ? UINT32_MAX : static_cast<uint32_t>(window);  // -1: all
+  // -1: the whole text.
+  sampling.penalty_window = window < 0 ? UINT32_MAX : static_cast<uint32_t>(window);
   return Done{};
 }
 
@@ -62,7 +63,7 @@ ApiStatus read_stop(Fields& options, GenerationRequest& generation) {
   return Done{};
 }
 
-// Values that ask for nothing.
+// Accepts values that have no effect.
 void ignore_defaults(Fields& options, uint32_t context) {
   options.ignore_value("num_ctx", context);
   options.ignore_value("num_keep", 0);
@@ -86,7 +87,7 @@ ApiStatus read_ollama_options(Fields& request, uint32_t context, GenerationReque
   KVICK_TRY(const int64_t most, options.get_int("num_predict", -1, {-2, UINT32_MAX}));
   generation.max_tokens = static_cast<uint32_t>(std::max<int64_t>(most, 0));
   KVICK_TRY(const int64_t seed, options.get_int("seed", -1, {INT64_MIN, INT64_MAX}));
-  if (seed != -1) generation.seed = static_cast<uint64_t>(seed);  // -1: a random one
+  if (seed != -1) generation.seed = static_cast<uint64_t>(seed);  // -1: a random seed
   ignore_defaults(options, context);
   return options.check_rest();
 }

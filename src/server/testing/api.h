@@ -1,5 +1,5 @@
 #pragma once
-// The API without a network: threads run what they are given at once.
+// The API without a network. Tasks for threads run immediately, on the caller's thread.
 
 #include <functional>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace kvick::server {
 
-// What a client would see, kept apart from the reply so that it outlives it.
+// What a client would see. Outlives the reply.
 struct Seen {
   HttpResponse response;
   int answers = 0;
@@ -20,7 +20,7 @@ struct Seen {
   bool streaming = false, ended = false;
   std::function<void()> gone;
   Json json() const { return Json::parse(response.body); }
-  // X-Kvick-Ignored-Fields, of an answer or a stream.
+  // Returns X-Kvick-Ignored-Fields of the answer or stream.
   std::string ignored() const {
     for (const auto& [name, value] : streaming ? event_headers : response.headers)
       if (name == "X-Kvick-Ignored-Fields") return value;
@@ -98,7 +98,7 @@ class ApiTest : public testing::Test {
     post(seen, std::move(path), body);
     return seen;
   }
-  // A job's answer in two pieces, and its end.
+  // Writes a job's answer in two pieces; end() ends the job.
   void answer(size_t job, uint32_t choice = 0) {
     const engine::Job& taken = service_.jobs.at(job);
     taken.on_piece({.choice = choice, .text = "Hel"});
@@ -111,7 +111,7 @@ class ApiTest : public testing::Test {
 
   ManualService service_;
   NetworkCounters counters_;
-  double seconds_ = 0;  // what the clock says
+  double seconds_ = 0;  // the time of the clock
   Json constrained_;
   std::vector<std::string> reports_;
   std::unique_ptr<Api> api_;

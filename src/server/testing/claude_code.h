@@ -1,6 +1,6 @@
 #pragma once
-// A request of the form that Claude Code sends: the fields of its versions 2.0 and 2.1, as its
-// users have published them. The texts and the tools are our own.
+// A request in the form of Claude Code: the fields of its versions 2.0 and 2.1, as users have
+// published them. The texts and tools are our own.
 
 namespace kvick::server {
 

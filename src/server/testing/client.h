@@ -1,5 +1,5 @@
 #pragma once
-// A client of bytes, for tests with real sockets.
+// A client that sends and receives raw bytes, for tests with real sockets.
 
 #include <arpa/inet.h>
 #include <cerrno>
@@ -17,7 +17,7 @@ namespace kvick::server {
 
 class Client {
  public:
-  // receive_bytes: of the socket's buffer, where a slow reader is wanted.
+  // receive_bytes: size of the socket's receive buffer, for tests of slow readers; 0: the default.
   explicit Client(uint16_t port, int receive_bytes = 0) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
     if (receive_bytes > 0)
       setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
@@ -44,7 +44,7 @@ class Client {
       bytes.remove_prefix(static_cast<size_t>(n));
     }
   }
-  // What was sent is all.
+  // Closes the sending side.
   void send_no_more() { shutdown(socket_, SHUT_WR); }
   void post(std::string_view path, std::string_view body, std::string_view headers = "") {
     send(
@@ -55,7 +55,7 @@ class Client {
   void get(std::string_view path, std::string_view headers = "") {
     send(fmt::format("GET {} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", path, headers));
   }
-  // All up to and with the mark; what came, if the connection ended before.
+  // Returns all bytes up to and including the mark, or all bytes if the connection ends before.
   std::string read_until(std::string_view mark) {
     size_t at = 0;
     while ((at = unread_.find(mark)) == std::string::npos)
@@ -71,7 +71,7 @@ class Client {
     int status = 0;
     std::string head, body;
   };
-  // One with a Content-Length.
+  // Reads one answer that has a Content-Length.
   Answer answer() {
     Answer answer = {.head = read_until("\r\n\r\n")};
     if (answer.head.size() > 12) answer.status = std::atoi(answer.head.c_str() + 9);
@@ -83,12 +83,12 @@ class Client {
     answer.body = take(std::min(bytes, unread_.size()));
     return answer;
   }
-  // Whether something has come that was not read.
+  // Returns whether unread bytes have arrived.
   bool has_bytes() const {
     char byte = 0;
     return !unread_.empty() || recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
   }
-  // Whether the other side has ended the connection, within the patience of ten seconds.
+  // Returns whether the server closes the connection within 10 s.
   bool ended() {
     while (receive()) {
     }

@@ -1,5 +1,5 @@
 #pragma once
-// A log in memory, which a test reads.
+// A log in memory that a test can read.
 
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ class LogFile {
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
-  // All of it, once nobody logs any more.
+  // Ends the log and returns all of its text. No other thread may log any more.
   std::string text() {
     log.reset();
     std::string text(static_cast<size_t>(lseek(file_, 0, SEEK_END)), '\0');

@@ -1,5 +1,5 @@
 #pragma once
-// Requests of a few fields, and what is wrong with them.
+// Parses requests made from a few fields, and their errors.
 
 #include <gtest/gtest.h>
 #include <optional>
@@ -17,7 +17,7 @@ inline Json object_of(const char* name, const char* value) {
   return object;
 }
 
-// Unknown fields are refused, unless a test looks at them.
+// Refuses unknown fields, unless a test passes its own UnknownFields.
 inline ApiResult<CompletionRequest> parse_completion(const Json& body) {
   UnknownFields unknown(true);
   return parse_completion(body, unknown);
@@ -35,7 +35,7 @@ inline CompletionRequest completion(std::string_view fields) {
   return *std::move(request);
 }
 
-// What a request with such fields is told; empty: it is taken.
+// Returns the error of a request with these fields, or nothing if it is accepted.
 inline std::optional<ApiError> refusal(std::string_view fields, bool chat = false) {
   const auto body = parse_json(fmt::format(
       "{{{}{}}}", chat ? R"("messages":[{"role":"user","content":"x"}])" : "\"prompt\":\"p\"",
@@ -49,8 +49,8 @@ inline std::optional<ApiError> refusal(std::string_view fields, bool chat = fals
   return request.ok() ? std::nullopt : std::optional(request.error());
 }
 
-// A request that is refused, the field that is to blame, and words without which its sentence does
-// not say what to do. The rest of the sentence is free.
+// A refused request: the wrong field, and words that the error must contain so that it says what to
+// do. The rest of the sentence is free.
 struct Refused {
   std::string fields;
   const char* param;
@@ -70,7 +70,7 @@ inline void expect_refused(const std::vector<Refused>& table, bool chat = false)
   }
 }
 
-// The fields that are ignored of a request with such fields.
+// Returns the unknown fields of a request with these fields.
 inline std::vector<std::string> ignored(std::string_view fields, bool chat = false) {
   const auto body = parse_json(fmt::format(
       "{{{}{}}}", chat ? R"("messages":[{"role":"user","content":"x"}])" : "\"prompt\":\"p\"",

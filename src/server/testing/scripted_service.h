@@ -1,5 +1,5 @@
 #pragma once
-// A service that answers with words of a script, on a thread of its own.
+// A service that answers with scripted words on its own thread.
 
 #include <chrono>
 #include <condition_variable>
@@ -12,9 +12,9 @@
 
 namespace kvick::server {
 
-// Answers on a thread of its own with the words "w0 w1 ...", max_tokens of them, in turn for all
-// jobs. A job's salt may say otherwise: "hold" stops after the first word until the job is
-// cancelled, "flood" gives long words until then, "pause" waits for release().
+// Answers each job with the words "w0 w1 ...", max_tokens of them, round robin over all jobs. A
+// job's salt changes that. "hold": stops after the first word until the job is cancelled. "flood":
+// writes long words until the job is cancelled. "pause": waits for release().
 class ScriptedService : public engine::Service {
  public:
   ScriptedService() : thread_([this] { work(); }) {}
@@ -48,7 +48,7 @@ class ScriptedService : public engine::Service {
     released_ = true;
     changed_.notify_all();
   }
-  // False: not in time.
+  // Return false after 10 s.
   bool wait_for_cancellations(size_t n) {
     return wait([&] { return cancellations_ >= n; });
   }
@@ -76,7 +76,7 @@ class ScriptedService : public engine::Service {
     if (one.job.salt == "pause") return released_;
     return one.job.salt != "hold" || one.given == 0;
   }
-  // True: the job has ended.
+  // Writes one word of a job; returns true if the job has ended.
   bool advance(Running& one) {
     if (one.cancelled) {
       ++cancellations_;
@@ -111,7 +111,7 @@ class ScriptedService : public engine::Service {
         ++ends_;
       }
       changed_.notify_all();
-      if (went)  // a moment for those who would submit or cancel
+      if (went)  // lets other threads submit and cancel
         lock.unlock(), std::this_thread::yield(), lock.lock();
       else
         changed_.wait(lock);

@@ -1,5 +1,5 @@
 #pragma once
-// The server over a scripted service, on a port and a thread of its own.
+// A test server over a scripted service, on its own port and thread.
 
 #include <atomic>
 #include <chrono>
@@ -16,7 +16,6 @@
 
 namespace kvick::server {
 
-// The API over a scripted service, on a thread of its own.
 class TestServer {
  public:
   explicit TestServer(ServerOptions options = {}, ApiKeys keys = ApiKeys())
@@ -50,7 +49,7 @@ class TestServer {
   Client client(int receive_bytes = 0) const { return Client(port, receive_bytes); }
   Server& server() { return server_; }
   bool ended() const { return ended_; }
-  // A number of /metrics.
+  // Returns a value of /metrics, or -1 if it is missing.
   double metric(std::string_view name) const {
     Client client(port);
     client.get("/metrics");

@@ -8,7 +8,8 @@
 
 namespace kvick::server {
 
-// Shared by all tests of the program; its chat template writes <role>content for each message.
+// The engine that all tests of a program share. Its chat template writes <role>content for each
+// message.
 inline const engine::Engine& test_engine() {
   static const std::unique_ptr<engine::Engine> kEngine = [] {
     base::ThreadPool pool(1);
@@ -28,7 +29,7 @@ inline const engine::Engine& test_engine() {
   return *kEngine;
 }
 
-// Takes jobs and does nothing with them: the test says what becomes of them.
+// Accepts jobs and does nothing with them; the test decides how they end.
 class ManualService : public engine::Service {
  public:
   base::Result<engine::JobId, engine::Refusal> submit(engine::Job job) override {
@@ -56,7 +57,7 @@ class ManualService : public engine::Service {
   int flushes = 0;
   size_t refuse_from = SIZE_MAX;
   engine::Refusal refusal;
-  bool full = false;  // refuses whatever comes, with that refusal
+  bool full = false;  // refuses every request with `refusal`
 };
 
 }  // namespace kvick::server

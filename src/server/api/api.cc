@@ -24,7 +24,7 @@ bool is_json(std::string_view content_type) {
   return rest.empty() || rest.front() == ';' || rest.front() == ' ';
 }
 
-// Requests are planned on several threads.
+// Makes `random` safe for the several threads that plan requests.
 std::function<uint64_t()> one_at_a_time(std::function<uint64_t()> random) {
   return [mutex = std::make_shared<std::mutex>(), random = std::move(random)] {
     const std::lock_guard lock(*mutex);
@@ -32,13 +32,13 @@ std::function<uint64_t()> one_at_a_time(std::function<uint64_t()> random) {
   };
 }
 
-// The id of what answers.
+// Returns the id of the adapter or model that answers.
 std::string answering_model(const Plan& plan, const std::string& model) {
   const engine::AdapterUse& used = plan.jobs.front().adapter;
   return used.weights() != nullptr ? used.adapter->name : model;
 }
 
-constexpr size_t kMostMethodBytes = 16;  // a client may send any word
+constexpr size_t kMostMethodBytes = 16;  // a client may send any word as the method
 
 RequestFacts facts_of(const HttpRequest& request, std::string_view route) {
   RequestFacts facts;
@@ -94,8 +94,9 @@ Api::~Api() { models_.stop(); }
 
 ApiStatus Api::check(const Route& route, const HttpRequest& request) const {
   if (!route.open && !options_.keys.admit(request.authorization)) return unauthorized();
-  // Also what keeps web pages of other sites out: a browser asks before it sends JSON elsewhere. A
-  // route without a body, or with one of any type, is kept from them by their Origin alone.
+  // This check also keeps out web pages of other sites: a browser sends JSON to another site only
+  // after a preflight request. Routes without a body or with any type of body are protected only by
+  // the check of Origin.
   const bool typed = route.name.method == "POST" && !route.no_body && !route.any_type;
   if (typed && !is_json(request.content_type))
     return ApiError{.status = 415,
@@ -128,7 +129,7 @@ HttpResponse Api::error_of(const HttpRequest& head, const ApiError& error) const
   return error_at(path_of(head.target), error);
 }
 
-// Routers try another server.
+// Status 503 makes routers try another server.
 ApiError Api::draining() {
   return {.status = 503,
           .message = "the server is shutting down; use another server, or try again later",
@@ -148,7 +149,7 @@ std::shared_ptr<Reply> Api::watched(const Route& route, const HttpRequest& reque
 void Api::note_refused(const Route* route, const HttpRequest& head, const ApiError& error) const {
   if (options_.book == nullptr) return;
   RequestFacts facts = facts_of(head, route != nullptr ? route->name.path : "(no route)");
-  // What has no route is said with the path that was asked for.
+  // The error of an unknown path quotes the path, so it is not logged.
   facts.fail(error, route != nullptr);
   options_.book->refuse(std::move(facts), error.status);
 }
@@ -181,7 +182,7 @@ void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
   threads_.background([this, &route, call] { guarded(&Api::run, route, call); });
 }
 
-// A request that breaks something is one request; the others go on.
+// An exception fails only the request that caused it.
 void Api::guarded(Step step, const Route& route, const std::shared_ptr<Call>& call) const {
   try {
     (this->*step)(route, call);
@@ -192,7 +193,7 @@ void Api::guarded(Step step, const Route& route, const std::shared_ptr<Call>& ca
       threads_.network([&route, reply = call->reply] {
         reply->send(route.error({.status = 500, .message = "the server failed on this request"}));
       });
-    } catch (const std::exception&) {  // the reply answers for itself when it is destroyed
+    } catch (const std::exception&) {  // the reply answers in its destructor
     }
   }
 }
@@ -225,7 +226,7 @@ void Api::run(const Route& route, const std::shared_ptr<Call>& call) const {
 
 void Api::run_once_loaded(const Route& route, const std::shared_ptr<Call>& call,
                           size_t model) const {
-  // Before anything else is told of the client's going, on the same thread.
+  // Posted before any later on_gone(), to the same thread: a reply keeps only the last function.
   const auto left = std::make_shared<std::atomic<bool>>(false);
   threads_.network([left, reply = call->reply] { reply->on_gone([left] { *left = true; }); });
   const auto go_on = [this, &route, call](ApiResult<ModelHost::Lease> loaded) {
@@ -238,7 +239,7 @@ void Api::run_once_loaded(const Route& route, const std::shared_ptr<Call>& call,
 
 void Api::run_on_model(const Route& route, const std::shared_ptr<Call>& call) const {
   UnknownFields unknown(options_.strict_fields);
-  if (route.makes_jobs())  // before its texts are made tokens of, which takes long ones a while
+  if (route.makes_jobs())  // checked before tokenizing, which takes long for long texts
     if (const auto refusal = call->model->service->refuses_now())
       return send(route, call->reply, job_error(*refusal, ""));
   if (route.read != nullptr) {
@@ -259,7 +260,7 @@ void Api::run_on_model(const Route& route, const std::shared_ptr<Call>& call) co
   generate(*std::move(plan), *call, reply);
 }
 
-// A reply that says which fields were ignored; the log says it too.
+// Returns a reply that names the ignored fields in a header; also logs them.
 std::shared_ptr<Reply> Api::named(const std::shared_ptr<Reply>& reply,
                                   const UnknownFields& unknown) const {
   unknown_fields_.add(unknown, options_.report);

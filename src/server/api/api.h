@@ -1,5 +1,5 @@
 #pragma once
-// What the server answers: a table of routes, and one function for each.
+// Handles requests: a table of routes, and one function for each.
 
 #include <span>
 #include <utility>
@@ -18,10 +18,11 @@ namespace kvick::server {
 
 class Api final : public Handler {
  public:
-  // engine, service and counters outlive it, and it outlives what it hands to threads.
+  // Serves one model. engine, service and counters must outlive this object, which must outlive the
+  // tasks that it posts to threads.
   Api(const engine::Engine& engine, engine::Service& service, ApiOptions options, Threads threads,
       const NetworkCounters& counters);
-  // Several models. The host outlives it and is stopped with it.
+  // Serves several models. The host must outlive this object, whose destructor stops it.
   Api(ModelHost& models, ApiOptions options, Threads threads, const NetworkCounters& counters);
   ~Api() override;
 
@@ -29,7 +30,7 @@ class Api final : public Handler {
   HttpResponse error_of(const HttpRequest& head, const ApiError& error) const override;
   void handle(HttpRequest request, std::shared_ptr<Reply> reply) override;
 
-  // What there is, in the order of the table.
+  // Returns all routes, in the order of the table.
   static std::span<const RouteName> routes();
 
  private:
@@ -38,10 +39,11 @@ class Api final : public Handler {
     HttpRequest request;
     std::string argument;
     std::shared_ptr<Reply> reply;
-    NetworkCounters network;      // when it came
-    Json body = {};               // of routes that read one
-    ModelHost::Lease model = {};  // that the body names, or the first; of routes that need it
-    bool ollama = false;          // as the route is
+    NetworkCounters network;  // counters at the request's arrival
+    Json body = {};           // set for routes that read a body
+    // The model that the body names, or the first; for routes that need one.
+    ModelHost::Lease model = {};
+    bool ollama = false;  // see Route::ollama
   };
   using Step = void (Api::*)(const Route&, const std::shared_ptr<Call>&) const;
   static const Route kRoutes[];
@@ -69,7 +71,7 @@ class Api final : public Handler {
   ApiResult<EmbedPlan> rerank(const Call& call, UnknownFields& unknown) const;
   ApiResult<EmbedPlan> score(const Call& call, UnknownFields& unknown) const;
   ApiResult<Plan> infill(const Call& call, UnknownFields& unknown) const;
-  // Ollama's, in api_ollama.cc.
+  // Ollama's routes, in api_ollama.cc.
   ApiResult<Plan> ollama_chat(const Call& call, UnknownFields& unknown) const;
   ApiResult<Plan> ollama_generate(const Call& call, UnknownFields& unknown) const;
   ApiResult<HttpResponse> ollama_tags(const Call& call) const;
@@ -105,7 +107,7 @@ class Api final : public Handler {
   void answer_embeddings(const Route& route, const Call& call, ApiResult<EmbedPlan> plan,
                          const UnknownFields& unknown) const;
   PlanContext plan_context(const Call& call) const;
-  // Nothing: the model itself.
+  // Returns the adapter that the request selects; none: the model itself.
   engine::AdapterUse adapter_of(const Call& call) const;
   EmbedContext embed_context(const Call& call) const;
   OllamaModel ollama_model(const LoadedModel& model) const;
@@ -117,14 +119,14 @@ class Api final : public Handler {
   ApiError no_ollama_model(const std::string& name) const;
   Json model_json(size_t model) const;
   Json adapter_json(const engine::NamedAdapter& adapter) const;
-  // Of the one model; several have none.
+  // Returns the adapters if the server has one model. With several models there are none.
   engine::Adapters adapters() const;
-  // Those that are in memory, in their order.
+  // Returns the loaded models, in their order.
   std::vector<ModelHost::Lease> loaded_models() const;
   engine::Metrics all_metrics() const;
   OwnedResponses responses_of(const Call& call) const;
 
-  std::unique_ptr<ModelHost> own_models_;  // null: somebody else's
+  std::unique_ptr<ModelHost> own_models_;  // null: the host belongs to the caller
   ModelHost& models_;
   ApiOptions options_;
   Threads threads_;
@@ -132,7 +134,7 @@ class Api final : public Handler {
   int64_t began_;
   mutable UnknownFieldLog unknown_fields_;
   ClientCounts clients_;
-  std::shared_ptr<ResponseStore> responses_;  // null: none are kept
+  std::shared_ptr<ResponseStore> responses_;  // null: responses are not kept
 };
 
 }  // namespace kvick::server

@@ -1,4 +1,4 @@
-// The routes that answer at once.
+// Routes that answer without a job.
 
 #include <map>
 
@@ -13,8 +13,8 @@
 namespace kvick::server {
 namespace {
 
-// The tokens of a conversation as the model would see it, with the fields of a chat that are in its
-// prompt.
+// Returns the tokens of a conversation as the model would read it, from the fields of a chat that
+// affect its prompt.
 ApiResult<std::vector<engine::Token>> chat_tokens(Fields& fields, const engine::Engine& engine) {
   Json body = Json::object();
   for (const char* name :
@@ -66,7 +66,7 @@ ApiResult<HttpResponse> Api::health(const Call& call) const {
   return json_response({{"status", "ok"}});
 }
 
-// Its files are open: who lacks the key is asked for it by the page.
+// Serves the page, whose files need no key: the page asks the user for it.
 ApiResult<HttpResponse> Api::page(const Call& call) const {
   const std::string path = path_of(call.request.target);
   auto file = page_file(path);

@@ -13,7 +13,7 @@ ApiResult<Plan> Api::anthropic_messages(const Call& call, UnknownFields& unknown
   return plan;
 }
 
-// Of the same plan, so that the count is the one that an answer reports.
+// Counts the tokens of the same plan, so the count equals the one that an answer reports.
 ApiResult<HttpResponse> Api::anthropic_count(const Call& call, UnknownFields& unknown) const {
   KVICK_TRY(const ChatRequest request, parse_count_request(call.body, unknown));
   KVICK_TRY(const Plan plan, plan_chat(request, plan_context(call)));

@@ -1,4 +1,4 @@
-// The routes that answer with embeddings, or with what is made of them.
+// Routes that answer with embeddings or scores made from them.
 
 #include "server/api/route.h"
 

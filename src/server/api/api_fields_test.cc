@@ -1,4 +1,4 @@
-// Fields and model names that the API does not know, and what routers ask of it.
+// Unknown fields and model names, and what routers request.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST_F(ApiTest, NamesTheFieldsThatItIgnoresInErrors) {
   const Seen busy = posted(kPath, kOdd);
   EXPECT_EQ(busy.response.status, 503U);
   EXPECT_EQ(busy.ignored(), "kv.strange, odd");
-  EXPECT_EQ(busy.response.headers.size(), 2U);  // beside Retry-After
+  EXPECT_EQ(busy.response.headers.size(), 2U);  // in addition to Retry-After
   EXPECT_EQ(posted(kPath, R"({"prompt":"","odd":1})").ignored(), "odd");
 }
 
@@ -69,7 +69,7 @@ TEST_F(ApiTest, KeepsCheckingTheFieldsThatItKnows) {
   EXPECT_EQ(posted(kPath, R"({"prompt":"x","ignore_eos":1})").response.status, 400U);
 }
 
-// The SGLang gateway puts "unknown" where a request names no model.
+// The SGLang gateway sends "unknown" if a request names no model.
 TEST_F(ApiTest, TakesRequestsThatNameNoModelOrAGatewaysPlaceholder) {
   for (const char* body :
        {R"({"prompt":"x"})", R"({"prompt":"x","model":""})", R"({"prompt":"x","model":"unknown"})"})
@@ -117,7 +117,7 @@ TEST_F(ApiTest, TellsRoutersItsLoadInTheirForm) {
 TEST_F(ApiTest, FlushesItsCacheByBothNames) {
   for (const char* path : {"/flush_cache", "/reset_prefix_cache"}) {
     Seen seen;
-    call(seen, {.method = "POST", .target = path});  // routers send no body, and no type of one
+    call(seen, {.method = "POST", .target = path});  // routers send neither a body nor its type
     EXPECT_EQ(seen.json(), Json::parse(R"({"success":true})"));
     EXPECT_EQ(get(path).response.status, 405U);
   }

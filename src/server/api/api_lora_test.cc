@@ -1,4 +1,4 @@
-// Requests that choose an adapter: by the name of the model, or by llama-server's field.
+// Requests that select an adapter by the model's name or by llama-server's field.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace kvick::server {
 namespace {
 
-// Shared by all tests here; adapters "sql" and "chat", which has scale 0.5.
+// The engine that all tests here share, with adapters "sql" and "chat", whose scale is 0.5.
 const engine::Engine& adapted_engine() {
   static const std::unique_ptr<engine::Engine> kEngine = [] {
     base::ThreadPool pool(1);
@@ -21,7 +21,7 @@ const engine::Engine& adapted_engine() {
         {.name = "sql", .path = model::write_adapter("sql", spec, {})},
         {.name = "chat", .path = model::write_adapter("chat", spec, {.seed = 2}), .scale = 0.5F}};
     auto opened = engine::Engine::open(options);
-    std::filesystem::remove(options.model_path);  // mapped: nobody may write over it
+    std::filesystem::remove(options.model_path);  // mapped, so it must not be overwritten
     EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
     return std::move(opened).value();
   }();
@@ -31,7 +31,7 @@ const engine::Engine& adapted_engine() {
 class LoraApi : public ApiTest {
  protected:
   void SetUp() override { make({}, adapted_engine()); }
-  // The adapter that a completion with such fields is computed with, and its scale.
+  // Returns the adapter of a completion with these fields, and its scale.
   std::pair<std::string, float> used(const std::string& fields) {
     service_.jobs.clear();
     const Seen seen = posted("/v1/completions", ("{\"prompt\":\"x\"" + fields + "}").c_str());

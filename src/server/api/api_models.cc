@@ -1,4 +1,4 @@
-// Which models there are, which of them a request is for, and what they say of themselves.
+// Lists the models, finds the one that a request names, and reports their state.
 
 #include <filesystem>
 
@@ -12,24 +12,24 @@
 namespace kvick::server {
 namespace {
 
-// What the SGLang gateway sends for a request that names no model.
+// The SGLang gateway sends this name for requests without a model.
 constexpr std::string_view kSglangPlaceholder = "unknown";
 
-// Empty: it is not there, or no text, which the API's own reader refuses.
+// Returns the field, or "" if it is missing or no string, which the API's own reader refuses.
 std::string text_field(const Json& body, const char* name) {
   if (!body.is_object()) return "";
   const auto field = body.find(name);
   return field != body.end() && field->is_string() ? field->get<std::string>() : "";
 }
 
-// The name of the model in a request's body; old clients of Ollama call the field `name`.
+// Returns the name of the model in a request's body. Old clients of Ollama call the field `name`.
 std::string name_in(const Json& body, bool ollama) {
   const std::string name = text_field(body, "model");
   return ollama && name.empty() ? text_field(body, "name") : name;
 }
 
-// The adapter of that name, or null. Ollama's lists write ":latest" behind names, and clients use
-// those with the other APIs too.
+// Returns the adapter of this name, or null. Ollama's lists add ":latest" to names, and clients use
+// these names with other APIs too.
 std::shared_ptr<const engine::NamedAdapter> adapter_named(const engine::Adapters& adapters,
                                                           std::string_view name) {
   if (const auto adapter = engine::find_adapter(adapters, name)) return adapter;
@@ -56,7 +56,7 @@ std::optional<size_t> Api::find_model(std::string_view name) const {
   return std::nullopt;
 }
 
-// Those that name none are the first's.
+// Returns the model that a request names; the first if it names none.
 ApiResult<size_t> Api::model_of(const Route& route, const Json& body) const {
   const std::string name = name_in(body, route.ollama);
   if (const auto found = find_model(name)) return *found;
@@ -88,7 +88,7 @@ std::vector<ModelHost::Lease> Api::loaded_models() const {
   return loaded;
 }
 
-// Nobody knows the context of a model that is not in memory.
+// Omits the context of a model that is not loaded, because it is unknown.
 Json Api::model_json(size_t model) const {
   const ModelHost::Lease loaded = models_.look(model);
   Json json = {

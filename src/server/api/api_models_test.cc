@@ -13,9 +13,9 @@ class ModelsTest : public ApiTest {
   static constexpr const char* kNames[] = {"one", "two", "torn"};
 
   void SetUp() override { serve(); }
-  ~ModelsTest() override { api_.reset(); }  // before its host
+  ~ModelsTest() override { api_.reset(); }  // before the host
 
-  // "torn" cannot be loaded.
+  // Serves three models; loading "torn" fails.
   void serve(HostOptions host_options = {.max_bytes = 100}, bool any_model = false) {
     api_.reset();
     std::vector<ModelSource> sources;
@@ -44,7 +44,7 @@ class ModelsTest : public ApiTest {
             .constraint = [](const Json&) { return base::fail("none"); },
             .bytes = 5};
   }
-  // The first request of a model is answered on the host's thread: waits until it is loaded.
+  // Waits until a model is loaded: its first request is answered on the host's thread.
   void load(size_t i) {
     const auto loaded = std::make_shared<std::promise<void>>();
     auto done = loaded->get_future();
@@ -61,7 +61,7 @@ constexpr const char* kTwo = R"({"prompt":"x","model":"two"})";
 
 TEST_F(ModelsTest, AnswersWithTheModelThatARequestNames) {
   Seen first, second;
-  post(first, "/v1/completions", R"({"prompt":"x"})");  // the first
+  post(first, "/v1/completions", R"({"prompt":"x"})");  // the first model answers
   EXPECT_EQ(jobs_of(0), 1U);
   load(1);
   post(second, "/v1/completions", kTwo);
@@ -102,7 +102,7 @@ TEST_F(ModelsTest, KeepsAModelInMemoryWhileItAnswers) {
   post(refused, "/v1/completions", kTwo);
   load(1);
   EXPECT_EQ(refused.response.status, 503U);
-  services_[0].jobs.clear();  // the service has forgotten the request
+  services_[0].jobs.clear();  // the service drops the request
   load(1);
   EXPECT_EQ(host_->look(0), nullptr);
   EXPECT_NE(host_->look(1), nullptr);
@@ -163,7 +163,7 @@ TEST_F(ModelsTest, CountsTheModelsApartAndTogether) {
 TEST_F(ModelsTest, LoadsAModelForTheRequestThatNamesIt) {
   Seen seen;
   post(seen, "/v1/completions", kTwo);
-  load(2);  // one after the other, and this one never without the host's thread
+  load(2);  // loads run in order, and this one also needs the host's thread
   ASSERT_EQ(jobs_of(1), 1U);
   EXPECT_EQ(seen.answers, 0);
 }

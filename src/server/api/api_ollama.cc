@@ -12,10 +12,10 @@ namespace {
 
 using base::Done;
 
-// Of the Ollama whose API this is: clients ask for it to see what they may use.
+// The version of Ollama whose API this is: clients check it for supported features.
 constexpr const char* kOllamaVersion = "0.12.0";
 
-// The name by which a request for a model goes: `name` is Ollama's old field.
+// Returns the model's name in a request; `name` is Ollama's old field.
 ApiResult<std::string> model_field(Fields& fields) {
   KVICK_TRY(const std::string old, fields.get_string("name", ""));
   KVICK_TRY(std::string name, fields.get_string("model", old));
@@ -96,7 +96,7 @@ ApiResult<HttpResponse> Api::ollama_show(const Call& call, UnknownFields& unknow
                                                         : ollama_model(*call.model)));
 }
 
-// The model is here already, and no other can come.
+// Reports success, because the model exists here already. Other models cannot be pulled.
 ApiResult<HttpResponse> Api::ollama_pull(const Call& call, UnknownFields& unknown) const {
   KVICK_TRY(Fields fields, Fields::of(call.body, "", unknown));
   KVICK_TRY(const std::string name, model_field(fields));

@@ -1,4 +1,4 @@
-// Ollama's routes: answers whole and as lines, and errors.
+// Ollama's routes: whole answers, answers in lines, and errors.
 
 #include <gtest/gtest.h>
 #include <sstream>
@@ -151,7 +151,7 @@ TEST_F(ApiTest, SaysToOllamaWhatIsWrongInOneSentence) {
             std::string::npos);
 }
 
-// What curl -d says without a header; LiteLLM says nothing.
+// curl -d sends this type without a header; LiteLLM sends none.
 TEST_F(ApiTest, TakesOllamasRequestsWhateverTheyAreDeclaredAs) {
   Seen form;
   call(form, {.method = "POST",
@@ -209,7 +209,7 @@ TEST_F(ApiTest, PullsForOllamaWhatIsHere) {
   EXPECT_EQ(posted("/api/pull", R"({"model":"other"})").response.status, 404U);
 }
 
-// Every field of the document is known to the parser, which says of others that they are not.
+// The parser knows every field of the document; it refuses unknown ones.
 TEST_F(ApiTest, KnowsTheFieldsThatItsDocumentNamesForOllama) {
   make([](ApiOptions& options) { options.strict_fields = true; });
   const Json schemas = Json::parse(openapi_json())["components"]["schemas"];

@@ -1,5 +1,5 @@
 #pragma once
-// How a server answers, whatever it is asked.
+// Options of the API that apply to all requests.
 
 #include <cstdint>
 #include <functional>
@@ -16,31 +16,33 @@
 
 namespace kvick::server {
 
-// GET /get_load: a list whose token counts the SGLang gateway sums, or one number (vLLM's router).
+// The form of GET /get_load: a list whose token counts the SGLang gateway sums, or one number
+// (vLLM's router).
 enum class LoadForm { kSglang, kVllm };
 
 struct ApiOptions {
-  // Model, constraint and limits are of the one model: those of a ModelHost have their own.
-  std::string model = {};      // the id that clients see
-  bool any_model = false;      // requests may name any other; the first one answers them
-  bool strict_fields = false;  // unknown fields are refused, not ignored
-  bool stop_loops = false;     // an answer that repeats itself ends, unless its request says no
+  // model, constraint and limits are for a server with one model; the models of a ModelHost have
+  // their own.
+  std::string model = {};      // the model's id for clients
+  bool any_model = false;      // unknown model names are accepted; the first model answers
+  bool strict_fields = false;  // unknown fields are refused instead of ignored
+  bool stop_loops = false;     // ends answers that repeat themselves, unless the request says no
   LoadForm load_form = LoadForm::kSglang;
   ApiKeys keys;
   MakeConstraint constraint = {};
-  std::function<uint64_t()> random;    // of seeds and ids; called by one thread at a time
+  std::function<uint64_t()> random;    // for seeds and ids; called on one thread at a time
   std::function<int64_t()> unix_time;  // seconds since 1970
-  // Seconds, never back; called on several threads.
+  // Seconds, monotonic; called on several threads.
   std::function<double()> clock = base::steady_seconds;
-  // Told, in one sentence, what of the server itself broke on a request, and which unknown fields
-  // requests have.
+  // Called with one sentence about an exception that a request caused, and about unknown fields of
+  // requests.
   std::function<void(const std::string&)> report;
   ClientLimits limits = {};
   ClientCountLimits counts = {};
-  std::optional<engine::Pooling> pooling = {};  // of embeddings; none: as the model's file says
-  size_t response_store_bytes = 64 << 20;       // 0: no responses are kept
-  std::shared_ptr<RequestBook> book = {};       // of the requests; null: nobody looks at them
-  bool debug = false;                           // GET /debug/requests shows it
+  std::optional<engine::Pooling> pooling = {};  // for embeddings; none: as the model's file says
+  size_t response_store_bytes = 64 << 20;       // 0: responses are not kept
+  std::shared_ptr<RequestBook> book = {};       // book of the requests; null: none
+  bool debug = false;                           // GET /debug/requests shows the book
 };
 
 }  // namespace kvick::server

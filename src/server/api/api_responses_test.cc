@@ -12,7 +12,7 @@ constexpr const char* kPath = "/v1/responses";
 
 class ResponsesApi : public ApiTest {
  protected:
-  // A response to the body, with the answer of job 0.
+  // Posts the body and answers job 0; returns the response.
   Json made(const char* body) {
     service_.jobs.clear();
     Seen seen;

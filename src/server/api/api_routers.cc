@@ -1,11 +1,11 @@
-// What routers before several servers ask of each: vLLM's router and the SGLang gateway.
+// The routes by which routers query each server: vLLM's router and the SGLang gateway.
 
 #include "server/api/api.h"
 
 namespace kvick::server {
 
-// As SGLang has it, which has one model: the first. No path of this machine is anybody's business:
-// the model goes by its id.
+// Answers in SGLang's form, which has one model: the first. Replaces paths by the model's id, so
+// that no path of this machine is revealed.
 ApiResult<HttpResponse> Api::server_info(const Call&) const {
   const std::string& name = models_.name(0);
   Json info = {{"model_path", name},
@@ -40,7 +40,7 @@ ApiResult<HttpResponse> Api::load(const Call&) const {
   return HttpResponse{.body = to_text(Json::array({rank}))};
 }
 
-// SGLang's name and vLLM's. What running requests use stays, and so do files.
+// Flushes the cache, by SGLang's name and vLLM's. Keeps rows of running requests and files.
 ApiResult<HttpResponse> Api::flush(const Call&) const {
   for (const ModelHost::Lease& model : loaded_models()) model->service->flush();
   return HttpResponse{.body = to_text({{"success", true}})};

@@ -1,4 +1,4 @@
-// Requests to the API and its answers.
+// Requests to the API and their answers.
 
 #include "server/testing/api.h"
 
@@ -90,7 +90,7 @@ TEST_F(ApiTest, GivesEachPromptAndEachChoiceASeedOfItsOwn) {
   EXPECT_EQ(std::set(all.begin(), all.end()).size(), 64U);
   EXPECT_EQ(all[0], 5U);
   EXPECT_EQ(seeds(R"({"prompt":["a","a","a","a"],"n":16,"seed":5})"), all);
-  // A prompt's seed depends on its place alone.
+  // A prompt's seed depends only on its index.
   EXPECT_EQ(seeds(R"({"prompt":["b","c"],"seed":5})"), (std::vector{all[0], all[16]}));
 }
 
@@ -372,7 +372,7 @@ TEST_F(ApiTest, IsDescribedRouteByRouteInItsOpenApiDocument) {
   EXPECT_EQ(get("/openapi.json").response.body, openapi_json());
 }
 
-// Every field of the document is known to the parser, which says of others that they are not.
+// The parser knows every field of the document; it refuses unknown ones.
 TEST_F(ApiTest, KnowsTheFieldsThatItsOpenApiDocumentNames) {
   make([](ApiOptions& options) { options.strict_fields = true; });
   const Json schemas = Json::parse(openapi_json())["components"]["schemas"];

@@ -5,7 +5,7 @@
 
 namespace kvick::server {
 
-// A stream's text is sent as soon as this many bytes have gathered.
+// A stream's text is sent once this many bytes have accumulated.
 constexpr size_t kMostAtOnce = 64 << 10;
 
 ApiError Generation::error_of(const engine::Refusal& refusal) const {
@@ -30,7 +30,7 @@ void Generation::watch(Reply& reply) {
   });
 }
 
-// At once, though all threads for answers be busy.
+// Cancels the jobs at once, even if all answers threads are busy.
 void Generation::leave() {
   std::vector<engine::JobId> ids;
   {
@@ -41,7 +41,7 @@ void Generation::leave() {
   for (const engine::JobId id : ids) service_.cancel(id);
 }
 
-// Takes the jobs out of the plan and has them report here.
+// Moves the jobs out of the plan and sets their callbacks.
 std::shared_ptr<const Plan> Generation::prepare(Plan plan, std::vector<engine::Job>& jobs) {
   jobs = std::move(plan.jobs);
   plan.jobs.clear();
@@ -104,7 +104,7 @@ void Generation::post(Event event) {
 void Generation::call_worker() {
   if (try_until_done([&] { answers_([self = shared_from_this()] { self->work(); }); })) return;
   const std::lock_guard lock(mutex_);
-  working_ = false;  // the next event calls again
+  working_ = false;  // the next event asks again
 }
 
 std::vector<Generation::Event> Generation::take_events() {
@@ -123,10 +123,10 @@ bool Generation::has_more() {
   return working_ = !inbox_.empty() || writing_body_;
 }
 
-// One turn: handles the events that are in the inbox, and writes one choice of a whole answer. Then
-// other requests have the thread. A stream's text is sent every kMostAtOnce bytes, not only at the
-// end of the turn: the network notices a client that does not read when it is given text, and while
-// a long turn lasts the inbox grows, so that the next turn is longer still.
+// Runs one turn: handles the events in the inbox and writes at most one choice of a whole answer.
+// Then other requests get the thread. A stream's text is sent every kMostAtOnce bytes, not only at
+// the end of the turn. Otherwise the network would notice a client that does not read only after a
+// long turn, while the inbox grows and makes the next turn longer still.
 void Generation::work() noexcept {
   try {
     for (Event& event : take_events()) {
@@ -144,19 +144,20 @@ void Generation::work() noexcept {
   if (has_more()) call_worker();
 }
 
-// What it throws ends the request.
+// Ends the request after an exception in work().
 void Generation::fail() {
   try_until_done([&] { cancel(); });
-  reply_.reset();  // which answers for itself
+  reply_.reset();  // the destructor of the reply answers
 }
 
-// ---- what happens ----
+// ---- events ----
 
 void Generation::on(const engine::Refusal& refusal) {
   early_.clear();
   gone_ = true;
   const ApiError error = error_of(refusal);
-  const bool own_words = refusal.why != engine::Refusal::Why::kInvalid;  // which quotes the value
+  // That message quotes the value.
+  const bool own_words = refusal.why != engine::Refusal::Why::kInvalid;
   note([&](RequestFacts& facts) { facts.fail(error, own_words); });
   send(format_->error(error));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// One request's jobs, from submitting them to the last byte of the answer.
+// Runs one request's jobs, from their submission to the last byte of the answer.
 
 #include <memory>
 #include <mutex>
@@ -14,26 +14,26 @@ namespace kvick::server {
 
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  // clock: seconds, never back; called on threads for answers. On any thread. The service outlives
-  // it.
+  // clock: monotonic seconds, called on answers threads. Safe on any thread. The service must
+  // outlive this.
   Generation(engine::Service& service, const Threads& threads, std::unique_ptr<AnswerFormat> format,
              std::shared_ptr<Reply> reply, std::function<double()> clock);
 
-  // From now on the client's going cancels the jobs. On the network's thread.
+  // Cancels the jobs if the client leaves from now on. Call it on the network's thread.
   void watch(Reply& reply);
-  // On any thread that may wait for the service.
+  // Submits the jobs. Call it on a thread that may wait for the service.
   void submit(Plan plan);
 
  private:
-  // What happens to a request comes from threads of others, which only leave it in an inbox. One of
-  // the threads for answers at a time takes it from there, writes JSON, and has the network's send
-  // it.
+  // Events of a request arrive on the threads of others, which only append them to an inbox. One
+  // answers thread at a time takes them from there, writes JSON, and posts it to the network's
+  // thread.
   struct Started {
     std::shared_ptr<const Plan> plan;
     std::vector<engine::JobId> ids;
   };
-  // Output of a job. Output from before all jobs are submitted is held back, because the refusal of
-  // a later job would be the answer instead.
+  // Output of a job. Output is held back until all jobs are submitted: if a later job is refused,
+  // the refusal is the answer instead.
   struct JobPiece {
     size_t job = 0;
     engine::AnswerPiece piece;
@@ -64,7 +64,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   ApiError error_of(const engine::Refusal& refusal) const;
   void give(const ChoiceText& text);
   void take_times();
-  // Changes what is kept of the request, if anything is.
+  // Changes the request's record, if there is one.
   template <typename Change>
   void note(const Change& change) {
     if (record_ != nullptr) record_->change(change);
@@ -76,33 +76,34 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void flush();
   void cancel();
 
-  std::shared_ptr<const void> lease_;  // Plan's; ends after all that is of the model
+  // Plan::lease; first member, so it is released after everything that uses the model.
+  std::shared_ptr<const void> lease_;
   engine::Service& service_;
   const Post network_, answers_;
   const std::function<double()> clock_;
   const double began_;
 
   std::mutex mutex_;
-  std::vector<Event> inbox_;        // under the mutex, as is:
-  bool working_ = false;            // a thread for answers is at it, or was called
-  bool left_ = false;               // the client has gone
-  std::vector<engine::JobId> ids_;  // set by who works
+  std::vector<Event> inbox_;        // the mutex guards this and the next three:
+  bool working_ = false;            // an answers thread runs work(), or was asked to
+  bool left_ = false;               // the client has left
+  std::vector<engine::JobId> ids_;  // set by the answers thread
 
-  // Only of the thread that works.
+  // Only the answers thread uses the following.
   std::unique_ptr<AnswerFormat> format_;
-  const std::shared_ptr<RequestRecord> record_;  // null: nobody keeps one
-  std::shared_ptr<Reply> reply_;                 // null once it has its answer
+  const std::shared_ptr<RequestRecord> record_;  // null: no record is kept
+  std::shared_ptr<Reply> reply_;                 // null once it is answered
   std::shared_ptr<const Plan> plan_;             // null until all jobs are submitted
   std::vector<Event> early_;
-  std::vector<Choice> choices_;  // job j's choice c is at j * plan.choices + c
+  std::vector<Choice> choices_;  // choice c of job j is at j * plan.choices + c
   AnswerEnd end_of_answer_;
-  std::optional<double> first_text_;  // clock_'s
+  std::optional<double> first_text_;  // time of clock_
   size_t running_ = 0;
-  bool gone_ = false;          // nothing of the jobs matters any more
-  std::string events_;         // of a stream, not yet with the network
-  std::string body_, behind_;  // of a whole answer that is being written
+  bool gone_ = false;          // further output of the jobs is ignored
+  std::string events_;         // bytes of a stream that are not posted yet
+  std::string body_, behind_;  // a whole answer that is being written
   bool writing_body_ = false;
-  size_t next_choice_ = 0;  // the first that body_ has not
+  size_t next_choice_ = 0;  // index of the first choice that body_ lacks
 };
 
 }  // namespace kvick::server

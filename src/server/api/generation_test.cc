@@ -1,4 +1,4 @@
-// On which threads a request's answer is made. Tests run the tasks of each themselves.
+// Which threads write a request's answer. The tests run the tasks of each thread themselves.
 
 #include "server/api/generation.h"
 
@@ -11,7 +11,7 @@
 namespace kvick::server {
 namespace {
 
-// What a client has seen, in order: "A: 200", "B: event", "B: end".
+// What clients have seen, in order: "A: 200", "B: event", "B: end".
 using Log = std::vector<std::string>;
 
 class LoggedReply : public Reply {
@@ -73,7 +73,7 @@ class AnswerThreads : public testing::Test {
                                   .content_type = "application/json",
                                   .body = std::move(body)});
   }
-  // A job's answers of many reported tokens, and its end.
+  // Answers all choices of a job with many reported tokens, and ends it.
   void answer(size_t job) {
     engine::Job& taken = service_.jobs.at(job);
     const engine::TokenReport report = {.chosen = {5, -1}, .top = {{5, -1}, {6, -2}}};
@@ -95,7 +95,7 @@ class AnswerThreads : public testing::Test {
 TEST_F(AnswerThreads, LeaveTheNetworkFreeWhileAnAnswerIsWritten) {
   complete("A", R"({"prompt":"x","n":64,"logprobs":20,"echo":true})");
   answer(0);
-  run(network_);  // all that the network has to do of it by now
+  run(network_);  // all tasks that the network's thread has by now
   call("B", {.method = "GET", .target = "/health"});
   call("C", {.method = "GET", .target = "/metrics"});
   run(network_);
@@ -139,7 +139,7 @@ TEST_F(AnswerThreads, SendTheEventsOfAStreamInTheirOrder) {
   EXPECT_EQ(log_, (Log{"A: event", "A: event", "A: event", "A: event", "A: end"}));
 }
 
-// With real sockets and threads.
+// Uses real sockets and threads.
 TEST(Answers, AreWrittenWhileTheServerAnswersOthers) {
   TestServer server({.answer_threads = 1});
   std::mutex writing;
@@ -153,7 +153,7 @@ TEST(Answers, AreWrittenWhileTheServerAnswersOthers) {
     other.get(path);
     EXPECT_EQ(other.answer().status, 200) << path;
   }
-  EXPECT_FALSE(slow.has_bytes());  // what it waits for is not the network's to write
+  EXPECT_FALSE(slow.has_bytes());  // its answer needs the answers thread, which is blocked
   writing.unlock();
   EXPECT_EQ(Json::parse(slow.answer().body)["choices"].size(), 64U);
 }

@@ -54,8 +54,8 @@ std::optional<HttpResponse> page_file(std::string_view path) {
   for (const PageFile& file : kFiles) {
     if (file.path != path) continue;
     HttpResponse response = {.type = std::string(type_of(path)), .body = std::string(file.bytes())};
-    // Nothing but this server's own files, and no other site's frame around them. Another version
-    // of the program has other files at the same paths.
+    // The page may load only this server's files, and no other site may frame it. Caches must
+    // revalidate, because another version of the program has other files at the same paths.
     response.headers = {
         {"Content-Security-Policy", "default-src 'self'; img-src data:; frame-ancestors 'none'"},
         {"X-Content-Type-Options", "nosniff"},

@@ -1,5 +1,5 @@
 #pragma once
-// The files of the page, by their paths.
+// The files of the web page, by their paths.
 
 #include <optional>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace kvick::server {
 
-// Nothing where there is no such file.
+// Returns a file of the page, or nothing if there is no such file.
 std::optional<HttpResponse> page_file(std::string_view path);
 
 }  // namespace kvick::server

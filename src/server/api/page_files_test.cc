@@ -10,7 +10,7 @@
 namespace kvick::server {
 namespace {
 
-// What a file of the page names of the others: "page/x.css" in HTML, "./x.js" in scripts.
+// Returns the files of the page that a file refers to: "page/x.css" in HTML, "./x.js" in scripts.
 std::set<std::string> named_in(const std::string& text) {
   static const std::regex kName(R"re("(?:page|\.)/([a-z_]+\.(?:js|css))")re");
   std::set<std::string> names;

@@ -29,7 +29,7 @@ class Loading final : public Handler {
 
 }  // namespace
 
-// Signals are taken once there is something to drain.
+// The server handles signals only from serve() on, when there are requests to drain.
 OpenPort::OpenPort(ServerOptions network)
     : signals_(std::exchange(network.signals, false)),
       loading_(std::make_unique<Loading>()),

@@ -1,5 +1,5 @@
 #pragma once
-// A model's service on the network, from opening the port to having drained.
+// Serves a model on the network, from opening the port to the end of draining.
 
 #include <memory>
 #include <thread>
@@ -11,8 +11,9 @@ namespace kvick::server {
 
 struct ServeOptions {
   ServerOptions network;
-  std::string model;  // the id that clients see; not with a ModelHost, as constraint and limits
-  bool any_model = false, strict_fields = false;  // as in ApiOptions, as all below
+  // The model's id for clients; unused with a ModelHost, like constraint and limits.
+  std::string model;
+  bool any_model = false, strict_fields = false;  // see ApiOptions, for these and all below
   bool stop_loops = false;
   LoadForm load_form = LoadForm::kSglang;
   ApiKeys keys;
@@ -27,8 +28,8 @@ struct ServeOptions {
   bool debug = false;
 };
 
-// A port that is open while the model is still being loaded: until serve(), all requests get status
-// 503, and a signal ends the process as ever.
+// A port that is open while the model is loaded: until serve(), every request gets status 503, and
+// a signal ends the process.
 class OpenPort {
  public:
   // Error: the port cannot be opened.
@@ -36,10 +37,11 @@ class OpenPort {
   ~OpenPort();
   uint16_t port() const { return port_; }
 
-  // Returns when the server has drained; once. The network of the options has been given to open().
-  // The engine's tokenizer and template are used while the service runs.
+  // Serves one model and returns when the server has drained. Call it once. Ignores
+  // options.network, which open() has taken already. Uses the engine's tokenizer and template while
+  // the service runs.
   void serve(const engine::Engine& engine, engine::Service& service, ServeOptions options);
-  // Several models. The host outlives this, and is stopped.
+  // Serves several models. The host must outlive this, and is stopped.
   void serve(ModelHost& models, ServeOptions options);
 
  private:
@@ -49,10 +51,10 @@ class OpenPort {
   std::unique_ptr<Handler> loading_;
   Server server_;
   uint16_t port_ = 0;
-  std::thread thread_;  // the network's
+  std::thread thread_;  // the network's thread
 };
 
-// Both at once.
+// Opens the port and serves.
 base::Status<> serve(const engine::Engine& engine, engine::Service& service, ServeOptions options);
 
 }  // namespace kvick::server

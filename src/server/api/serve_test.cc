@@ -42,7 +42,7 @@ TEST(OpenPort, SaysThatTheModelIsBeingLoadedUntilItServes) {
   Client other(port->port());
   other.get("/health");
   EXPECT_EQ(other.answer().status, 200);
-  kill(getpid(), SIGTERM);  // taken, since it serves
+  kill(getpid(), SIGTERM);  // handled, because the server is serving
   thread.join();
 }
 
@@ -59,14 +59,14 @@ TEST(OpenPort, EndsAtTheSecondSignalWhileAModelIsBeingLoaded) {
   std::thread thread([&] { port->serve(host, ServeOptions()); });
   Client idle(port->port()), client(port->port());
   std::string seen;
-  do {  // until it serves
+  do {  // waits until the server is serving
     idle.get("/v1/models");
     seen = idle.answer().body;
   } while (seen.find("slow") == std::string::npos);
   client.post("/v1/completions", R"({"prompt":"x","model":"slow"})");
   begun.get_future().wait();
   kill(getpid(), SIGTERM);
-  EXPECT_EQ(idle.read_to_end(), "");  // so the first one was taken
+  EXPECT_EQ(idle.read_to_end(), "");  // the first signal was handled
   kill(getpid(), SIGTERM);
   thread.join();
 }

@@ -6,7 +6,7 @@
 namespace kvick::server {
 
 std::string_view openapi_json();
-// page/NAME.
+// The files page/NAME.
 std::string_view page_index_html();
 std::string_view page_operator_html();
 std::string_view page_api_js();

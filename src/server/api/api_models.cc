@@ -123,7 +123,7 @@ engine::AdapterUse Api::adapter_of(const Call& call) const {
   return {.adapter = std::move(adapter), .scale = scale};
 }
 
-// As vLLM lists them: models whose parent is the served one.
+// vLLM lists adapters as models whose parent is the served model.
 Json Api::adapter_json(const engine::NamedAdapter& adapter) const {
   Json json = model_json(0);
   json["id"] = adapter.name;
@@ -131,7 +131,8 @@ Json Api::adapter_json(const engine::NamedAdapter& adapter) const {
   return json;
 }
 
-// As llama-server lists them. Where they lie is the server's business: only the file's name.
+// Lists adapters in llama-server's form, with only the names of their files: paths of this machine
+// are not revealed.
 ApiResult<HttpResponse> Api::lora_adapters(const Call&) const {
   Json list = Json::array();
   for (const auto& adapter : adapters())

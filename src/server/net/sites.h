@@ -43,7 +43,7 @@ class Sites {
 
 // The question of a browser before a page's request to another site.
 struct Preflight {
-  std::string method, headers;  // Access-Control-Request-...
+  std::string method, headers;  // values of Access-Control-Request-Method and -Headers
 };
 // Returns the answer to a preflight request that Sites::check has accepted.
 HttpResponse preflight_answer(const Preflight& asked);

@@ -103,7 +103,7 @@ TEST(KvEventPublisher, HoldsABatchOnceHoweverOftenItIsAskedFor) {
       {.endpoint = "tcp://127.0.0.1:*", .replay = "tcp://127.0.0.1:*"}, events);
   Asker reader(publisher->replay_endpoint()), idle(publisher->replay_endpoint());
   Parts first;
-  do {  // until it is published
+  do {  // waits until the batch is published
     reader.ask(0);
     first = reader.receive();
   } while (first == kEnd);

@@ -95,7 +95,7 @@ struct NetworkCounters {
   uint64_t timed_out = 0;  // requests that were not complete in time (408)
   uint64_t slow = 0;       // connections dropped because the client read its answer too slowly
   uint64_t malformed = 0;  // requests that are not valid HTTP or too long
-  bool draining = false;   // now
+  bool draining = false;   // the server is draining now
 };
 
 // Posts a task to another thread.

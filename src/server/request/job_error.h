@@ -1,6 +1,5 @@
 #pragma once
-// Turns the engine's refusal or failure of a job into the error that the client gets. prompt_field:
-// the name of the request's field that replaces the job's "prompt".
+// Errors of the engine as the client gets them.
 
 #include <string>
 
@@ -9,7 +8,8 @@
 
 namespace kvick::server {
 
-// prompt_field: of the request, in place of the job's "prompt".
+// Turns the engine's refusal or failure of a job into an error of the API. prompt_field: the name
+// of the request's field that replaces the job's "prompt".
 ApiError job_error(const engine::Refusal& refusal, const std::string& prompt_field);
 
 }  // namespace kvick::server

@@ -23,7 +23,7 @@ std::string safe(std::string_view path) {
   return name;
 }
 
-// "messages[].content[].x" of "messages[3].content[0].x".
+// Returns "messages[].content[].x" for "messages[3].content[0].x".
 std::string without_numbers(std::string_view name) {
   std::string out;
   for (size_t i = 0; i < name.size(); ++i) {

@@ -17,7 +17,7 @@ namespace kvick::server {
 class UnknownFields {
  public:
   static constexpr size_t kMostNames = 16;      // further names become one "..."
-  static constexpr size_t kMostNameBytes = 64;  // a longer name is cut
+  static constexpr size_t kMostNameBytes = 64;  // a longer name is cut off
 
   explicit UnknownFields(bool refused) : refused_(refused) {}
 

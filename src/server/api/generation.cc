@@ -156,7 +156,7 @@ void Generation::on(const engine::Refusal& refusal) {
   early_.clear();
   gone_ = true;
   const ApiError error = error_of(refusal);
-  // That message quotes the value.
+  // The message of kInvalid quotes a value of the request.
   const bool own_words = refusal.why != engine::Refusal::Why::kInvalid;
   note([&](RequestFacts& facts) { facts.fail(error, own_words); });
   send(format_->error(error));

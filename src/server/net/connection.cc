@@ -352,7 +352,7 @@ void Connection::dispatch() {
   begun_ = false;
   ++number_;
   ++hub_.counters.requests;
-  // copied before the body, so without the trailers of a chunked body
+  // Read before the body, so without the trailers of a chunked body.
   HttpRequest request = std::exchange(head_, {});
   request.body = std::move(parser_->get().body());
   request.share = std::exchange(body_share_, {});

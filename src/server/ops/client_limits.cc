@@ -114,7 +114,7 @@ base::Status<> read_client_kv(const std::vector<std::string>& names, ClientLimit
 }
 
 ApiStatus check_limits(const Plan& plan, const ClientLimits& limits, const LimitContext& context) {
-  const engine::Job& job = plan.jobs.front();  // all jobs of a request differ only in their prompts
+  const engine::Job& job = plan.jobs.front();  // jobs of a request differ only in prompt and seed
   if (job.priority > limits.max_priority)
     return bad_field("priority",
                      "priority is {}, but requests may have at most {} here, which the server's "

@@ -51,7 +51,8 @@ base::Result<Grammar> choice_grammar(const std::vector<std::string>& choices,
     return fail("there are {} choices; from 1 to {} are taken", choices.size(), kMostFormChoices);
   GrammarBuilder grammar;
   const RuleId whole = grammar.rule();
-  // What choices have in common is one way, so that one state is at hand at a time.
+  // Choices share their common prefixes (a trie), so that the automaton follows one state at a
+  // time.
   std::map<std::pair<StateId, char>, StateId> ways;
   for (const std::string& choice : choices) {
     if (choice.empty()) return fail("a choice is empty");

@@ -1,5 +1,6 @@
 #pragma once
-// Forms of answers that are written as text: grammars in GBNF, regular expressions, choices.
+// Constrains answers to a form that is written as text: a GBNF grammar, a regular expression, or a
+// list of choices.
 
 #include <string>
 #include <string_view>
@@ -14,17 +15,19 @@ namespace kvick::text {
 inline constexpr size_t kMostRegexBytes = 32 << 10;
 inline constexpr size_t kMostFormChoices = 4096;
 
-// For all functions below, speakable is as in GrammarBuilder::finish(). Errors: one sentence that
-// says what is wrong with the text and where, what is too large, or that no text fits.
+// In all functions below, `speakable` is as in GrammarBuilder::finish(). Errors: one sentence that
+// says what is wrong with the text and where, what is too large, or that no text matches.
 
-// The texts that the rule `root` accepts. Rules may nest Grammar::kMostDepth deep.
+// Returns the grammar of the texts that the rule `root` accepts. Rules may nest Grammar::kMostDepth
+// deep.
 base::Result<Grammar> gbnf_grammar(std::string_view text, const ByteSet& speakable);
 
-// The texts that the whole expression matches, in the syntax of Python's re with re.ASCII, without
-// look-around, back-references, flags and word boundaries.
+// Returns the grammar of the texts that the regular expression matches as a whole. The syntax is
+// that of Python's re with re.ASCII, without look-around, back-references, flags and word
+// boundaries.
 base::Result<Grammar> regex_grammar(std::string_view regex, const ByteSet& speakable);
 
-// One of these texts, none of them empty.
+// Returns the grammar that accepts exactly the given texts, none of which may be empty.
 base::Result<Grammar> choice_grammar(const std::vector<std::string>& choices,
                                      const ByteSet& speakable);
 

@@ -1,7 +1,8 @@
-// The first byte says of which kind: 0 a grammar in GBNF, 1 a regular expression, 2 choices, a line
-// each. Then the text and, behind a zero byte, choices of an answer under it: it is compiled or
-// refused in one line; every mask leaves a token, an answer among choices is one of them, and one
-// to a regular expression is one to PCRE2 too.
+// The first byte of the input gives the kind of form: 0 a GBNF grammar, 1 a regular expression, 2
+// choices, one per line. The text of the form follows, then a zero byte, then the choices by which
+// an answer is drawn. Checked: the form is compiled, or refused in one line; every mask leaves a
+// token; an answer to a list of choices is one of them; PCRE2 also matches an answer to a regular
+// expression.
 #ifndef PCRE2_CODE_UNIT_WIDTH
 #define PCRE2_CODE_UNIT_WIDTH 8
 #endif
@@ -40,8 +41,9 @@ kvick::base::Result<text::Grammar> grammar_of(uint8_t kind, std::string_view for
   return text::choice_grammar(lines_of(form), all);
 }
 
-// A pattern of what means the same in Python and PCRE2: no classes of names, no escapes of letters
-// but those of classes, no groups but plain ones, no counts without a first number.
+// Returns whether the pattern means the same in Python and PCRE2: no named classes, no escapes of
+// letters other than those of classes and white space, only plain groups, and no counts without a
+// first number.
 bool is_common(std::string_view pattern) {
   for (size_t i = 0; i < pattern.size(); ++i) {
     const std::string_view rest = pattern.substr(i);

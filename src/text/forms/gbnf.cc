@@ -25,7 +25,7 @@ bool is_word(char c) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Columns are counted in characters.
+// Returns the line and column of the byte offset `at`. Columns are counted in characters.
 std::string place_of(std::string_view text, size_t at) {
   const std::string_view before = text.substr(0, at);
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;
@@ -43,7 +43,7 @@ GbnfPart chars_part(CharSet chars) {
   return part;
 }
 
-// A list of one is that one.
+// Returns a sequence or alternatives; a list of one part becomes that part.
 GbnfPart list_part(Kind kind, std::vector<GbnfPart> parts) {
   if (parts.size() == 1) return std::move(parts[0]);
   GbnfPart part;
@@ -90,7 +90,7 @@ class Parser {
     return true;
   }
 
-  // Behind white space and comments.
+  // Returns the offset of the next character that is neither white space nor part of a comment.
   size_t behind_space(size_t at) const {
     for (; at < text_.size(); ++at) {
       if (text_[at] == '#') at = std::min(text_.find('\n', at), text_.size());
@@ -115,7 +115,8 @@ class Parser {
     return end > at_ && text_.substr(behind_space(end)).starts_with("::=");
   }
 
-  // The rule of a name, which may be defined later. place: of the first who asks.
+  // Returns the index of the named rule, which may be defined later. place: byte offset of this
+  // use; kept for a rule's first use.
   Result<uint32_t> rule_of(std::string_view name, size_t place) {
     const auto [found, is_new] =
         by_name_.try_emplace(std::string(name), static_cast<uint32_t>(gbnf_.rules.size()));
@@ -201,7 +202,7 @@ class Parser {
     return value;
   }
 
-  // A part with the repetition that stands behind it, if any.
+  // Returns the part, wrapped in the repetition that follows it, if any.
   Result<GbnfPart> repeated(GbnfPart one) {
     GbnfPart repeat;
     repeat.kind = Kind::kRepeat;
@@ -290,7 +291,7 @@ class Parser {
     return chars_part(negated ? CharSet::all().without(set) : std::move(set));
   }
 
-  // The next character, which an escape may stand for.
+  // Reads the next character, which may be written as an escape.
   Result<uint32_t> character() {
     if (!take("\\")) {
       const Utf8 one = decode_utf8(text_.substr(at_));

@@ -1,13 +1,13 @@
 #pragma once
-// llama.cpp's grammars (GBNF) as they are written.
+// Parses llama.cpp's grammar format, GBNF.
 //
 //   root ::= "yes" | "no" ("," ws [a-z]{1,9})*   # rules are names, ::= and alternatives
 //   ws   ::= [ \t\n]?
 //
-// A rule goes on over line ends until the next name in front of "::=". There are texts in quotes,
-// classes ([a-z], [^"]), "." for any character, groups, rules by name and the repetitions * + ?
-// {m} {m,} {m,n} {,n}. Escapes are \n \r \t \xHH \uHHHH \UHHHHHHHH, and a backslash in front of
-// punctuation.
+// A rule may span several lines: it ends before the next name that is followed by "::=". Its parts
+// are texts in quotes, classes ([a-z], [^"]), "." for any character, groups, names of rules, and
+// the repetitions * + ? {m} {m,} {m,n} {,n}. Escapes are \n \r \t \xHH \uHHHH \UHHHHHHHH, and a
+// backslash before punctuation.
 
 #include <cstdint>
 #include <optional>
@@ -25,15 +25,15 @@ struct GbnfPart {
   Kind kind = Kind::kSequence;
   std::string text;
   CharSet chars;
-  uint32_t rule = 0;  // in Gbnf::rules
+  uint32_t rule = 0;  // kRule: index into Gbnf::rules
   uint32_t least = 0;
   std::optional<uint32_t> most;
-  std::vector<GbnfPart> parts;  // of a sequence or alternatives; of a repetition, the one
+  std::vector<GbnfPart> parts;  // of a sequence or alternatives; a repetition has one
 };
 
 struct GbnfRule {
   std::string name;
-  std::string place;  // "line 2, column 1": where it is defined
+  std::string place;  // "line 2, column 1": where it is defined; until then, where it is first used
   GbnfPart body;
 };
 
@@ -48,7 +48,7 @@ struct Gbnf {
   uint32_t root = 0;
 };
 
-// Errors: the first thing that is wrong, with its line and column.
+// Parses a grammar. Errors: the first mistake, with its line and column.
 base::Result<Gbnf> parse_gbnf(std::string_view text);
 
 }  // namespace kvick::text

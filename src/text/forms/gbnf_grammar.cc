@@ -1,4 +1,4 @@
-// GBNF's rules as a grammar over bytes.
+// Compiles the rules of GBNF to a grammar over bytes.
 #include <algorithm>
 
 #include "text/forms/forms.h"
@@ -14,7 +14,8 @@ constexpr GrammarWords kWords = {.nothing = "no text matches it",
                                  .itself = "a rule begins with itself",
                                  .alternatives = "use fewer of them"};
 
-// Which rules a rule may begin with: a rule that begins with itself has no first byte to go on.
+// Finds the rules that each rule may begin with. A rule that may begin with itself is refused:
+// expanding it never reaches a byte.
 class Beginnings {
  public:
   explicit Beginnings(const Gbnf& gbnf) : gbnf_(gbnf), nullable_(gbnf.rules.size()) {
@@ -34,7 +35,7 @@ class Beginnings {
     }
   }
 
-  // A rule that begins with itself, if there is one.
+  // Returns a rule that may begin with itself, if there is one.
   std::optional<uint32_t> circle() const {
     std::vector<std::vector<uint32_t>> first(gbnf_.rules.size());
     for (uint32_t rule = 0; rule < first.size(); ++rule) {
@@ -58,7 +59,7 @@ class Beginnings {
     for (const GbnfPart& inside : part.parts) find_callers(inside, rule, callers);
   }
 
-  // Whether the part may be empty; adds the rules that it may begin with.
+  // Returns whether the part may be empty, and adds the rules that it may begin with.
   bool begins(const GbnfPart& part, std::vector<uint32_t>& rules) const {
     const auto inside = [&](const GbnfPart& one) { return begins(one, rules); };
     switch (part.kind) {
@@ -113,8 +114,9 @@ class Compiler {
   }
 
  private:
-  // Nothing is added that leads into `from` or out of `to`, so that parts may share both. A rule's
-  // last part ends in the rule's end, so that its call needs no level.
+  // Adds the part between two states. It adds no transition into `from` or out of `to`, so that
+  // several parts may share both. The last part of a rule ends in the rule's end state, so that its
+  // call is a tail call, which needs no level.
   void add(const GbnfPart& part, StateId from, StateId to) {
     if (grammar_.full()) return;
     switch (part.kind) {

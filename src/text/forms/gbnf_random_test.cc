@@ -1,5 +1,5 @@
-// Random grammars: a text is taken exactly if a recogniser of the test's own takes it, what is
-// begun can be ended, and a mask leaves exactly the tokens that can be gone on with.
+// Random grammars: a text is accepted exactly if the test's own recogniser accepts it, every prefix
+// of an accepted text can be continued, and a mask leaves exactly the tokens that can follow.
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -18,9 +18,10 @@ namespace {
 using Random = std::mt19937;
 using Kind = GbnfPart::Kind;
 
-// Where a part that begins at a place of the text may end: tried one by one, without automaton. The
-// grammars are of ASCII, and their rules call later ones only, or any behind a bracket. Brackets
-// keep the readings of a text below ByteAutomaton::kMostReadings, so that no text is lost.
+// Finds the places where a part that begins at a given place of the text may end, by trying all of
+// them, without an automaton. The grammars are of ASCII. Their rules call only later rules, or any
+// rule after a bracket. Brackets keep the number of readings below ByteAutomaton::kMostReadings, so
+// that the automaton drops none.
 class Recogniser {
  public:
   Recogniser(const Gbnf& gbnf, std::string text) : gbnf_(gbnf), text_(std::move(text)) {}
@@ -58,7 +59,7 @@ class Recogniser {
 
   Ends repeated(const GbnfPart& part, size_t at) {
     Ends found, now = {at};
-    // More rounds than characters and least bring nothing new.
+    // More rounds than `least` plus the remaining characters find no new end.
     const size_t rounds =
         std::min<size_t>(part.most.value_or(UINT32_MAX), part.least + text_.size() + 1);
     for (size_t i = 0; i <= rounds; ++i) {

@@ -125,7 +125,7 @@ TEST(Gbnf, KeepsToItsLimits) {
   EXPECT_NE(error(items + "]").find("more than 1000 parts"), std::string::npos);
 }
 
-// Each level calls the next one twice, with other rules behind it: 2^60 ways before the first byte.
+// Each rule calls the next one twice, followed by different rules: 2^60 ways before the first byte.
 TEST(Gbnf, RefusesMoreWaysToGoOnThanItCanFollow) {
   for (const auto& [x, y, last] :
        {std::tuple("\"x\"", "\"y\"", "\"z\""), std::tuple("e", "f", "\"\"")})

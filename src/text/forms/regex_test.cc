@@ -1,4 +1,4 @@
-// Regular expressions: what is taken, and what can be gone on with, as PCRE2 finds it.
+// Regular expressions: which texts are accepted, and which can be continued, compared with PCRE2.
 
 #ifndef PCRE2_CODE_UNIT_WIDTH
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -35,7 +35,7 @@ class Twin {
 
   bool takes(const std::string& text) const { return match(text, 0) >= 0; }
   bool begins(const std::string& text) const {
-    if (text.empty()) return true;  // in which PCRE2 finds nothing partial
+    if (text.empty()) return true;  // PCRE2 reports no partial match in an empty text
     const int found = match(text, PCRE2_PARTIAL_SOFT);
     return found >= 0 || found == PCRE2_ERROR_PARTIAL;
   }
@@ -100,7 +100,7 @@ TEST(Regex, HasThePartsOfPythons) {
   for (const char* pattern :
        {"^a+b$", "\\Aa|b\\Z", "(?P<name>a)b", "a(?#a comment)b", "a{x}", "a{,2}", "a{}", "[]-]+",
         "[^]a]", "\\x61\\t?", "a{1", "{a", "\\-\\.?", "[\\d-]{1,3}", "(a*)*b", "(?:a|)b+?"}) {
-    if (std::string_view(pattern) == "a{,2}")  // which PCRE2 takes for characters
+    if (std::string_view(pattern) == "a{,2}")  // PCRE2 takes {,2} as literal characters
       expect_texts(GrammarTexts(regex(pattern)), {"", "a", "aa"}, {"aaa", "a{,2}"});
     else
       expect_same(pattern, random);
@@ -132,7 +132,7 @@ TEST(Regex, SaysWhatItDoesNotTake) {
   EXPECT_NE(error("((a{900}){900}){900}").find("too large"), std::string::npos);
 }
 
-// Letters in all orders, of up to 4.
+// All strings of 1 to 4 letters as tokens.
 std::shared_ptr<const TokenTrie> letter_tokens() {
   Vocabulary v;
   v.model = "gpt2";
@@ -166,7 +166,7 @@ TEST(Regex, WithManyReadingsIsFollowedByShorterTokensAndStillExactly) {
     for (size_t token = 0; token < logits.size(); ++token) {
       if (std::isinf(logits[token])) continue;
       ++allowed[tokens->bytes_of(static_cast<int32_t>(token)).size()];
-      constraint->clone()->accept(static_cast<int32_t>(token));  // which checks it
+      constraint->clone()->accept(static_cast<int32_t>(token));  // checks it
     }
     return allowed;
   };
@@ -179,10 +179,10 @@ TEST(Regex, WithManyReadingsIsFollowedByShorterTokensAndStillExactly) {
     EXPECT_EQ(bounded[0], plain[0]) << most_work;
     EXPECT_LT(bounded[4], plain[4]) << most_work;
   }
-  EXPECT_EQ(allowed_after(0, 10'000)[2], 64U);  // few readings, so as many as without a bound
+  EXPECT_EQ(allowed_after(0, 10'000)[2], 64U);  // few readings: the limit is not reached
 }
 
-// Each of these loops takes the empty text, and all are looked through for each state.
+// Each of these loops accepts the empty text, and the checks examine all loops for each state.
 TEST(Regex, OfManyNullableLoopsIsReadInOneGo) {
   std::string many;
   for (int i = 0; i < 400; ++i) many += fmt::format("(?:{}*)*", static_cast<char>('a' + i % 26));

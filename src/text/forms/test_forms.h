@@ -1,5 +1,5 @@
 #pragma once
-// Forms against texts, for tests.
+// Helpers for tests: checks which texts a form accepts.
 
 #include <gtest/gtest.h>
 #include <string>

@@ -6,14 +6,14 @@
 namespace kvick::text {
 namespace {
 
-// What a text that is complete leads to has a mark of its own among the readings, so that the same
-// readings before and behind the end are two states.
+// A node whose text is complete has this mark among its readings. So two nodes with the same
+// readings are distinct if only one of them is complete.
 constexpr uint64_t kCompleteMark = UINT64_MAX;
 
-// In the table of what was seen.
+// A free slot of seen_.
 constexpr uint64_t kNone = UINT64_MAX;
 
-// Where a number is in the table or, if it is not, where it belongs.
+// Returns the slot of a number or, if the table does not hold it, the free slot where it belongs.
 size_t free_slot(const std::vector<uint64_t>& table, uint64_t number) {
   size_t at = number * 0x9E3779B97F4A7C15U >> 32;
   for (;; ++at) {
@@ -22,7 +22,8 @@ size_t free_slot(const std::vector<uint64_t>& table, uint64_t number) {
   }
 }
 
-// Room for one more, so that nothing is thrown between a table's entry and what it names.
+// Reserves room for one more element, so that no exception separates a table's entry from the
+// element that it refers to.
 template <typename T>
 void make_room(std::vector<T>& all) {
   if (all.size() == all.capacity()) all.reserve(2 * all.size() + 16);
@@ -53,7 +54,8 @@ ByteAutomaton::Node ByteAutomaton::start() {
   });
 }
 
-// A state, or after an exception no trace of it: clones share the automaton and may go on.
+// Returns find(). After an exception it clears the scratch, because clones share the automaton and
+// may go on.
 template <typename Find>
 ByteAutomaton::Node ByteAutomaton::whole(const Find& find) {
   try {
@@ -77,9 +79,9 @@ ByteAutomaton::Stack ByteAutomaton::push(StateId then, Stack below) {
   return at->second;
 }
 
-// Which readings are dropped when there are too many follows from this order, so a stack's number,
-// which depends on what was read before, decides nothing (else a mask might allow what another
-// automaton then refuses).
+// The order in which readings are dropped when there are too many. It must not depend on a stack's
+// number, which depends on what the automaton read before: otherwise a mask might allow a token
+// that another automaton then refuses.
 bool ByteAutomaton::before(Reading a, Reading b) const {
   const auto key = [this](Reading reading) {
     return std::tuple(reading >> 32, frames_[static_cast<Stack>(reading)].order, reading);
@@ -87,7 +89,7 @@ bool ByteAutomaton::before(Reading a, Reading b) const {
   return key(a) < key(b);
 }
 
-// A standard set's allocations were most of what a new state cost.
+// A hash table of its own: the allocations of a standard set were most of the cost of a new state.
 bool ByteAutomaton::see(Reading reading) {
   if (seen_.size() < 2 * (reached_.size() + 1)) {
     seen_.assign(std::max<size_t>(64, 2 * seen_.size()), kNone);
@@ -99,13 +101,13 @@ bool ByteAutomaton::see(Reading reading) {
   return true;
 }
 
-// In the reverse order, so that each is found where it was put.
+// Removes in reverse order of insertion, so that each number is found in its slot.
 void ByteAutomaton::forget_seen() {
   for (auto one = reached_.rbegin(); one != reached_.rend(); ++one)
     seen_[free_slot(seen_, *one)] = kNone;
 }
 
-// Only where the end is within the levels that are left: every reading can be completed.
+// Ignores states whose rule's end needs more levels than are left: every reading can be completed.
 void ByteAutomaton::reach(StateId state, Stack stack) {
   if (frames_[stack].depth + grammar_->states[state].height > Grammar::kMostDepth) return;
   const Reading reading = pair_of(state, stack);
@@ -133,7 +135,7 @@ ByteAutomaton::Node ByteAutomaton::close() {
     const auto stack = static_cast<Stack>(reached_[i]);
     const Grammar::State& state = grammar_->states[id];
     if (!state.bytes.empty()) readings.push_back(reached_[i]);
-    // Characters beyond ASCII are a call.
+    // Characters beyond ASCII are a call, which needs a level.
     if (frames_[stack].depth < Grammar::kMostDepth) room = std::max(room, state.room);
     for (const StateId to : state.skips) reach(to, stack);
     follow_calls(state, stack);
@@ -183,7 +185,7 @@ ByteAutomaton::Stack ByteAutomaton::adopt_stack(const ByteAutomaton& other, Stac
 ByteAutomaton::Node ByteAutomaton::adopt(const ByteAutomaton& other, Node node) {
   const NodeData& data = other.nodes_[static_cast<size_t>(node)];
   return whole([&] {
-    // First, or kMostReadings readings would leave no place for it.
+    // The complete mark's reading goes first: it must not be dropped after kMostReadings others.
     if (data.complete) reach(grammar_->rules[0].end, 0);
     for (const Reading reading : *data.readings)
       if (reading != kCompleteMark)

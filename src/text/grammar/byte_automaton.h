@@ -1,7 +1,7 @@
 #pragma once
-// A grammar as a deterministic automaton whose states are built when they are first reached (as in
-// lazy regular-expression engines). A state is the set of all readings of the text so far; a
-// reading is a position in the grammar and the stack of calls to return to.
+// Runs a grammar as a deterministic automaton whose states (nodes) are built when they are first
+// reached, as lazy regular-expression engines do. A node is the set of all readings of the text so
+// far; a reading is a state of the grammar and the stack of calls to return to.
 
 #include <cstdint>
 #include <memory>
@@ -12,13 +12,14 @@
 
 namespace kvick::text {
 
-// Not thread-safe. Of equal grammars, the same bytes lead to states that take the same bytes.
+// Not thread-safe. In all automata of equal grammars, nodes reached by the same bytes accept the
+// same bytes.
 class ByteAutomaton {
  public:
   using Node = int32_t;
   static constexpr Node kDead = -1;
-  // Most readings followed at once. If a text has more (their number may double with every level of
-  // an ambiguous schema), the others are dropped: what the rest accepts is still an instance.
+  // The most readings that are followed at once. Each level of an ambiguous schema may double their
+  // number. Readings beyond the limit are dropped; what the rest accepts still matches the grammar.
   static constexpr uint32_t kMostReadings = 1024;
 
   explicit ByteAutomaton(std::shared_ptr<const Grammar> grammar);
@@ -29,12 +30,14 @@ class ByteAutomaton {
     return known != kUnknown ? known : find_step(node, byte);
   }
   bool complete(Node node) const { return nodes_[static_cast<size_t>(node)].complete; }
-  // Number of readings at a node, which is the cost of a step from it.
+  // Returns the number of readings at a node, which is the cost of a step from it.
   size_t readings(Node node) const { return nodes_[static_cast<size_t>(node)].readings->size(); }
-  // Inside a string: this many further characters that need no escape are accepted.
+  // Returns how many more characters that need no escape a string accepts here; 0 outside of
+  // strings.
   uint32_t room(Node node) const { return nodes_[static_cast<size_t>(node)].room; }
 
-  // So large that a new automaton should take over; its adopt() copies a state from this.
+  // Whether a new automaton should replace this one to free memory. The new one copies a node by
+  // adopt().
   bool full() const { return next_.size() + held_ > kMostHeld; }
   Node adopt(const ByteAutomaton& other, Node node);
 
@@ -47,16 +50,16 @@ class ByteAutomaton {
     StateId then;
     Stack below;
     uint32_t depth;
-    uint64_t order = 0;  // by its states alone: the same in all automata of a grammar
+    uint64_t order = 0;  // from the states alone: the same in all automata of a grammar
   };
-  // State and stack, in one number.
+  // State (high half) and stack (low half).
   using Reading = uint64_t;
   using Readings = std::vector<Reading>;
   struct HashOfReadings {
     size_t operator()(const Readings& readings) const;
   };
   struct NodeData {
-    const Readings* readings;  // by before(); only those that can go on with a byte
+    const Readings* readings;  // sorted by before(); only those from which a byte can follow
     bool complete;
     uint32_t room;
   };
@@ -71,12 +74,12 @@ class ByteAutomaton {
   bool see(Reading reading);  // false if it was seen already
   void forget_seen();
   void follow_calls(const Grammar::State& state, Stack stack);
-  // The node of the readings in reached_ and all that they reach without a byte.
+  // Returns the node of the readings in reached_ and of all that they reach without a byte.
   Node close();
 
   std::shared_ptr<const Grammar> grammar_;
   size_t classes_;
-  std::vector<Frame> frames_;  // the first one is no frame: the empty stack
+  std::vector<Frame> frames_;  // frames_[0] stands for the empty stack
   std::unordered_map<uint64_t, Stack> stack_of_;
   std::unordered_map<Readings, Node, HashOfReadings> node_of_;
   std::vector<NodeData> nodes_;
@@ -84,7 +87,7 @@ class ByteAutomaton {
   size_t held_ = 0;
   // Scratch of close().
   std::vector<Reading> reached_;
-  std::vector<Reading> seen_;  // open addressing, at most half full; kNone: free
+  std::vector<Reading> seen_;  // hash table with open addressing, at most half full; kNone: free
 };
 
 }  // namespace kvick::text

@@ -12,7 +12,7 @@ namespace {
 using base::fail;
 using State = Grammar::State;
 
-// Cuts what leads out by bytes down to the speakable ones.
+// Removes the bytes that are not speakable from all transitions.
 void keep_speakable(const ByteSet& speakable, std::vector<State>& states) {
   for (State& state : states) {
     std::vector<Grammar::Bytes> kept;
@@ -32,8 +32,8 @@ void keep_speakable(const ByteSet& speakable, std::vector<State>& states) {
   }
 }
 
-// Heights by Knuth's generalisation of Dijkstra's algorithm: states are settled from the lowest
-// upwards, and a call is known when both the rule and what follows it are.
+// Computes heights by Knuth's generalisation of Dijkstra's algorithm: states are settled in order
+// of height, and a call is settled when both its rule and the state after it are.
 class Heights {
  public:
   explicit Heights(Grammar& grammar) : g_(grammar), into_(grammar.states.size()) {
@@ -65,7 +65,7 @@ class Heights {
   static constexpr uint32_t kNoCall = UINT32_MAX;
   struct Way {
     StateId from;
-    uint32_t call;  // of `from`, or kNoCall
+    uint32_t call;  // index in calls of `from`, or kNoCall
   };
 
   void reach(const Way& way, uint32_t height) {
@@ -108,7 +108,8 @@ void find_classes(Grammar& g) {
   }
 }
 
-// Rules that take the empty text, found from their ends backwards: each way is gone once.
+// Finds the rules that accept the empty text, backwards from their ends. Each transition is
+// followed once.
 class Nullable {
  public:
   explicit Nullable(const Grammar& grammar)
@@ -150,18 +151,19 @@ class Nullable {
   }
 
   const Grammar& g_;
-  std::vector<bool> empty_;  // [states] the rule's end is reached without a byte
+  std::vector<bool> empty_;  // [states] whether the rule's end can be reached without a byte
   std::vector<std::vector<StateId>> into_;
   std::vector<StateId> waiting_;
 };
 
-// Which states are at hand before a byte is read.
+// Finds the states that can be reached before a byte is read.
 class Reach {
  public:
   explicit Reach(const Grammar& grammar)
       : g_(grammar), nullable_(Nullable(grammar).rules()), seen_(grammar.states.size()) {}
 
-  // The states; into: those of called rules too. Ends early when there are too many.
+  // Returns the reached states. into: also those of called rules. Stops early when there are too
+  // many.
   const std::vector<StateId>& from(StateId state, bool into) {
     ++round_;
     found_.clear();
@@ -189,17 +191,18 @@ class Reach {
 
   const Grammar& g_;
   std::vector<bool> nullable_;  // [rules]
-  std::vector<uint32_t> seen_;  // [states] the round that saw it last
+  std::vector<uint32_t> seen_;  // [states] the last round that reached it
   std::vector<StateId> found_;
   uint32_t round_ = 0;
 };
 
-// Most pairs of a state and a stack that one place may have before a byte is read: the automaton
-// goes through all of them, and rules that call others twice double them at each level.
+// The most pairs of a state and a stack that one place may have before a byte is read. The
+// automaton visits all of them, and rules that call others twice double them at each level.
 constexpr uint64_t kMostWays = 4 * Reach::kMost;
 
-// Whether some rule begins with itself: rules are taken away as long as there is one that begins
-// with none of those left. ways: [rules] at first 0; the pairs before each rule's first byte.
+// Returns whether some rule begins with itself: repeatedly removes a rule that begins with none of
+// the rules left. ways: [rules], at first 0; receives the number of pairs before each rule's first
+// byte.
 bool begins_with_itself(const Grammar& g, Reach& reach, std::vector<uint64_t>& ways) {
   std::vector<std::vector<RuleId>> beginners(g.rules.size());  // rules that begin with this one
   std::vector<size_t> left(g.rules.size());
@@ -223,7 +226,7 @@ bool begins_with_itself(const Grammar& g, Reach& reach, std::vector<uint64_t>& w
   return free.size() < g.rules.size();
 }
 
-// At a state, before a byte is read.
+// Returns the number of pairs of a state and a stack at this state, before a byte is read.
 uint64_t ways_at(const Grammar& g, Reach& reach, StateId state, std::span<const uint64_t> ways) {
   const std::vector<StateId>& found = reach.from(state, false);
   uint64_t pairs = found.size();
@@ -233,7 +236,7 @@ uint64_t ways_at(const Grammar& g, Reach& reach, StateId state, std::span<const 
   return pairs;
 }
 
-// All states, first those that no other leads to without a byte.
+// Returns all states, beginning with those that no other state skips to.
 std::vector<StateId> entrances_first(const Grammar& g) {
   std::vector<bool> behind(g.states.size());
   for (const State& state : g.states)
@@ -244,7 +247,8 @@ std::vector<StateId> entrances_first(const Grammar& g) {
   return order;
 }
 
-// A state that is at hand at another one has no more ways than that, so long chains are seen once.
+// A state reached from a checked one without a byte has no more ways than that one, so it counts as
+// checked. Thus each long chain is examined once.
 base::Status<> check_breadth(const Grammar& g, Reach& reach, std::span<const uint64_t> ways,
                              std::string_view advice) {
   std::vector<bool> checked(g.states.size());

@@ -18,10 +18,10 @@ using RuleId = uint32_t;
 using ByteSet = std::bitset<256>;
 
 struct Grammar {
-  // Most levels of calls. Deeper calls are ignored, so that an answer's nesting is bounded for any
-  // schema.
+  // The most levels of calls. Deeper calls are ignored, which bounds the nesting of answers under
+  // any schema.
   static constexpr uint32_t kMostDepth = 64;
-  static constexpr uint8_t kDead = 255;  // a height: the end is out of reach
+  static constexpr uint8_t kDead = 255;  // height where the rule's end is unreachable
 
   struct Bytes {
     uint8_t first, last;
@@ -33,30 +33,30 @@ struct Grammar {
   };
   struct State {
     std::vector<Bytes> bytes;
-    std::vector<StateId> skips;  // to be taken without a byte
+    std::vector<StateId> skips;  // reached without a byte
     std::vector<Call> calls;
-    uint8_t height = kDead;  // levels of calls on the shortest way to the rule's end
-    bool end = false;        // of its rule; nothing leads out of it
-    uint32_t room = 0;       // in a string: further characters of any kind that are accepted
+    uint8_t height = kDead;  // levels of calls on the path to the rule's end that needs fewest
+    bool end = false;        // the end of its rule; has no transitions
+    uint32_t room = 0;  // in a string: at least this many more characters of any kind are accepted
   };
   struct Rule {
     StateId start, end;
   };
   std::vector<State> states;
-  std::vector<Rule> rules;  // the first one is the whole
+  std::vector<Rule> rules;  // rules[0] is the whole grammar
   // Bytes that every state treats alike share a class.
   std::array<uint8_t, 256> class_of = {};
-  std::vector<uint8_t> classes;  // a byte of each
+  std::vector<uint8_t> classes;  // one byte of each class
 
-  // A tail call: it returns to the end of its rule, so it needs no level of its own.
+  // A tail call returns to the end of the calling rule, so it needs no level of its own.
   bool is_tail(const Call& call) const { return states[call.then].end; }
 };
 
-// Error messages about a grammar, in the terms of the format that it was made from.
+// Parts of error messages, in the terms of the format that the grammar was compiled from.
 struct GrammarWords {
-  std::string_view nothing;       // no text fits
+  std::string_view nothing;       // no text matches
   std::string_view itself;        // a rule begins with itself
-  std::string_view alternatives;  // what to do about too many in one place
+  std::string_view alternatives;  // advice when one place has too many alternatives
 };
 inline constexpr GrammarWords kSchemaWords = {
     .nothing = "no JSON value matches it",
@@ -65,7 +65,7 @@ inline constexpr GrammarWords kSchemaWords = {
 
 class GrammarBuilder {
  public:
-  // Most states and transitions together: some megabytes.
+  // The most states and transitions together; they take some megabytes.
   static constexpr size_t kMostParts = 200'000;
 
   RuleId rule();
@@ -81,12 +81,12 @@ class GrammarBuilder {
   void literal(StateId from, std::string_view text, StateId to);
   void mark_room(StateId state, uint32_t room) { grammar_.states[state].room = room; }
 
-  // More than kMostParts: loops that build should stop; finish() returns the error.
+  // More than kMostParts: callers should stop adding parts; finish() then returns the error.
   bool full() const { return parts_ > kMostParts; }
 
-  // The grammar without dead ends. speakable: bytes that are tokens by themselves; others are
-  // removed, so that there is always a token to go on with. Errors: too large; a rule that begins
-  // with itself; more alternatives in one place than are followed; no text fits.
+  // Returns the grammar without dead ends. speakable: the bytes that are tokens by themselves. All
+  // other bytes are removed, so that some token can always continue an answer. Errors: it is too
+  // large; a rule begins with itself; one place has too many alternatives; no text matches.
   base::Result<Grammar> finish(const ByteSet& speakable,
                                const GrammarWords& words = kSchemaWords) &&;
 

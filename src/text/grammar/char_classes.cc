@@ -7,7 +7,7 @@
 namespace kvick::text {
 namespace {
 
-using Categories = std::map<std::string, CharSet>;  // by the two letters that Unicode has for each
+using Categories = std::map<std::string, CharSet>;  // keyed by Unicode's two-letter names
 
 const Categories& categories() {
   static const Categories kSets = [] {
@@ -51,7 +51,7 @@ CharSet class_of(char name, bool ascii) {
       set.add('_', '_');
       set.add('a', 'z');
       break;
-    default:  // s: white space and line ends, in ECMA 262 beyond ASCII too
+    default:  // 's': white space and line ends; ECMA 262 includes those beyond ASCII
       for (const auto& [first, last] : {std::pair{9U, 13U},
                                         {32U, 32U},
                                         {0xA0U, 0xA0U},

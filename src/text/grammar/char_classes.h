@@ -1,5 +1,5 @@
 #pragma once
-// Classes of characters that regular expressions have names for.
+// The named character classes of regular expressions.
 
 #include <optional>
 #include <string_view>
@@ -8,12 +8,13 @@
 
 namespace kvick::text {
 
-// \d, \w, \s and, in upper case, what is none of them. ascii: Python's with re.ASCII.
+// Returns the class of \d, \w or \s or, for an upper-case name, its complement. ascii: as in Python
+// with re.ASCII.
 CharSet class_of(char name, bool ascii);
-// \p{Lu}, \p{L} and, with P, what is not of that general category; none: a text that begins with
-// something else. Takes it from the text.
+// Reads \p{Lu} or \p{L} (a general category), or \P{...} (its complement), from the text after the
+// backslash, and removes it from the text. nullopt: the text begins with something else.
 std::optional<CharSet> take_category(std::string_view& text);
-// What '.' stands for.
+// Returns the characters that '.' matches.
 CharSet any_but_line_ends(bool python);
 
 }  // namespace kvick::text

@@ -96,7 +96,7 @@ class Parser : private NfaPieces {
 
   bool at_look() const { return !python_ && (is_next("(?=") || is_next("(?!")); }
 
-  // At a look-ahead: the texts from here on to which it and what comes behind it agree.
+  // At a look-ahead: returns the texts from here on that satisfy it and match what follows it.
   Result<CharNfa> behind_look(bool at_start) {
     if (++looks_ > kMostLooks) return unsupported("one more look-ahead");
     const bool wanted = take("(?=");
@@ -110,7 +110,7 @@ class Parser : private NfaPieces {
     return common_texts(ahead, body);
   }
 
-  // Where the bracket closes that opens here, or npos.
+  // Returns the offset of the bracket that closes the group beginning here, or npos.
   size_t group_end() const {
     size_t open = 0;
     bool in_class = false;
@@ -128,7 +128,7 @@ class Parser : private NfaPieces {
     return pattern_.npos;
   }
 
-  // At a group behind which an alternative ends, with look-aheads or ends of the text inside.
+  // Whether a group begins here that ends its alternative and contains a look-ahead or '$'.
   bool at_last_group() const {
     if (python_ || peek() != '(' || at_look()) return false;
     const size_t end = group_end();
@@ -148,8 +148,8 @@ class Parser : private NfaPieces {
     return rest;
   }
 
-  // What comes next, up to a bracket that closes: all alternatives, or one. to_end: the text ends
-  // there, whether or not '$' says so.
+  // Parses what comes next, up to a closing bracket: all alternatives, or only one. to_end: the
+  // text must end there, with or without '$'.
   Result<CharNfa> from_here(bool all, bool at_start, bool to_end) {
     Parser inner(pattern_, PatternKind::kSearched);
     inner.at_ = at_;
@@ -206,7 +206,7 @@ class Parser : private NfaPieces {
     return base::Done{};
   }
 
-  // Names count for nothing.
+  // Takes the beginning of a group. Names of groups are ignored.
   bool take_group() {
     if (take("(?:")) return true;
     const bool behind = is_next("(?<=") || is_next("(?<!");
@@ -245,7 +245,7 @@ class Parser : private NfaPieces {
     return one_of(std::move(set));
   }
 
-  // Python takes a brace that begins no count as a character.
+  // Whether a count begins here. Python takes a brace that begins no count as a character.
   bool at_count() const {
     if (!python_ || peek() != '{') return peek() == '{';
     const size_t end = pattern_.find_first_not_of("0123456789,", at_ + 1);
@@ -289,7 +289,7 @@ class Parser : private NfaPieces {
     return repeat(one, least, most);
   }
 
-  // Behind '['.
+  // Parses a class after its '['.
   Result<CharSet> bracket() {
     const bool negated = take('^');
     CharSet set;
@@ -324,7 +324,7 @@ class Parser : private NfaPieces {
     return set;
   }
 
-  // Behind a backslash.
+  // Parses an escape after its backslash.
   Result<CharSet> escape(bool in_class) {
     if (at_end()) return wrong("a backslash is the last character");
     const char name = peek();
@@ -385,10 +385,10 @@ class Parser : private NfaPieces {
   bool python_;
   size_t at_ = 0;
   uint32_t looks_ = 0;     // look-aheads so far
-  uint32_t nested_ = 0;    // parsers around this one
-  bool anchored_ = false;  // all top-level alternatives begin where reading began
-  bool at_start_ = false;  // and there the text does
-  bool to_end_ = false;    // they end where the text does
+  uint32_t nested_ = 0;    // number of parsers around this one
+  bool anchored_ = false;  // top-level alternatives match only from where this parser began
+  bool at_start_ = false;  // this parser began at the start of the text
+  bool to_end_ = false;    // top-level alternatives end where the text ends
 };
 
 }  // namespace

@@ -23,15 +23,16 @@ struct CharNfa {
 };
 
 enum class PatternKind : uint8_t {
-  kSearched,  // strings in which the pattern is found, as ECMA 262 reads it in Unicode mode
-  kWhole,     // strings that are wholly the pattern, as Python's re reads it with re.ASCII
+  kSearched,  // strings that contain a match, as ECMA 262 reads the pattern in Unicode mode
+  kWhole,     // strings that match as a whole, as Python's re reads the pattern with re.ASCII
 };
 
-// Literals, escapes, classes, groups with and without names, alternatives, greedy and lazy
-// repetitions (which accept the same), ^ at the beginning and $ at the end of a top-level
-// alternative; in ECMA of those of a group at its end, too. Escapes are \d \w \s \D \W \S \n \r \t
-// \f \v \0 \xHH \uHHHH, ECMA's \u{H} \cX \p{Lu} \P{L}, and Python's \a \UHHHHHHHH \A \Z. Python has
-// comments, too; ECMA look-aheads where $ may stand. Error: what is none of these, and where.
+// Parses literals, escapes, classes, groups with and without names, alternatives, greedy and lazy
+// repetitions (which accept the same texts), and ^ at the beginning and $ at the end of a top-level
+// alternative. Escapes are \d \w \s \D \W \S \n \r \t \f \v \0 \xHH \uHHHH, ECMA's \u{H} \cX \p{Lu}
+// \P{L}, and Python's \a \UHHHHHHHH \A \Z. Python also has comments. ECMA also has look-aheads in
+// top-level alternatives, and both $ and look-aheads in a group at the end of one. Error: anything
+// else, and where.
 base::Result<CharNfa> parse_pattern(std::string_view pattern,
                                     PatternKind kind = PatternKind::kSearched);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kHex = "0123456789abcdefABCDEF";
 
-// ASCII that a string holds as it is.
+// ASCII characters that a JSON string holds without an escape.
 const CharSet& plain_ascii() {
   static const CharSet kPlain = [] {
     CharSet set;
@@ -94,8 +94,8 @@ bool CharSet::has(uint32_t code) const {
   });
 }
 
-// The range is cut until each piece is a product of byte ranges: all its characters have the same
-// length, and where a byte varies, those behind it take all their values.
+// Splits the range until each part is a product of byte ranges: all its characters have the same
+// length, and if a byte varies, the bytes after it take all values.
 void add_utf8(GrammarBuilder& grammar, CharSet::Range characters, StateId from, StateId to) {
   const auto [first, last] = characters;
   for (const uint32_t longest : {0x7FU, 0x7FFU, 0xFFFFU}) {
@@ -125,10 +125,11 @@ void add_utf8(GrammarBuilder& grammar, CharSet::Range characters, StateId from, 
   }
 }
 
-// Beyond ASCII a set is a rule, so that what repeats it does not repeat its many states.
+// The non-ASCII part of a set is a rule, so that repetitions do not copy its many states.
 void TextChars::one_of(const CharSet& set, StateId from, StateId to) {
   if (set.ranges().empty()) {
-    grammar_.state();  // it counts as a part, or what repeats it would never be too large
+    grammar_.state();  // counts as a part: otherwise repetitions of an empty set would never be too
+                       // large
     return;
   }
   for (const auto& [first, last] : set.ranges())
@@ -186,7 +187,7 @@ void StringChars::escape(StateId from, StateId to) {
   unicode_escape(digits, to);
 }
 
-// Behind \u: four digits, and where they are a high surrogate, the low one.
+// After \u: four digits; if they are a high surrogate, the escape of the low surrogate must follow.
 void StringChars::unicode_escape(StateId from, StateId to) {
   const StateId others = grammar_.state(), d = grammar_.state();
   grammar_.any_of(from, "0123456789abcefABCEF", others);

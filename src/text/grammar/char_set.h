@@ -12,7 +12,7 @@
 
 namespace kvick::text {
 
-// Sorted ranges that do not touch; surrogates are no characters.
+// Sorted ranges that do not touch. Surrogates are never included.
 class CharSet {
  public:
   using Range = std::pair<uint32_t, uint32_t>;
@@ -32,10 +32,10 @@ class CharSet {
   std::vector<Range> ranges_;
 };
 
-// Characters, none of them surrogates, as bytes of UTF-8.
+// Adds a range of characters, none of them surrogates, as bytes of UTF-8.
 void add_utf8(GrammarBuilder& grammar, CharSet::Range characters, StateId from, StateId to);
 
-// Characters of a text as parts of a grammar.
+// Adds characters of plain text to a grammar.
 class TextChars {
  public:
   explicit TextChars(GrammarBuilder& grammar) : grammar_(grammar) {}
@@ -44,17 +44,17 @@ class TextChars {
 
  private:
   GrammarBuilder& grammar_;
-  std::map<CharSet, RuleId> not_ascii_;  // per set, its non-ASCII part
+  std::map<CharSet, RuleId> not_ascii_;  // the rule of a set's non-ASCII part
 };
 
-// Characters of JSON strings as parts of a grammar.
+// Adds characters of JSON strings to a grammar.
 class StringChars {
  public:
   explicit StringChars(GrammarBuilder& grammar) : grammar_(grammar) {}
 
-  // Any character, in any of the ways to write it; a pair of surrogate escapes is one.
+  // Adds any character, in every way of writing it; a pair of surrogate escapes is one character.
   void any(StateId from, StateId to);
-  // A character of the set: as it is, or with the shortest escape where it needs one.
+  // Adds the characters of the set, unescaped, or with the shortest escape where one is needed.
   void one_of(const CharSet& set, StateId from, StateId to);
 
  private:
@@ -63,8 +63,8 @@ class StringChars {
   void hex_digits(uint32_t count, StateId from, StateId to);
 
   GrammarBuilder& grammar_;
-  std::optional<RuleId> any_;            // all that is not plain ASCII
-  std::map<CharSet, RuleId> not_plain_;  // per set, what is not plain ASCII
+  std::optional<RuleId> any_;            // the rule of everything but plain ASCII
+  std::map<CharSet, RuleId> not_plain_;  // the rule of what is not plain ASCII in a set
 };
 
 }  // namespace kvick::text

@@ -13,13 +13,13 @@ namespace {
 
 using Node = ByteAutomaton::Node;
 
-// What clones share: the automaton as far as it is known, and masks of its states.
+// What clones share: the automaton with the states found so far, and their masks.
 struct Found {
   explicit Found(const std::shared_ptr<const Grammar>& grammar) : automaton(grammar) {}
   ByteAutomaton automaton;
   struct Mask {
     std::shared_ptr<const TokenBits> bits;
-    uint64_t used = 0;  // when, by `clock`
+    uint64_t used = 0;  // the value of `clock` at its last use
   };
   std::map<Node, Mask> masks;
   uint64_t clock = 0;
@@ -27,7 +27,7 @@ struct Found {
 
 class Shared {
  public:
-  // A mask has one bit per token: 128 of them are about 2 MB for a vocabulary of 128 Ki.
+  // A mask has one bit per token: 128 masks of a vocabulary of 128 Ki tokens take about 2 MB.
   static constexpr size_t kMostMasks = 128;
 
   Shared(std::shared_ptr<const TokenTrie> tokens, Grammar grammar, uint64_t most_work)
@@ -39,9 +39,9 @@ class Shared {
   const TokenTrie& tokens() const { return *tokens_; }
   std::mutex& mutex() { return mutex_; }
 
-  // All below: under the mutex.
+  // Callers of the functions below hold the mutex.
   const std::shared_ptr<Found>& found() const { return found_; }
-  // One state in the newest automaton, a new one if that has become too large.
+  // Moves a state to the newest automaton, which is replaced by a new one if it is full.
   void move_on(std::shared_ptr<Found>& from, Node& node) {
     if (found_->automaton.full()) found_ = std::make_shared<Found>(grammar_);
     if (from == found_) return;
@@ -67,7 +67,7 @@ std::shared_ptr<const TokenBits> Shared::mask(Found& found, Node node) {
   if (mask.bits != nullptr) return mask.bits;
   const bool plain = found.automaton.room(node) >= TokenTrie::kMostPlain;
   TokenBits bits = plain ? tokens_->plain() : TokenBits(tokens_->plain().size());
-  // Where long tokens take too much work they are left out: an answer goes on with shorter ones.
+  // If long tokens take too much work they are left out: the answer can continue with shorter ones.
   const ByteTrie& trie = plain ? tokens_->not_plain() : tokens_->all();
   for (const uint32_t longest : {UINT32_MAX, 4U, 2U, 1U})
     if (walk(trie, found.automaton, node, longest, bits)) break;
@@ -82,16 +82,16 @@ std::shared_ptr<const TokenBits> Shared::mask(Found& found, Node node) {
   return result;
 }
 
-// Sets the bits of allowed tokens of at most `longest` bytes. False: the limit of work was reached
-// before all were examined; the bits that are set are right. Work is counted whether or not a step
-// is known already, so that a mask depends on nothing but the text; single bytes are always looked
-// at.
+// Sets the bits of allowed tokens of at most `longest` bytes. Returns false if the work limit was
+// reached before all tokens were examined; the bits set until then are right. A step costs the same
+// work whether or not it is known already, so that a mask depends only on the text. Single bytes
+// are always examined.
 bool Shared::walk(const ByteTrie& trie, ByteAutomaton& automaton, Node from, uint32_t longest,
                   TokenBits& bits) const {
-  std::vector<Node> behind(trie.longest + 1);  // behind[i]: after i bytes of a token
+  std::vector<Node> behind(trie.longest + 1);  // behind[i]: the state after i bytes of a token
   behind[0] = from;
-  // In a large vocabulary under an ambiguous schema, one walk can meet more states than are to be
-  // held at once; it goes on in an automaton of its own then.
+  // With a large vocabulary and an ambiguous schema, one walk may meet more states than an
+  // automaton should hold. The walk then continues in an automaton of its own.
   std::optional<ByteAutomaton> own;
   ByteAutomaton* at = &automaton;
   uint64_t work = 0;
@@ -169,7 +169,7 @@ class GrammarConstraint final : public Constraint {
 
  private:
   std::shared_ptr<const TokenBits> bits() {
-    // The end tokens again: nothing else is to come.
+    // After an end token only end tokens are allowed.
     if (ended_) return std::make_shared<const TokenBits>(shared_->tokens().ends());
     const std::lock_guard lock(shared_->mutex());
     shared_->move_on(found_, node_);

@@ -7,7 +7,7 @@
 namespace kvick::text {
 namespace {
 
-// Ranges of characters that are looked at.
+// Limit on the number of character ranges that are examined.
 constexpr size_t kMostWork = 300'000;
 
 CharSet common(const CharSet& a, const CharSet& b) {
@@ -22,7 +22,7 @@ CharSet common(const CharSet& a, const CharSet& b) {
   return out;
 }
 
-// What a state leads to, that of its skips too.
+// The edges of a state and of all states that its skips lead to.
 struct Ways {
   std::vector<std::pair<const CharSet*, uint32_t>> edges;
   bool end = false;
@@ -47,7 +47,7 @@ Ways ways_of(const CharNfa& nfa, uint32_t state, std::vector<bool>& seen) {
 
 using States = std::set<uint32_t>;
 
-// With what its skips lead to.
+// Adds a state and all states that its skips lead to.
 void add_reached(const CharNfa& nfa, uint32_t state, States& out) {
   std::vector<uint32_t> waiting = {state};
   while (!waiting.empty()) {
@@ -58,8 +58,8 @@ void add_reached(const CharNfa& nfa, uint32_t state, States& out) {
   }
 }
 
-// Where sets begin, and behind their ends: up to the next of these, a set has all characters or
-// none.
+// Returns the code points at which some set begins or ends. Between two of them, each set contains
+// all characters or none.
 States cuts_of(const CharNfa& nfa, const States& from) {
   States cuts = {0, CharSet::kLast + 1};
   for (const uint32_t state : from)
@@ -73,8 +73,8 @@ States cuts_of(const CharNfa& nfa, const States& from) {
 
 }  // namespace
 
-// States are pairs that a character leads to: pairs of those that are reached without one would be
-// many in one place.
+// The states are pairs reached by a character. Pairs reached by skips are not states of their own,
+// because there would be many in one place.
 base::Result<CharNfa> common_texts(const CharNfa& a, const CharNfa& b) {
   using Pair = std::pair<uint32_t, uint32_t>;
   CharNfa out;
@@ -112,8 +112,8 @@ base::Result<CharNfa> common_texts(const CharNfa& a, const CharNfa& b) {
   return out;
 }
 
-// The subset construction (Rabin and Scott 1959): a text that leads to no set with the end is one
-// of the others.
+// The subset construction (Rabin and Scott 1959): a text is accepted if it leads to a set without
+// the end state.
 base::Result<CharNfa> other_texts(const CharNfa& nfa) {
   CharNfa out;
   std::map<States, uint32_t> known;

@@ -1,16 +1,16 @@
 #pragma once
-// Automata of texts that several regular expressions match.
+// Intersection and complement of automata over characters.
 
 #include "base/result.h"
 #include "text/grammar/char_nfa.h"
 
 namespace kvick::text {
 
-// An automaton of the texts that both a and b match. Error: it would have too many states.
+// Returns an automaton of the texts that both a and b match. Error: too many states.
 base::Result<CharNfa> common_texts(const CharNfa& a, const CharNfa& b);
-// An automaton of the texts that nfa does not match. Error: it would have too many states.
+// Returns an automaton of the texts that nfa does not match. Error: too many states.
 base::Result<CharNfa> other_texts(const CharNfa& nfa);
-// Whether any text matches.
+// Returns whether any text matches.
 bool takes_any(const CharNfa& nfa);
 
 }  // namespace kvick::text

@@ -1,5 +1,5 @@
 #pragma once
-// Automata of characters, put together from pieces.
+// Builds an automaton over characters from pieces.
 
 #include <algorithm>
 #include <optional>
@@ -12,10 +12,10 @@ namespace kvick::text {
 
 class NfaPieces {
  protected:
-  // A piece of the automaton. Repetitions copy one.
+  // A part of the automaton. Repetitions copy it.
   struct Piece {
     uint32_t start, end;
-    uint32_t first_state;  // its states are those from here to the last at the time it was made
+    uint32_t first_state;  // its states: from here to the last one when it was made
   };
 
   bool full() const { return too_large_ || nfa_.states.size() > CharNfa::kMostStates; }
@@ -30,7 +30,7 @@ class NfaPieces {
     nfa_.states[start].edges.emplace_back(std::move(set), end);
     return {start, end, start};
   }
-  // Another automaton becomes a piece of this one.
+  // Adds another automaton as a piece of this one.
   Piece insert(CharNfa other) {
     const auto shift = static_cast<uint32_t>(nfa_.states.size());
     for (CharNfa::State& one : other.states) {
@@ -52,7 +52,7 @@ class NfaPieces {
     return {piece.start + shift, piece.end + shift, piece.first_state + shift};
   }
 
-  // most: none for any number.
+  // most: nullopt for any number.
   Piece repeat(const Piece& one, uint32_t least, std::optional<uint32_t> most) {
     const auto size = static_cast<uint32_t>(nfa_.states.size()) - one.first_state;
     const uint32_t count = std::max(least, most.value_or(1));
@@ -62,7 +62,7 @@ class NfaPieces {
       if (!too_large_) pieces.push_back(copy(one, size));
     }
     pieces.resize(std::min<size_t>(pieces.size(), count), one);
-    // What may be left out is left out at once, so that few states are at hand in one place.
+    // Each optional copy can skip directly to the end, so that few states are active in one place.
     const uint32_t start = state(), last = state();
     uint32_t end = start;
     for (uint32_t i = 0; i < pieces.size(); ++i) {
@@ -78,7 +78,7 @@ class NfaPieces {
   CharNfa nfa_;
 
  private:
-  bool too_large_ = false;  // it would have more states than it may
+  bool too_large_ = false;  // a repetition would exceed kMostStates
 };
 
 }  // namespace kvick::text

@@ -13,8 +13,8 @@ using Bound = NumberRange::Bound;
 
 bool is_zero(const Decimal& value) { return value.whole == "0" && value.fraction.empty(); }
 
-// The magnitudes between two bounds: digits are read along the bounds' own ones as long as they are
-// the same, and freely once they have come apart.
+// Adds the magnitudes between two bounds: digits follow a bound as long as they equal its digits,
+// and are free once they differ.
 class Magnitudes {
  public:
   Magnitudes(GrammarBuilder& grammar, uint32_t fraction_digits, StateId to)
@@ -34,7 +34,7 @@ class Magnitudes {
     grammar.byte(free_[0], '.', free_fraction_[fraction_digits]);
   }
 
-  // least: at least zero. most: none for any.
+  // least: at least zero. most: nullopt for no bound.
   void add(const Bound& least, const std::optional<Bound>& most, StateId from) {
     const auto shortest = static_cast<uint32_t>(least.value.whole.size());
     const auto longest =
@@ -49,7 +49,7 @@ class Magnitudes {
   }
 
  private:
-  // The state behind some digits, by which of the bounds they are still equal to; none: neither.
+  // The state after some digits, indexed by the bounds that they still equal (kLow | kHigh).
   using Level = std::array<std::optional<StateId>, 4>;
   static constexpr uint32_t kLow = 1, kHigh = 2;
 
@@ -58,7 +58,7 @@ class Magnitudes {
     if (at < whole) return bound.value.whole[at];
     return at - whole < bound.value.fraction.size() ? bound.value.fraction[at - whole] : '0';
   }
-  // Whether a number may end behind `read` digits that are equal to the bounds' in `tight`.
+  // Returns whether a number may end after `read` digits that equal those of the bounds in `tight`.
   static bool may_end(const Bound* low, const Bound* high, uint32_t tight, uint32_t read) {
     const auto equal = [read](const Bound& bound) {
       return bound.value.whole.size() + bound.value.fraction.size() <= read;
@@ -95,7 +95,7 @@ class Magnitudes {
     }
   }
 
-  // Behind the point.
+  // Returns the states after the decimal point.
   Level points(const Level& before) {
     Level behind;
     for (uint32_t tight = 1; tight < before.size(); ++tight) {
@@ -109,11 +109,12 @@ class Magnitudes {
   GrammarBuilder& grammar_;
   uint32_t fraction_digits_;
   StateId to_;
-  std::array<StateId, NumberRange::kMostWhole> free_;  // by how many whole digits are to come
-  std::vector<StateId> free_fraction_;  // by how many more may come; the last wants one at least
+  std::array<StateId, NumberRange::kMostWhole> free_;  // by whole digits still to come
+  std::vector<StateId> free_fraction_;  // by the number of digits that may follow; with the largest
+                                        // number, one must follow
 };
 
-// Two digits at most keep it within what a double holds.
+// At most two digits, so that the number is within the range of a double.
 void add_exponent(GrammarBuilder& grammar, StateId from, StateId to) {
   const StateId sign = grammar.state(), digits = grammar.state(), second = grammar.state();
   grammar.skip(from, to);
@@ -125,9 +126,9 @@ void add_exponent(GrammarBuilder& grammar, StateId from, StateId to) {
   grammar.bytes(second, '0', '9', to);
 }
 
-// Copies a grammar of numbers with the remainder of what was read as a part of each state. A digit
-// counts with the weight of its place, which its state determines, so that all digits in front of
-// the last three are alike to the multiples of 1000.
+// Copies a grammar of numbers, with the remainder of the digits read so far as a part of each
+// state. A digit is weighted by its place, which its state determines. Hence all digits before the
+// last three are alike for multiples of 1000.
 class Multiples {
  public:
   Multiples(const Grammar& range, uint64_t step, uint32_t fraction_digits, GrammarBuilder& to)
@@ -140,7 +141,7 @@ class Multiples {
     fraction_digits_ = fraction_digits;
   }
 
-  // False: too many states.
+  // Returns false if there are too many states.
   bool add(StateId from, StateId to) {
     to_ = to;
     if (const auto start = copy(range_.rules[0].start, std::nullopt, 0))
@@ -151,7 +152,7 @@ class Multiples {
  private:
   using Edge = Grammar::Bytes;
 
-  // Digits in front of the point that are to come.
+  // Returns the number of whole digits that are still to come.
   uint32_t whole_left(StateId state) {
     const Grammar::State& at = range_.states[state];
     if (at.end || (!at.bytes.empty() && at.bytes[0].first == '.')) return 0;
@@ -164,7 +165,8 @@ class Multiples {
     return left_[state] = left;
   }
 
-  // places: digits behind the point so far; none in front of it. None: nothing fits from here on.
+  // places: number of digits after the point so far; nullopt before it. Returns nullopt if no
+  // number can be completed from here.
   std::optional<StateId> copy(StateId state, std::optional<uint32_t> places, uint64_t remainder) {
     const Grammar::State& at = range_.states[state];
     if (at.end) return remainder == 0 ? std::optional(to_) : std::nullopt;
@@ -222,7 +224,7 @@ class Multiples {
 }  // namespace
 
 base::Result<Decimal> decimal_of(const nlohmann::ordered_json& number) {
-  // Doubles come as the shortest digits that tell them apart, maybe with an exponent.
+  // A double is printed as the shortest digits that identify it, perhaps with an exponent.
   std::string text =
       number.is_number_float() ? fmt::format("{}", number.get<double>()) : number.dump();
   Decimal out;

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers of JSON as parts of a grammar, with exact bounds, compared digit by digit.
+// Adds JSON numbers to a grammar. Bounds are exact: they are compared digit by digit.
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,33 +12,34 @@ namespace kvick::text {
 
 struct Decimal {
   bool negative = false;
-  std::string whole = "0", fraction;  // digits, without zeros that say nothing
+  std::string whole = "0", fraction;  // digits without leading or trailing zeros
 };
 
 struct NumberRange {
-  // Digits in front of the point and behind it that are written at most, so that a number ends; 18
-  // fit 64 bits, 17 tell all doubles apart.
+  // The most digits before and after the point, so that a number ends. 18 digits fit in 64 bits,
+  // and 17 distinguish all doubles.
   static constexpr uint32_t kMostWhole = 18, kMostFraction = 17;
 
   struct Bound {
     Decimal value;
-    bool strict = false;  // the value itself is outside
+    bool strict = false;  // the value itself is excluded
   };
   std::optional<Bound> least, most;
   uint32_t fraction_digits = kMostFraction;  // 0: integers
 };
 
-// The digits of a JSON number. Errors: a fraction of more than kMostFraction digits.
+// Returns the digits of a JSON number. Error: the fraction has more than kMostFraction digits.
 base::Result<Decimal> decimal_of(const nlohmann::ordered_json& number);
 
-// The numbers within the range. Zero has no sign. Without bounds and with fractions, there may be
-// an exponent of two digits. Bounds have at most kMostWhole digits.
+// Adds the numbers within the range. Zero has no sign. Without bounds and with fractions, an
+// exponent of up to two digits is allowed. Bounds have at most kMostWhole digits before the point.
 void add_number(GrammarBuilder& grammar, const NumberRange& range, StateId from, StateId to);
 
-// Most pairs of a state and a remainder that add_multiples() looks at.
+// The most pairs of a state and a remainder that add_multiples() examines.
 inline constexpr size_t kMostRemainders = 10'000;
-// Those numbers within the range that are multiples of `step` / 10^range.fraction_digits, without
-// exponents. step: at least 1 and below 10^18. False: that takes more than kMostRemainders.
+// Adds the numbers within the range that are multiples of `step` / 10^range.fraction_digits,
+// without exponents. step: at least 1 and below 10^18. Returns false if that takes more than
+// kMostRemainders pairs.
 bool add_multiples(GrammarBuilder& grammar, const NumberRange& range, uint64_t step, StateId from,
                    StateId to);
 

@@ -27,7 +27,8 @@ TEST(NumberGrammar, BoundsOfIntegersAreExact) {
   }
 }
 
-// Numbers of a few digits, against the bounds as doubles: with three places all are exact enough.
+// Numbers of a few digits, compared with the bounds as doubles, which are exact enough for three
+// decimal places.
 TEST(NumberGrammar, BoundsOfFractionsAreExact) {
   std::mt19937 random(3);
   const auto draw = [&] { return (static_cast<int>(random() % 40000) - 20000) / 1000.0; };
@@ -99,7 +100,7 @@ TEST(NumberGrammar, MultiplesAreExactWithinTheirBounds) {
     for (const auto& [least, most] : {std::pair(-130, 2600), {1, 999}, {-4000, -17}}) {
       const Json schema = {
           {"type", "integer"}, {"multipleOf", step}, {"minimum", least}, {"maximum", most}};
-      if (step == 1000 && most == 999) continue;  // nothing fits
+      if (step == 1000 && most == 999) continue;  // no number is in the range
       SchemaTexts texts(schema.dump());
       for (int n = -4100; n <= 4100; ++n)
         ASSERT_EQ(texts.takes(std::to_string(n)), n >= least && n <= most && n % step == 0)

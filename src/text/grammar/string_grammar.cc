@@ -8,7 +8,7 @@
 namespace kvick::text {
 namespace {
 
-// What a key beside the declared ones is made of.
+// The characters of a key that is not declared.
 const CharSet& unescaped() {
   static const CharSet kUnescaped = [] {
     CharSet escaped;
@@ -20,7 +20,7 @@ const CharSet& unescaped() {
   return kUnescaped;
 }
 
-// RFC 3339; February has a 29th in leap years only.
+// RFC 3339. February 29 is accepted in leap years only.
 std::string date() {
   return "(\\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|"
          "02-(0[1-9]|1\\d|2[0-8]))|(\\d\\d(0[48]|[2468][048]|[13579][26])|"
@@ -61,7 +61,8 @@ void StringGrammar::add(const Length& length, StateId from, StateId to) {
   }
 }
 
-// The product of the pattern's states and the count of characters, as far as it can be reached.
+// Builds the product of the pattern's states and the number of characters, as far as it can be
+// reached.
 base::Status<> StringGrammar::add_matching(const CharNfa& pattern, const Length& length,
                                            StateId from, StateId to) {
   const uint32_t last = length.most.value_or(length.least);
@@ -91,7 +92,7 @@ base::Status<> StringGrammar::add_matching(const CharNfa& pattern, const Length&
   return base::Done{};
 }
 
-// Along the names' common beginnings; a key that has left them may be anything.
+// Follows the names' common prefixes; a key that has left them may continue with anything.
 void StringGrammar::add_others(const std::vector<std::string>& names, StateId from, StateId to) {
   struct Place {
     std::map<uint32_t, size_t> next;

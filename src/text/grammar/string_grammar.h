@@ -1,5 +1,5 @@
 #pragma once
-// Strings of JSON as parts of a grammar: quotes, characters, escapes.
+// Adds JSON strings (quotes, characters, escapes) to a grammar.
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace kvick::text {
 
-// Characters.
+// In characters.
 struct Length {
   uint32_t least = 0;
   std::optional<uint32_t> most;
@@ -23,12 +23,12 @@ class StringGrammar {
  public:
   explicit StringGrammar(GrammarBuilder& grammar) : grammar_(grammar), chars_(grammar) {}
 
-  // A string of any characters, of that length.
+  // Adds any string of that length.
   void add(const Length& length, StateId from, StateId to);
-  // Error: too many states.
+  // Adds the strings of that length that match the pattern. Error: too many states.
   base::Status<> add_matching(const CharNfa& pattern, const Length& length, StateId from,
                               StateId to);
-  // Any string but these, without escapes (for keys that are not declared).
+  // Adds any string but these, without escapes (for keys that are not declared).
   void add_others(const std::vector<std::string>& names, StateId from, StateId to);
 
  private:
@@ -36,8 +36,8 @@ class StringGrammar {
   StringChars chars_;
 };
 
-// The regular expression of a `format`: date, time, date-time, uuid, email, hostname or ipv4.
-// nullopt: another format.
+// Returns the regular expression of a `format`: date, time, date-time, uuid, email, hostname or
+// ipv4. nullopt: any other format.
 std::optional<std::string> pattern_of_format(std::string_view format);
 
 }  // namespace kvick::text

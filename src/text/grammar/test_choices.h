@@ -1,5 +1,5 @@
 #pragma once
-// Answers drawn under a constraint by choices from outside, for fuzzers.
+// For fuzzers: draws answers under a constraint, by choices from the fuzzer's input.
 
 #include <cmath>
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace kvick::text {
 
 inline constexpr int kByteTokensEnd = 256;
 
-// All bytes, in their order, and an end.
+// Makes a tokenizer of the 256 bytes, in order, and an end token.
 inline std::shared_ptr<const TokenTrie> byte_tokens() {
   Vocabulary v;
   v.model = "gpt2";
@@ -38,8 +38,9 @@ inline std::shared_ptr<const TokenTrie> byte_tokens() {
   return std::move(TokenTrie::make(*tokenizer)).value();
 }
 
-// Each choice takes one of the tokens that are left, counted around; behind the choices it is the
-// last one. Aborts where none is left. Nothing if the answer did not end soon.
+// Draws an answer. Each choice, modulo the number of allowed tokens, selects one of them; after the
+// last choice, the last allowed token is taken. Aborts if no token is allowed. Returns nullopt if
+// the answer has not ended after 64 tokens.
 inline std::optional<std::string> chosen_answer(Constraint& constraint, std::string_view choices) {
   std::string text;
   for (int i = 0; i < 64; ++i) {

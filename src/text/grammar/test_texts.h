@@ -1,5 +1,5 @@
 #pragma once
-// Grammars against texts, for tests.
+// Helpers for tests: checks which texts a grammar accepts.
 
 #include <gtest/gtest.h>
 #include <memory>
@@ -11,16 +11,16 @@
 
 namespace kvick::text {
 
-// A grammar that is compiled once.
+// A compiled grammar and its automaton.
 class GrammarTexts {
  public:
-  // What: said where the grammar is not made.
+  // what: shown if the grammar could not be made.
   explicit GrammarTexts(base::Result<Grammar> made, std::string_view what = {}) {
     EXPECT_TRUE(made.ok()) << what << ": " << (made.ok() ? "" : made.error().message);
     automaton_ =
         std::make_unique<ByteAutomaton>(std::make_shared<const Grammar>(std::move(made).value()));
   }
-  // The text can be gone on with, or is whole.
+  // Returns whether the text can be continued or is complete.
   bool begins(std::string_view text) { return node_of(text) != ByteAutomaton::kDead; }
   bool takes(std::string_view text) {
     const auto node = node_of(text);

@@ -14,7 +14,7 @@ size_t common_prefix(std::string_view a, std::string_view b) {
                              a.begin());
 }
 
-// tokens: sorted by their bytes, none empty.
+// tokens: sorted by their bytes, none of them empty.
 ByteTrie make_trie(const TokenTrie& bytes, std::vector<Token> tokens) {
   ByteTrie trie;
   std::vector<uint32_t> open;  // the nodes from the root down to the last one

@@ -1,5 +1,5 @@
 #pragma once
-// The bytes of a tokenizer's tokens, laid out to be walked together with an automaton.
+// The bytes of a tokenizer's tokens as a trie, to be walked together with an automaton.
 
 #include <cstdint>
 #include <memory>
@@ -13,23 +13,24 @@
 
 namespace kvick::text {
 
-// A set of tokens; bits behind the last token are zero.
+// A set of tokens; bits beyond the last token are zero.
 using TokenBits = std::vector<uint64_t>;  // [(vocab + 63) / 64]
 
-// Byte strings as a tree in preorder.
+// Byte strings as a trie whose nodes are stored in preorder.
 struct ByteTrie {
   struct Node {
-    uint32_t behind;       // the first node that is not below this one
-    uint32_t first_token;  // in `tokens`; they end where the next node's begin
-    uint16_t depth;        // bytes before this node's
+    uint32_t behind;       // index of the next node that is not below this one
+    uint32_t first_token;  // index into `tokens`; the node's tokens end where those of the next
+                           // node begin
+    uint16_t depth;        // number of bytes before this node's
     uint8_t byte;
   };
-  std::vector<Node> nodes;  // and one more, behind the last
+  std::vector<Node> nodes;  // with one more at the end
   std::vector<Token> tokens;
   uint32_t longest = 0;  // bytes
 };
 
-// Made once per tokenizer and read by any number of threads; the tokenizer may go.
+// Made once per tokenizer and read by any number of threads. The tokenizer need not outlive it.
 class TokenTrie {
  public:
   // Errors: no token ends a generation.
@@ -48,10 +49,11 @@ class TokenTrie {
   const ByteSet& speakable() const { return speakable_; }
 
   static constexpr uint32_t kMostPlain = 16;  // nearly all tokens are shorter
-  // Tokens of at most kMostPlain whole characters of speakable bytes that a JSON string holds as
-  // they are.
+  // Tokens of at most kMostPlain whole characters that need no escape in a JSON string and consist
+  // of speakable bytes.
   const TokenBits& plain() const { return plain_; }
-  // all(): tokens with bytes that do not end a generation. not_plain(): those outside plain().
+  // all(): tokens that have bytes and do not end a generation. not_plain(): those of them outside
+  // plain().
   const ByteTrie& all() const { return all_; }
   const ByteTrie& not_plain() const { return not_plain_; }
 

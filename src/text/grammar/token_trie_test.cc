@@ -29,7 +29,7 @@ TEST(TokenTrie, HoldsTheBytesOfEachTokenOnce) {
     path += static_cast<char>(all.nodes[i].byte);
     for (uint32_t t = all.nodes[i].first_token; t < all.nodes[i + 1].first_token; ++t)
       found.emplace_back(all.tokens[t], path);
-    // What is not below begins with fewer bytes.
+    // The next node that is not below this one is no deeper.
     const ByteTrie::Node& behind = all.nodes[all.nodes[i].behind];
     if (all.nodes[i].behind + 1U < all.nodes.size()) {
       EXPECT_LE(behind.depth, all.nodes[i].depth);
@@ -60,8 +60,8 @@ TEST(TokenTrie, NeedsATokenThatEnds) {
             "a form");
 }
 
-// A text of a's alone; or of n a's and b's, an m, and n of p and q, where an a goes with either and
-// a b with q. With every a the readings double.
+// Accepts a*. Also accepts n letters a or b, then m, then n letters p or q, where p or q closes an
+// a and q closes a b. Each a doubles the number of readings.
 base::Result<Grammar> doubling() {
   GrammarBuilder builder;
   const RuleId whole = builder.rule();
@@ -104,7 +104,7 @@ TEST(ByteAutomaton, TakesOverAWholeTextOfTheMostReadingsAsWhole) {
   ByteAutomaton::Node node = from.start();
   for (int i = 0; i < 12; ++i) node = from.step(node, 'a');
   ASSERT_TRUE(from.complete(node));
-  ASSERT_EQ(from.readings(node), ByteAutomaton::kMostReadings + 1);  // and the mark of the end
+  ASSERT_EQ(from.readings(node), ByteAutomaton::kMostReadings + 1);  // plus the complete mark
   const ByteAutomaton::Node taken = to.adopt(from, node);
   EXPECT_TRUE(to.complete(taken));
   EXPECT_EQ(to.readings(taken), from.readings(node));

@@ -9,8 +9,8 @@
 
 namespace kvick::text {
 
-// GPT-2's printable stand-ins for the 256 bytes: the printable ones of Latin-1 stand for
-// themselves, the others for U+0100 on, in order.
+// GPT-2's printable stand-ins for the 256 bytes: the printable bytes of Latin-1 stand for
+// themselves, the others are U+0100 and up, in order.
 class ByteAlphabet {
  public:
   ByteAlphabet() {
@@ -27,7 +27,8 @@ class ByteAlphabet {
     append_utf8(letters_[byte], out);
     return out;
   }
-  // The bytes that a piece stands for, or nothing if it has a character outside of the alphabet.
+  // Returns the bytes that a piece stands for, or nullopt if it has a character outside of the
+  // alphabet.
   std::optional<std::string> bytes(std::string_view piece) const {
     std::string out;
     while (!piece.empty()) {

@@ -7,8 +7,8 @@
 namespace kvick::text {
 namespace {
 
-// A unit of the double array: where its children are, the byte that leads to it, whether an entry
-// ends here. A unit of an entry's value has bit 31 set in place of a byte.
+// A unit of the double array holds the offset of its children, the byte that leads to it, and
+// whether an entry ends here. A unit that holds an entry's value has bit 31 set instead of a byte.
 constexpr uint32_t kValue = 1U << 31;
 uint32_t children_of(uint32_t unit) { return (unit >> 10) << ((unit & (1U << 9)) >> 6); }
 uint32_t label_of(uint32_t unit) { return unit & (kValue | 0xFF); }

@@ -1,6 +1,6 @@
 #pragma once
-// SentencePiece's precompiled map of characters: which ones a text's normalisation replaces, and by
-// what. https://github.com/google/sentencepiece, src/normalizer.cc, and the double array of
+// SentencePiece's precompiled map of characters, by which normalisation replaces parts of a text.
+// https://github.com/google/sentencepiece, src/normalizer.cc, and the double array of
 // https://github.com/s-yata/darts-clone.
 
 #include <cstdint>
@@ -16,12 +16,13 @@ class Charsmap {
  public:
   // An empty map, which replaces nothing.
   Charsmap() = default;
-  // bytes: the array's size in 4 bytes, the array, then texts that each end with a zero. Error: one
-  // that is not of this form.
+  // Reads a map. bytes: the size of the array in bytes (4 bytes), the array, then the texts, each
+  // followed by a zero byte. Error: the bytes do not have this form.
   static base::Result<Charsmap> read(std::string_view bytes);
 
-  // What the start of a text becomes, and how many of its bytes that is; text: not empty. The
-  // longest entry, else a character as it is; what is not UTF-8 becomes U+FFFD, byte by byte.
+  // Replaces the start of a text, which is not empty: by the longest entry that matches, else the
+  // character itself. Bytes that are not UTF-8 become U+FFFD, one each. bytes: how many bytes of
+  // the text are replaced.
   struct Replaced {
     std::string_view by;
     size_t bytes = 0;

@@ -9,7 +9,8 @@
 namespace kvick::text {
 namespace {
 
-// Up to here a scan for the lowest rank beats a heap; nearly all words are shorter.
+// Up to this many symbols, scanning for the lowest rank is faster than a heap; nearly all words are
+// shorter.
 constexpr size_t kShort = 48;
 constexpr uint32_t kNever = UINT32_MAX;
 
@@ -48,7 +49,7 @@ size_t MergeTable::merge(std::span<Token> symbols) const {
 }
 
 size_t MergeTable::merge_short(std::span<Token> symbols) const {
-  std::array<uint32_t, kShort> ranks;  // of the pair that starts at a symbol
+  std::array<uint32_t, kShort> ranks;  // ranks[i]: rank of the pair that starts at symbol i
   std::array<Token, kShort> results;
   size_t count = symbols.size();
   const auto look_up = [&](size_t i) {
@@ -73,8 +74,8 @@ size_t MergeTable::merge_short(std::span<Token> symbols) const {
   }
 }
 
-// A heap of rank and place. What it holds of pairs that are gone is seen by their rank being
-// another one now.
+// A heap of ranks and places. Entries of pairs that no longer exist are recognised by their rank,
+// which differs from the present one, and skipped.
 size_t MergeTable::merge_long(std::span<Token> symbols) const {
   const size_t count = symbols.size();
   constexpr uint32_t kEnd = UINT32_MAX;

@@ -1,6 +1,6 @@
 #pragma once
-// The merge loop that byte-pair encoding and SentencePiece's BPE share: again and again the
-// adjacent pair of symbols with the lowest rank, the leftmost of equals, becomes one symbol.
+// The merge loop of byte-pair encoding and of SentencePiece's BPE: it repeatedly merges the
+// adjacent pair of symbols with the lowest rank into one symbol; of equal ranks, the leftmost pair.
 
 #include <cstdint>
 #include <span>
@@ -14,13 +14,13 @@ class MergeTable {
  public:
   explicit MergeTable(size_t most_pairs);
 
-  // left, right, result: at least 0. A pair that is there already stays as it is. Pairs of one rank
-  // must be such that it does not matter which of two at the same place goes first; ranks of their
-  // own and ranks that stand for the result's score both are.
+  // Adds a pair, unless it is there already. left, right, result: at least 0. If two pairs of equal
+  // rank can compete for the same place, their order must not matter. This holds for unique ranks
+  // and for ranks that stand for the result's score.
   void add(Token left, Token right, uint32_t rank, Token result);
 
-  // Merges in place and returns how many symbols are left, at the front. A negative symbol merges
-  // with nothing. O(n log n) for n symbols.
+  // Merges in place and returns the number of symbols left; they are at the front. A negative
+  // symbol never merges. O(n log n) for n symbols.
   size_t merge(std::span<Token> symbols) const;
 
  private:
@@ -35,7 +35,7 @@ class MergeTable {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
   size_t slot_of(uint64_t key) const;
-  const Pair* find(Token left, Token right) const;  // null if they do not merge
+  const Pair* find(Token left, Token right) const;  // nullptr if they do not merge
   size_t merge_short(std::span<Token> symbols) const;
   size_t merge_long(std::span<Token> symbols) const;
 

@@ -9,7 +9,7 @@ namespace {
 
 using Table = std::map<std::pair<Token, Token>, std::pair<uint32_t, Token>>;
 
-// The definition.
+// The definition: repeatedly merges the leftmost pair of the lowest rank.
 std::vector<Token> naive_merge(const Table& table, std::vector<Token> symbols) {
   for (;;) {
     size_t best = symbols.size();
@@ -29,7 +29,7 @@ std::vector<Token> naive_merge(const Table& table, std::vector<Token> symbols) {
 TEST(MergeTable, MergesAsTheDefinitionDoes) {
   for (uint32_t seed = 0; seed < 3000; ++seed) {
     std::mt19937 random(seed);
-    const bool shared_ranks = seed % 2 == 1;  // as scores are; then a rank stands for one result
+    const bool shared_ranks = seed % 2 == 1;  // as with scores: equal ranks then mean equal results
     Table table;
     MergeTable merges(40);
     for (uint32_t i = 0; i < 40; ++i) {

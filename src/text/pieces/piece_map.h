@@ -1,5 +1,5 @@
 #pragma once
-// Byte strings to token ids: a flat hash table, filled once and then only read.
+// Maps byte strings to token ids: a flat hash table that is filled once and then only read.
 
 #include <cstdint>
 #include <functional>
@@ -21,7 +21,7 @@ class PieceMap {
     slots_.resize(slots);
   }
 
-  // False if it is there already; the first one stays.
+  // Returns false if the piece is there already; its first id stays.
   bool insert(std::string_view piece, int32_t id) {
     Slot& slot = slots_[slot_of(piece)];
     if (slot.id != kNone) return false;
@@ -46,7 +46,8 @@ class PieceMap {
   static uint32_t hash(std::string_view piece) {
     return static_cast<uint32_t>(std::hash<std::string_view>{}(piece));
   }
-  // The slot that holds it or, at most half of them being full, the free one where it belongs.
+  // Returns the slot of the piece or, if it is absent, the free slot where it belongs. At most half
+  // of the slots are used.
   size_t slot_of(std::string_view piece) const {
     const uint32_t tag = hash(piece);
     for (size_t i = tag;; ++i) {

@@ -1,5 +1,6 @@
 #pragma once
-// Which pieces a text begins with: a tree of bytes, made once and then only read.
+// Finds the pieces that a text begins with, in a trie of bytes that is built once and then only
+// read.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +14,7 @@ class PieceTrie {
  public:
   static constexpr int32_t kNone = -1;
 
-  // Pieces with their tokens; of equal ones the first counts. None is empty.
+  // pieces: with their tokens, none of them empty. Of equal pieces the first counts.
   explicit PieceTrie(std::vector<std::pair<std::string_view, int32_t>> pieces) {
     std::stable_sort(pieces.begin(), pieces.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -39,7 +40,7 @@ class PieceTrie {
     }
   }
 
-  // found(token, bytes) for each piece that the text begins with, the shortest first.
+  // Calls found(token, bytes) for each piece that the text begins with, the shortest first.
   template <typename Found>
   void for_each(std::string_view text, const Found& found) const {
     const Node* node = nodes_.data();
@@ -57,7 +58,7 @@ class PieceTrie {
  private:
   struct Node {
     int32_t token = kNone;
-    uint32_t child = 0;  // the first, of those that lie together by their bytes
+    uint32_t child = 0;  // the first child; children are adjacent and sorted by byte
     uint16_t children = 0;
     uint8_t byte = 0;
   };

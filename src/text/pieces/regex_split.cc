@@ -12,7 +12,8 @@
 namespace kvick::text {
 namespace {
 
-// Backtracking of long runs needs more than the 32 KiB that compiled expressions have by default.
+// Backtracking of long runs needs more than the 32 KiB of stack that compiled expressions have by
+// default.
 constexpr size_t kLeastStack = 32 << 10, kMostStack = 8 << 20;
 
 std::string message_of(int error) {
@@ -38,7 +39,7 @@ void RegexSplit::Scratch::Free::operator()(pcre2_real_jit_stack_8* p) const {
 RegexSplit::RegexSplit(std::string_view regex) {
   int error = 0;
   size_t at = 0;
-  // Text of users need not be valid UTF-8: such bytes match nothing.
+  // Users' text may be invalid UTF-8: invalid bytes match nothing.
   code_ = pcre2_compile(bytes_of(regex), regex.size(),
                         PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &at, nullptr);
   KVICK_CHECK(code_ != nullptr, "{} at {} of {}", message_of(error), at, regex);
@@ -72,7 +73,7 @@ bool RegexSplit::find(std::string_view text, size_t at, Scratch& scratch, size_t
 
 void RegexSplit::split(std::string_view text, Scratch& scratch,
                        base::FunctionRef<void(std::string_view)> stretch) const {
-  size_t done = 0, at = 0;  // at: where to look
+  size_t done = 0, at = 0;  // at: where the search continues
   while (at < text.size()) {
     size_t begin = 0, end = 0;
     if (!find(text, at, scratch, begin, end)) break;
@@ -80,7 +81,7 @@ void RegexSplit::split(std::string_view text, Scratch& scratch,
     if (end > begin) stretch(text.substr(begin, end - begin));
     done = end;
     at = end;
-    // Behind an empty match the next one is a character further on.
+    // After an empty match the search continues one character further.
     if (end == begin) do
         ++at;
       while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);

@@ -1,5 +1,5 @@
 #pragma once
-// A regular expression over UTF-8, by PCRE2.
+// Splits UTF-8 text by a regular expression, with PCRE2.
 
 #include <memory>
 #include <string_view>
@@ -15,13 +15,13 @@ namespace kvick::text {
 
 class RegexSplit {
  public:
-  // The expression is one of kvick's own (KVICK_CHECK).
+  // The expression must be one of kvick's own: an invalid one is a bug (KVICK_CHECK).
   explicit RegexSplit(std::string_view regex);
   ~RegexSplit();
   RegexSplit(const RegexSplit&) = delete;
   RegexSplit& operator=(const RegexSplit&) = delete;
 
-  // What one thread needs while it matches.
+  // The memory that one thread needs for matching.
   class Scratch {
    public:
     Scratch() = default;
@@ -39,13 +39,13 @@ class RegexSplit {
   };
   Scratch scratch() const;
 
-  // Calls `stretch` for each match and for what lies between two; an empty match only cuts. Throws
-  // std::runtime_error where PCRE2 gives up.
+  // Calls `stretch` for each match and for each text between two matches. An empty match only cuts.
+  // Throws std::runtime_error if PCRE2 gives up.
   void split(std::string_view text, Scratch& scratch,
              base::FunctionRef<void(std::string_view)> stretch) const;
 
  private:
-  // The next match at or behind `at`; false: there is none.
+  // Finds the next match at or after `at`. Returns false if there is none.
   bool find(std::string_view text, size_t at, Scratch& scratch, size_t& begin, size_t& end) const;
 
   pcre2_real_code_8* code_ = nullptr;

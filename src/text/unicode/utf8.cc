@@ -8,7 +8,7 @@ Utf8 decode_utf8(std::string_view text) {
   if (first < 0x80) return {first, 1, true, false};
   if (first < 0xC2 || first > 0xF4) return {};
   const size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  // Only the second byte's range depends on the first: that is what rules out overlong forms and
+  // Only the second byte's range depends on the first. This range excludes overlong forms and
   // surrogates.
   uint8_t low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   uint8_t high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;

@@ -1,6 +1,5 @@
 #pragma once
-// UTF-8, strictly: no overlong forms, no surrogates, nothing above U+10FFFF (Unicode 15, table
-// 3-7).
+// Strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF (Unicode 15, table 3-7).
 
 #include <cstdint>
 #include <string>
@@ -8,13 +7,13 @@
 
 namespace kvick::text {
 
-// The character, or invalid bytes, at the start of some bytes.
+// The character at the start of some bytes, or what is invalid there.
 struct Utf8 {
   uint32_t code = 0;  // the code point, if valid
   uint8_t bytes =
-      1;  // its length; if not valid, that of the longest start of a character there, at least 1
+      1;  // the length; if invalid, that of the longest start of a character, at least 1
   bool valid = false;
-  bool cut = false;  // not valid, but more bytes behind the end of the text could make it so
+  bool cut = false;  // not valid, but bytes after the end of the text could complete it
 };
 
 // text: not empty.
@@ -22,9 +21,10 @@ Utf8 decode_utf8(std::string_view text);
 
 void append_utf8(uint32_t code, std::string& out);
 
-// Moves the whole characters at the start of `bytes` to `out`; what can never become a character
-// turns into U+FFFD, one per longest start of a character (as web browsers do). What is left in
-// `bytes` is a character's start, at most three bytes; with `all` that becomes U+FFFD, too.
+// Moves the whole characters at the start of `bytes` to `out`. Bytes that can never become a
+// character are replaced by U+FFFD, one per longest start of a character (as web browsers do). An
+// incomplete character of at most three bytes stays in `bytes`; with `all` it is replaced by
+// U+FFFD, too.
 void drain_utf8(std::string& bytes, bool all, std::string& out);
 
 }  // namespace kvick::text

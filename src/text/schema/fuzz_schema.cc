@@ -1,5 +1,5 @@
-// Any bytes as a schema and, behind a zero byte, as choices of an answer under it: it is compiled
-// or refused; every mask leaves a token, and an answer that ends is an instance.
+// The input is a schema, a zero byte, and the choices by which an answer is drawn. Checked: the
+// schema is compiled or refused; every mask leaves a token; an answer that ends is an instance.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (instance.is_discarded()) std::abort();
   try {
     if (!kvick::text::valid(instance, schema)) std::abort();
-  } catch (const Json::exception&) {  // a keyword of no meaning, which compiling has passed over
+  } catch (const Json::exception&) {  // a malformed keyword that the compiler ignored
   }
   return 0;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Answers that are instances of a JSON Schema.
+// Constrains answers to instances of a JSON Schema.
 
 #include <memory>
 
@@ -10,7 +10,7 @@
 
 namespace kvick::text {
 
-// As grammar_constraint(). The schema {"type": "object"} is any JSON object. Errors: those of
+// Like grammar_constraint(). The schema {"type": "object"} allows any JSON object. Errors: those of
 // json_grammar().
 base::Result<std::shared_ptr<const Constraint>> json_constraint(
     std::shared_ptr<const TokenTrie> tokens, const Json& schema, const JsonLayout& layout = {});

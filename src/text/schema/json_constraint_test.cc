@@ -122,7 +122,7 @@ TEST(JsonConstraint, SentencePiecesFirstSpaceIsTaken) {
 
 TEST(JsonConstraint, WhatCannotBeSpelledIsLeftOutOrRefused) {
   Vocabulary v = byte_vocabulary({});
-  v.pieces['z'] = "zz";  // no token for this byte alone
+  v.pieces['z'] = "zz";  // now no token is this byte alone
   add_piece(v, "</s>", TokenKind::kControl);
   v.eos = 256;
   const auto tokenizer = make(std::move(v));
@@ -178,8 +178,8 @@ TEST(JsonConstraint, MasksAreTheSameNearTheEndOfALimitedString) {
   }
 }
 
-// Alternatives that double with every level, and as many states as there are texts: what is held
-// stays bounded, and the answer an instance.
+// The number of readings doubles with every level, and each text has a state of its own. The memory
+// held stays bounded nevertheless, and the answer is an instance.
 TEST(JsonConstraint, AnAmbiguousSchemaStaysWithinItsBounds) {
   const JsonTokens tokens;
   const auto constraint = tokens.constraint(Json::parse(R"({"$ref": "#/$defs/x", "$defs": {

@@ -1,18 +1,19 @@
 #pragma once
-// The texts that are instances of a JSON Schema, as a grammar.
+// Compiles a JSON Schema to a grammar of the texts that are instances of it.
 //
-// Generation needs one way to write an instance, not all of them, so the grammar is narrower than
-// the schema where that still allows instances of every shape:
-// * Properties come in the order in which they are declared, others behind them. An object with
-//   `properties` has others only where `additionalProperties` says so. Without `type`, keywords
-//   that are about one type stand for it.
-// * Numbers have at most 18 digits in front of the point and 17 behind it, exponents two; integers
-//   neither point nor exponent.
-// * Constants and what a pattern matches are written with the escapes that they need and no others.
-// * White space is as JsonLayout says. Nesting is at most about Grammar::kMostDepth.
-// oneOf is read as anyOf. `format` counts where it is date, time, date-time, uuid, email, hostname
-// or ipv4 (RFC 3339, no leap seconds), and says nothing otherwise, as the standard has it; nor
-// beside a pattern that no text of the format matches.
+// Generation needs only one way to write an instance. So the grammar is narrower than the schema
+// where that still allows instances of every shape:
+// * Properties come in the order in which they are declared; undeclared ones follow. An object with
+//   `properties` has undeclared ones only if `additionalProperties` says so. Without `type`,
+//   keywords about one type stand for it.
+// * Numbers have at most 18 digits before the point and 17 after it, exponents at most two.
+// Integers
+//   have neither point nor exponent.
+// * Constants and strings that match a pattern have only the escapes that they need.
+// * White space is as JsonLayout says. Nesting is at most about Grammar::kMostDepth levels.
+// oneOf is read as anyOf. `format` is enforced for date, time, date-time, uuid, email, hostname and
+// ipv4 (RFC 3339, no leap seconds). Other formats are ignored, as the standard requires, and so is
+// a format beside a pattern if no text matches both.
 
 #include "base/result.h"
 #include "text/grammar/byte_grammar.h"
@@ -21,14 +22,15 @@
 namespace kvick::text {
 
 struct JsonLayout {
-  bool spaces = true;         // one may stand behind ':' and ',' and within brackets
-  uint32_t most_indent = 32;  // spaces behind a line end, which may stand where a space may but for
-                              // behind ':'; 0: no line ends
-  bool leading_space = true;  // one may come first (SentencePiece's first tokens begin with one)
+  bool spaces = true;  // allows one space after ':' and ',' and within brackets
+  // spaces after a line end, which may stand where a space may, except after ':'; 0: no line ends
+  uint32_t most_indent = 32;
+  // allows a space at the start (SentencePiece's first tokens begin with one)
+  bool leading_space = true;
 };
 
-// Errors: one sentence with the place in the schema and the keyword: what is not supported,
-// malformed or too large, or that no JSON can be an instance.
+// Errors: one sentence that gives the place in the schema and the keyword: it is not supported,
+// malformed or too large, or no JSON value can match.
 base::Result<Grammar> json_grammar(const Json& schema, const JsonLayout& layout,
                                    const ByteSet& speakable);
 

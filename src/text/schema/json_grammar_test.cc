@@ -86,7 +86,7 @@ TEST(JsonGrammar, AdditionalPropertiesComeBehindAndHaveOtherNames) {
 }
 
 TEST(JsonGrammar, PropertiesMayHaveTheirNamesFromAList) {
-  // Pydantic's dict[Literal["a", "b"], int], and its dict of an enum.
+  // Pydantic writes dict[Literal["a", "b"], int] and a dict keyed by an enum like this.
   const std::string of_integers =
       R"({"type": "object", "additionalProperties": {"type": "integer"}, "propertyNames": )";
   for (const char* names :
@@ -171,7 +171,7 @@ TEST(JsonGrammar, AlternativesAreAnyOfThem) {
   expect_texts(
       R"({"type": ["string", "integer"], "anyOf": [{"type": "integer"}, {"type": "null"}]})", {"1"},
       {"null", "\"\""});
-  // Zod's z.union([z.null(), z.undefined()]) and z.never().
+  // Zod writes z.union([z.null(), z.undefined()]) and z.never() like this.
   expect_texts(R"({"anyOf": [{"type": "null"}, {"not": {}}]})", {"null"}, {"1", "\"\""});
   expect_texts(R"({"properties": {"a": {"not": true, "type": "null"}, "b": {"not": false}}})",
                {"{}", R"({"b":1})"}, {R"({"a":null})"});

@@ -17,7 +17,7 @@ constexpr auto kReplace = Json::error_handler_t::replace;
 
 std::string text_of(const Json& value) { return value.dump(-1, ' ', false, kReplace); }
 
-// Keywords that are about one type.
+// The keywords that constrain values of one type.
 struct AboutType {
   const char* type;
   std::vector<const char*> keywords;
@@ -50,7 +50,8 @@ std::vector<std::string> types_of(const Json& schema) {
   return types;
 }
 
-// An object of two required properties, of which the first is one string: as calls of tools are.
+// Returns whether the schema is an object of two required properties, the first with a single
+// string as its value. Schemas of tool calls have this form.
 bool has_tag(const Json& schema) {
   if (!schema.is_object() || schema.size() != 4 || schema.value("type", Json()) != "object" ||
       schema.value("additionalProperties", Json()) != false)
@@ -69,7 +70,8 @@ std::pair<std::string, std::string> keys_of(const Json& tagged) {
   return {first.key(), std::next(first).key()};
 }
 
-// Whether as many alternatives as are not followed at once are objects with tags.
+// Returns whether these are more alternatives than the automaton can follow at once, all of them
+// objects with the same keys and a tag.
 bool have_tags(const Json& any) {
   constexpr size_t kFew = 100;
   return any.size() > kFew && std::all_of(any.begin(), any.end(), [&](const Json& one) {
@@ -89,7 +91,8 @@ bool is_of_type(const Json& value, const Json& types) {
   });
 }
 
-// Whether a value of the keyword's type keeps to it; nothing where only a grammar could tell.
+// Returns whether a value of the keyword's type satisfies it; nullopt if only a grammar could
+// decide.
 std::optional<bool> keeps_to(const Json& value, std::string_view keyword, const Json& bound) {
   if (keyword == "required")
     return std::all_of(bound.begin(), bound.end(), [&](const Json& name) {
@@ -153,7 +156,7 @@ Result<RuleId> SchemaCompiler::rule_of(const Json& schema, const std::string& pa
 
 Status<> SchemaCompiler::compile(const Job& job) {
   const Between place = {grammar_.start(job.rule), grammar_.end(job.rule)};
-  // What only refers or only chooses shares the rules of what it refers to.
+  // A schema that is only a reference or only a choice shares the rules that it refers to.
   if (job.schema.is_object() && job.schema.size() == 1) {
     const auto only = job.schema.begin();
     if (only.key() == "$ref") {
@@ -192,7 +195,7 @@ Status<> SchemaCompiler::compile_tagged(const Json& any, Between place, const st
   grammar_.byte(place.from, '{', open);
   gap(open, inside);
   grammar_.call(inside, add_key(tag), value);
-  std::map<std::pair<StateId, char>, StateId> known;  // along the tags' common beginnings
+  std::map<std::pair<StateId, char>, StateId> known;  // the states along the tags' common prefixes
   for (size_t i = 0; i < any.size() && !grammar_.full(); ++i) {
     const Json& properties = any[i]["properties"];
     StateId at = value;
@@ -241,7 +244,7 @@ Status<> SchemaCompiler::compile_type(const std::string& type, const Json& schem
   return base::Done{};
 }
 
-// Of the schema's other keywords.
+// Checks the keywords of the schema beside enum and const.
 Result<bool> SchemaCompiler::is_instance(const Json& value, const Json& schema,
                                          const std::string& path) const {
   if (schema.contains("type") && !is_of_type(value, schema["type"])) return false;
@@ -275,7 +278,7 @@ Status<> SchemaCompiler::compile_values(const Json& schema, Between place,
   return base::Done{};
 }
 
-// Along the texts' common beginnings, so that many values are few alternatives.
+// Adds the texts as a trie, so that many values are few alternatives.
 void SchemaCompiler::add_literals(std::vector<std::string> texts, Between place) {
   std::sort(texts.begin(), texts.end());
   texts.erase(std::unique(texts.begin(), texts.end()), texts.end());

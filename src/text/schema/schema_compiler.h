@@ -1,5 +1,5 @@
 #pragma once
-// One rule per schema that json_grammar() meets, and what the rules are made of.
+// Compiles each schema that json_grammar() meets to one rule of the grammar.
 
 #include <deque>
 #include <map>
@@ -16,14 +16,14 @@ namespace kvick::text {
 
 class SchemaCompiler {
  public:
-  // Most of minLength, maxItems and their kin: each is a number of states.
+  // The largest minLength, maxItems and so on: each takes as many states.
   static constexpr uint32_t kMostCount = 8192;
-  // Different strings with look-aheads, several patterns, or a pattern and a format: each takes
-  // milliseconds.
+  // The most different strings with look-aheads, several patterns, or a pattern and a format: each
+  // takes milliseconds to compile.
   static constexpr uint32_t kMostCombined = 64;
 
   SchemaCompiler(const Json& root, const JsonLayout& layout);
-  // The builder's first rule is then the schema.
+  // Compiles the schema to the builder's first rule.
   base::Result<GrammarBuilder> compile(const Json& schema) &&;
 
  private:
@@ -38,9 +38,9 @@ class SchemaCompiler {
   struct Count {
     uint32_t least = 0;
     std::optional<uint32_t> most;
-    // The last count that is told apart: from there on more of the same changes nothing.
+    // The last count that needs a state of its own: more of the same changes nothing after it.
     uint32_t last() const { return most.value_or(least); }
-    // The next count; nullopt: no more are allowed.
+    // Returns the next count; nullopt: no more are allowed.
     std::optional<uint32_t> next(uint32_t count) const {
       if (count < last()) return count + 1;
       return most ? std::nullopt : std::optional(count);
@@ -51,10 +51,11 @@ class SchemaCompiler {
     bool required;
   };
 
-  // The rule of a schema, which is compiled later; schemas that are equal share it.
+  // Returns the rule of a schema, which is compiled later. Equal schemas share one rule.
   base::Result<RuleId> rule_of(const Json& schema, const std::string& path);
   base::Status<> compile(const Job& job);
-  // Objects that are has_tag(), of the same keys: they share their beginning.
+  // Compiles alternatives that satisfy has_tag() and have the same keys; they share their
+  // beginning.
   base::Status<> compile_tagged(const Json& any, Between place, const std::string& path);
   base::Status<> compile_flat(const Json& schema, Between place, const std::string& path);
   base::Status<> compile_type(const std::string& type, const Json& schema, Between place,
@@ -62,15 +63,15 @@ class SchemaCompiler {
   base::Result<bool> is_instance(const Json& value, const Json& schema,
                                  const std::string& path) const;
   base::Status<> compile_values(const Json& schema, Between place, const std::string& path);
-  // What a string has to match; nullopt: nothing.
+  // Returns the automaton that a string must match; nullopt: any string.
   base::Result<std::optional<CharNfa>> matched_by(const Json& schema);
   base::Status<> compile_string(const Json& schema, Between place, const std::string& path);
   base::Status<> compile_number(const Json& schema, bool integer, Between place,
                                 const std::string& path);
   base::Status<> compile_array(const Json& schema, Between place, const std::string& path);
-  // The values of a schema that has few of them.
+  // Returns all values of a schema; an error if there are more than a few.
   base::Result<std::vector<Json>> values_of(const Json& schema, const std::string& path);
-  // An array whose items differ.
+  // Compiles an array whose items must differ.
   base::Status<> compile_unique(const Json& schema, const Count& count, Between place,
                                 const std::string& path);
   base::Status<> compile_object(const Json& schema, Between place, const std::string& path);

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 15> kNotes = {
     "title",    "description", "default",     "examples",  "example",
     "$comment", "deprecated",  "readOnly",    "writeOnly", "$id",
     "$schema",  "$defs",       "definitions", "$anchor",   "discriminator"};
-constexpr size_t kMostNames = 1000;  // that propertyNames may list: each is looked for among all
+constexpr size_t kMostNames = 1000;  // in propertyNames: each name is searched for among all
 constexpr std::array<std::string_view, 4> kCombinations = {"allOf", "anyOf", "oneOf", "$ref"};
 
 size_t size_of(const Json& value) {
@@ -55,7 +55,7 @@ std::string unescaped(std::string_view part) {
   return out;
 }
 
-// The value of an object or array under a part of a pointer, or null.
+// Returns the value at one part of a JSON pointer, or nullptr.
 const Json* under(const Json& value, const std::string& part) {
   if (value.is_object()) {
     const auto found = value.find(part);
@@ -68,7 +68,7 @@ const Json* under(const Json& value, const std::string& part) {
   return &value[std::stoul(part)];
 }
 
-// Without the combinations.
+// Returns the schema without allOf, anyOf, oneOf and $ref, normalised.
 Result<Json> own_keywords(Json own, const std::string& path) {
   for (const std::string_view combination : kCombinations) own.erase(std::string(combination));
   return normalised(std::move(own), path);
@@ -157,7 +157,7 @@ Result<std::vector<Json>> SchemaExpander::each_with_each(const std::vector<Json>
   return out;
 }
 
-// Pydantic's dict[Literal[...], T] and Zod's z.record(z.enum([...]), T).
+// Pydantic's dict[Literal[...], T] and Zod's z.record(z.enum([...]), T) have this form.
 Result<Json> SchemaExpander::with_listed_names(Json schema, const std::string& path,
                                                uint32_t nesting) {
   const auto names = schema.find("propertyNames");

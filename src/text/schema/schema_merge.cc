@@ -51,8 +51,8 @@ constexpr std::array<Keyword, 22> kKeywords = {{{"type", Form::kTypes},
                                                 {"exclusiveMinimum", Form::kNumber},
                                                 {"exclusiveMaximum", Form::kNumber},
                                                 {"multipleOf", Form::kNumber}}};
-// These would leave some instances out. Keywords that are in neither list say nothing of instances,
-// as the standard has it.
+// Ignoring these keywords would allow texts that are not instances. Keywords in neither list do not
+// constrain instances, according to the standard.
 constexpr std::array<std::string_view, 18> kUnsupported = {"not",
                                                            "if",
                                                            "then",
@@ -91,7 +91,7 @@ bool all_of(const Json& list, Predicate predicate) {
   return std::all_of(list.begin(), list.end(), predicate);
 }
 
-// What a value of that form has to be, or nothing if it is.
+// Returns what a value of that form must be, or "" if it is.
 std::string_view complaint(Form form, const Json& value) {
   const auto is_string = [](const Json& one) { return one.is_string(); };
   switch (form) {
@@ -140,8 +140,8 @@ void modernise_not(Json& schema) {
   schema["enum"] = Json::array();
 }
 
-// Pydantic's dict[Annotated[str, Field(pattern=...)], T]. Other names are left out, as they are
-// beside `properties`.
+// Pydantic's dict[Annotated[str, Field(pattern=...)], T] has this form. Names that do not match are
+// excluded, as undeclared names are beside `properties`.
 void modernise_names(Json& schema) {
   const Json patterns = schema.value("patternProperties", Json());
   const bool alone = patterns.is_object() && patterns.size() == 1 &&
@@ -236,7 +236,7 @@ void merge_items(const Json& a, const Json& b, Json& out) {
   if (a.contains("items") || b.contains("items")) out["items"] = both(rest_of(a), rest_of(b));
 }
 
-// What two values of one keyword come to.
+// Returns the combination of two values of one keyword.
 Result<Json> merge_values(const std::string& name, const Json& a, const Json& b,
                           const std::string& path) {
   if (a == b) return a;
@@ -248,7 +248,7 @@ Result<Json> merge_values(const std::string& name, const Json& a, const Json& b,
     return out;
   }
   if (name == "propertyNames") return both(a, b);
-  if (name == "pattern") {  // a list where there are several
+  if (name == "pattern") {  // a list if there are several
     Json out = a.is_array() ? a : Json::array({a});
     for (const Json& one : b.is_array() ? b : Json::array({b}))
       if (std::find(out.begin(), out.end(), one) == out.end()) out.push_back(one);

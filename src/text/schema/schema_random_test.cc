@@ -1,5 +1,5 @@
-// Random schemas: what is generated under a mask is an instance, by a validator of the test's own,
-// and instances are accepted however they are cut into tokens.
+// Random schemas: an answer generated under the mask is an instance according to the test's own
+// validator, and instances are accepted in every tokenization.
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -68,13 +68,14 @@ Json random_schema(Random& random, int depth) {
   }
 }
 
-// Tokens that bring a text nearer to its end, so that random texts do end.
+// Returns whether the token brings a text nearer to its end; choosing such tokens ends random
+// texts.
 bool closes(const JsonTokens& tokens, Token token) {
   const std::string piece = tokens.tokenizer->piece(token, false);
   return token == tokens.end || piece == "\"" || piece == "}" || piece == "]";
 }
 
-// A text generated under the mask, or nothing if it did not end soon.
+// Generates a text under the mask; nullopt if it did not end within 400 tokens.
 std::optional<std::string> random_text(const JsonTokens& tokens, Constraint& constraint,
                                        Random& random) {
   std::string text;
@@ -103,7 +104,7 @@ TEST(RandomSchema, WhatIsGeneratedIsAnInstance) {
     const Json schema = random_schema(random, 3);
     auto made = json_constraint(tokens.trie, schema);
     if (!made.ok()) {
-      // Parts of an allOf that contradict each other.
+      // Parts of an allOf may contradict each other.
       const std::string& why = made.error().message;
       ASSERT_TRUE(why.find("no JSON value matches it") != std::string::npos ||
                   why.find("beside enum or const") != std::string::npos)
@@ -123,7 +124,7 @@ TEST(RandomSchema, WhatIsGeneratedIsAnInstance) {
   EXPECT_GT(whole, 1000);
 }
 
-// An instance drawn from the schema, or nothing where the draw failed.
+// Draws an instance of the schema; nullopt if the draw failed.
 std::optional<Json> random_instance(const Json& s, Random& random, int depth = 0);
 
 std::optional<Json> random_members(const Json& s, Random& random, int depth) {
@@ -163,7 +164,7 @@ std::optional<Json> random_instance(const Json& s, Random& random, int depth) {
   return kSome[random() % kSome.size()];
 }
 
-// The text in tokens, each any of those that fit.
+// Splits the text into tokens, each chosen at random among those that fit.
 std::vector<Token> random_cut(const JsonTokens& tokens, std::string_view text, Random& random) {
   std::vector<Token> out;
   while (!text.empty()) {

@@ -1,4 +1,4 @@
-// What SchemaCompiler makes of each type.
+// SchemaCompiler's functions for each JSON type.
 
 #include <algorithm>
 #include <bit>
@@ -17,10 +17,11 @@ using base::fail;
 using base::Result;
 using base::Status;
 
-// A larger automaton of a pattern and a format would leave little room for others.
+// The most states of the automaton of a pattern combined with a format. A larger one would leave
+// little room for the rest of the grammar.
 constexpr size_t kMostFormatStates = 1000;
 
-// Most sets of values that arrays of different items may have: those of ten values.
+// The most sets of values that an array with uniqueItems may have: those of ten values.
 constexpr size_t kMostSets = 1024;
 
 base::Error not_unique(const std::string& path) {
@@ -34,8 +35,8 @@ bool looks_ahead(const std::string& pattern) {
   return pattern.find("(?=") != pattern.npos || pattern.find("(?!") != pattern.npos;
 }
 
-// How many units of the last decimal place a step has, and that place. A step over integers is a
-// whole number.
+// Returns the step in units of its last decimal place, and sets fraction_digits to that place. A
+// step over integers is a whole number.
 Result<uint64_t> read_step(const Json& value, bool integer, uint32_t& fraction_digits) {
   KVICK_TRY(const Decimal step, decimal_of(value));
   const std::string digits = (step.whole == "0" ? "" : step.whole) + step.fraction;
@@ -94,7 +95,8 @@ Result<std::optional<CharNfa>> SchemaCompiler::matched_by(const Json& schema) {
   if (!format) return all;
   KVICK_TRY(CharNfa next, parse_pattern(*format));
   if (!all) return std::optional(std::move(next));
-  // To the standard a format is a note. Zod's pattern of a time, for one, has no offset.
+  // The standard lets implementations ignore formats, and some contradict their pattern: Zod's
+  // pattern of a time has no offset.
   auto both = common_texts(*all, next);
   const bool fits = both.ok() && both->states.size() <= kMostFormatStates && takes_any(*both);
   return fits ? std::optional(*std::move(both)) : std::move(all);
@@ -137,12 +139,13 @@ Status<> SchemaCompiler::compile_number(const Json& schema, bool integer, Betwee
     if (!digits.ok()) return fail("the schema at {}: {}: {}", path, name, digits.error().message);
     const bool lower = std::string_view(name).ends_with("inimum");
     if (digits->whole.size() > NumberRange::kMostWhole) {
-      if (digits->negative == lower) continue;  // all numbers that are written fulfil it
+      if (digits->negative == lower) continue;  // every number that can be written satisfies it
       return fail("the schema at {}: {} leaves only numbers of more than {} digits", path, name,
                   NumberRange::kMostWhole);
     }
     auto& bound = lower ? range.least : range.most;
-    // Of a bound and a strict one, the narrower counts; of equal ones, the strict one.
+    // The narrower one of minimum and exclusiveMinimum counts (likewise the maximums); if they are
+    // equal, the exclusive one.
     const double value = schema[name].get<double>();
     const char* other = lower ? "minimum" : "maximum";
     const bool wider = bound && (lower ? value < schema[other].get<double>()
@@ -177,10 +180,11 @@ Status<> SchemaCompiler::compile_array(const Json& schema, Between place, const 
   grammar_.byte(place.from, '[', open);
   gap(open, inside);
   if (count.least == 0) grammar_.byte(inside, ']', place.to);
-  // Items are told apart as far as the prefix reaches, and counted as far as that matters.
+  // Each item of the prefix has its own state. Later items are counted only as far as the count
+  // matters.
   const uint32_t least = count.least;
   if (!count.most) count.least = std::max(least, static_cast<uint32_t>(first.size()));
-  std::vector<StateId> items = {inside};  // before the item of each number
+  std::vector<StateId> items = {inside};  // the state before each item
   while (items.size() <= count.last() && !grammar_.full()) items.push_back(grammar_.state());
   for (uint32_t i = 0; i < items.size() && !grammar_.full(); ++i) {
     const std::optional<uint32_t> next = count.next(i);
@@ -189,7 +193,8 @@ Status<> SchemaCompiler::compile_array(const Json& schema, Between place, const 
     grammar_.call(items[i], i < first.size() ? first[i] : rest, behind);
     grammar_.byte(behind, ',', comma);
     StateId again = items[*next];
-    if (*next == 0) again = grammar_.state();  // `inside` may close at once, a comma may not
+    // the array may close at `inside`, but not after a comma
+    if (*next == 0) again = grammar_.state();
     gap(comma, again);
     if (*next == 0) grammar_.call(again, rest, behind);
     if (i + 1 < least) continue;
@@ -200,7 +205,7 @@ Status<> SchemaCompiler::compile_array(const Json& schema, Between place, const 
 }
 
 Result<std::vector<Json>> SchemaCompiler::values_of(const Json& schema, const std::string& path) {
-  constexpr size_t kMost = 60;  // and those of types, within 64 bits
+  constexpr size_t kMost = 60;  // values; together with those of types, they fit in 64 bits
   std::vector<Json> values;
   const auto add = [&](const Json& value) {
     if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
@@ -228,7 +233,7 @@ Result<std::vector<Json>> SchemaCompiler::values_of(const Json& schema, const st
   return values;
 }
 
-// Three states for each set of values that may have come.
+// Builds three states for each set of values that the array may hold so far.
 Status<> SchemaCompiler::compile_unique(const Json& schema, const Count& count, Between place,
                                         const std::string& path) {
   if (schema.contains("prefixItems")) return not_unique(path);
@@ -244,7 +249,7 @@ Status<> SchemaCompiler::compile_unique(const Json& schema, const Count& count, 
   grammar_.byte(place.from, '[', open);
   gap(open, inside);
   if (count.least == 0) grammar_.byte(inside, ']', place.to);
-  std::unordered_map<uint64_t, StateId> behind = {{0, inside}};  // by the values that came
+  std::unordered_map<uint64_t, StateId> behind = {{0, inside}};  // by the set of values so far
   std::vector<uint64_t> sets = {0};
   for (size_t i = 0; i < sets.size(); ++i) {
     const auto size = static_cast<uint32_t>(std::popcount(sets[i]));
@@ -301,7 +306,7 @@ Result<std::vector<SchemaCompiler::Member>> SchemaCompiler::members_of(const Jso
   return members;
 }
 
-// A property that is not declared, if there may be one.
+// Returns the rule of a property that is not declared; nullopt if there may be none.
 Result<std::optional<RuleId>> SchemaCompiler::other_member(const Json& schema,
                                                            const std::string& path) {
   const bool said = schema.contains("additionalProperties");
@@ -344,12 +349,12 @@ Status<> SchemaCompiler::compile_object(const Json& schema, Between place,
   return base::Done{};
 }
 
-// Two states for each place in the order of members and each count of those that came: where one
-// more has to come, and where it has come.
+// Builds two states for each place in the order of members and each count of members so far: before
+// and after a member.
 void SchemaCompiler::add_members(const std::vector<Member>& members, std::optional<RuleId> other,
                                  const Count& count, Between place) {
   const size_t places = members.size() + 1, counts = count.last() + size_t{1};
-  std::vector<bool> may_close(places, true);  // nothing that is required is left
+  std::vector<bool> may_close(places, true);  // no required member is left
   for (size_t i = members.size(); i-- > 0;) may_close[i] = may_close[i + 1] && !members[i].required;
   if (places * counts > GrammarBuilder::kMostParts) {
     while (!grammar_.full()) grammar_.state();  // finish() says that it is too large

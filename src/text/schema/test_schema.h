@@ -1,5 +1,5 @@
 #pragma once
-// Schemas against texts, for tests.
+// Helpers for tests: checks which texts a schema accepts.
 
 #include <gtest/gtest.h>
 #include <string>

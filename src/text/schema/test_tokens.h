@@ -1,5 +1,6 @@
 #pragma once
-// A small vocabulary with tokens across the seams of JSON, for tests of constraints.
+// For tests of constraints: a small vocabulary with tokens that cross the boundaries of JSON's
+// parts.
 
 #include <cmath>
 #include <memory>

@@ -1,6 +1,7 @@
 #pragma once
-// Whether JSON is an instance of a schema, by the standard, for the keywords that tests use; others
-// say nothing. Throws Json::exception where a keyword has a value that is none.
+// For tests: checks by the standard whether JSON is an instance of a schema, for the keywords that
+// tests use. Other keywords are ignored. Throws Json::exception if the value of a keyword has a
+// wrong type.
 
 #include <algorithm>
 #include <string>
@@ -42,7 +43,7 @@ inline bool valid_array(const Json& v, const Json& s) {
   return v.size() >= s.value("minItems", 0U) && v.size() <= s.value("maxItems", 99U);
 }
 
-// The standard, for the keywords that random_schema() uses.
+// Checks the keywords that random_schema() uses.
 inline bool valid(const Json& v, const Json& s) {
   if (s.is_boolean()) return s.get<bool>();
   const auto fits = [&](const Json& part) { return valid(v, part); };

@@ -15,7 +15,7 @@
 namespace kvick::text::jinja::ast {
 
 struct Expr;
-using ExprPtr = std::unique_ptr<Expr>;  // may be null where something is left out
+using ExprPtr = std::unique_ptr<Expr>;  // may be null where a part is optional
 using Exprs = std::vector<ExprPtr>;
 
 struct Arguments {
@@ -62,7 +62,7 @@ struct Call {
   Arguments arguments;
 };
 struct Filter {
-  ExprPtr value;  // null in a filter block: its text
+  ExprPtr value;  // null in a filter block, whose text is the value
   Function function;
   Arguments arguments;
 };
@@ -103,7 +103,7 @@ struct Expr {
                             Compare, Logical, Conditional>;
   Node node;
   int line;
-  int depth;  // levels of expressions in this one
+  int depth;  // levels of nested expressions, including this one
 };
 
 struct Statement;
@@ -143,7 +143,7 @@ struct SetBlock {
 };
 struct Macro {
   std::string name;
-  std::vector<std::pair<std::string, ExprPtr>> parameters;  // with defaults
+  std::vector<std::pair<std::string, ExprPtr>> parameters;  // null: no default
   Body body;
   bool takes_varargs = false, takes_kwargs = false, takes_caller = false;
 };

@@ -1,6 +1,6 @@
 #pragma once
 // Jinja2's filters, tests and global functions, and the methods of Python's str and dict, by name.
-// Each is one row of a table; the parser looks names up so that an unknown one is refused before
+// Each is one row of a table. The parser looks names up, so that an unknown one is refused before
 // anything runs.
 
 #include <initializer_list>
@@ -16,7 +16,7 @@ namespace kvick::text::jinja {
 
 class Evaluator;
 
-// A call's arguments. Filters and tests have their value first, methods their object.
+// The arguments of a call. Filters and tests have their value first, methods their object.
 struct CallArguments {
   Values positional;
   std::vector<std::pair<std::string, Value>> named;
@@ -34,26 +34,26 @@ struct TestRow {
   TestFunction function;
 };
 
-// nullptr when there is none of that name.
+// Return nullptr if there is none of that name.
 Function find_filter(std::string_view name);
 TestFunction find_test(std::string_view name);
 Function find_global(std::string_view name);
 
 // A method of a value, bound by the evaluator. unsafe: it exists but would change the value, which
-// templates may not; unsupported: Python has it and this interpreter does not.
+// templates may not do. unsupported: Python has it but this interpreter does not.
 struct Method {
   Function function = nullptr;
   bool unsafe = false, unsupported = false;
 };
 Method find_method(const Value& object, std::string_view name);
 
-// The tables' parts, by file.
+// The rows of the tables, one function per file.
 std::span<const FunctionRow> text_filters();
 std::span<const FunctionRow> sequence_filters();
 std::span<const FunctionRow> selection_filters();
 std::span<const FunctionRow> value_filters();
 
-// Arguments matched to parameters as Python does; at(i) is nullptr where none was given.
+// Matches arguments to parameters as Python does; at(i) is nullptr if none was given.
 class Bound {
  public:
   // required: how many of the first parameters must be given.
@@ -66,7 +66,7 @@ class Bound {
   bool flag(size_t i, bool fallback) const;           // truthiness
   int64_t integer(size_t i, int64_t fallback) const;  // fails on anything else
   std::string_view string(size_t i, std::string_view fallback) const;
-  // None and absent are the same.
+  // Returns whether the argument is absent or None.
   bool missing(size_t i) const { return !values_[i] || values_[i]->is(Kind::kNone); }
 
  private:

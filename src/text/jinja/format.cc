@@ -8,7 +8,7 @@
 namespace kvick::text::jinja {
 namespace {
 
-// Wider fields than this are nobody's wish.
+// The widest field that is accepted.
 constexpr int kMaxWidth = 1000;
 
 class PercentFormat {

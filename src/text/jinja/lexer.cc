@@ -8,7 +8,7 @@
 namespace kvick::text::jinja {
 namespace {
 
-// Larger templates than this are refused: the largest published ones have 20 KB.
+// Larger templates are refused. The largest published ones have 20 KB.
 constexpr size_t kMaxSource = 1 << 20;
 
 std::string normalize_newlines(std::string_view source) {
@@ -70,8 +70,8 @@ class Lexer {
     advance(end);
   }
 
-  // True if nothing but white space lies between `end` and the start of its line (which may be the
-  // template's start). begin: where the text before the tag starts.
+  // Returns the start of the line of `end` if only white space lies between the two, else `end`.
+  // begin: where the text before the tag starts, perhaps the start of the template.
   size_t line_start(size_t begin, size_t end) const {
     size_t newline = source_.substr(begin, end - begin).rfind('\n');
     bool starts_line =
@@ -81,8 +81,8 @@ class Lexer {
     return starts_line && strip(indent, {}, Side::kLeft).empty() ? start : end;
   }
 
-  // Text up to `tag`, shortened by the tag's sign: - takes all white space, + none, nothing that of
-  // lstrip_blocks.
+  // Emits the text up to `tag`, trimmed by the tag's sign: - strips all white space, + nothing, and
+  // no sign what lstrip_blocks strips.
   void emit_text(size_t tag, bool lstrip) {
     const size_t begin = at_;
     size_t end = tag;
@@ -118,7 +118,7 @@ class Lexer {
     expression(kind == '{');
   }
 
-  // After the tag's last character.
+  // Applies white space control after a tag's last character.
   void end_block(char sign) {
     if (sign == '-')
       skip_space();
@@ -134,8 +134,8 @@ class Lexer {
     end_block(sign);
   }
 
-  // The end of "{%- name -%}" whose inside starts at `inside`, 0 if it is another tag; sign: before
-  // its %}.
+  // Returns the end of "{%- name -%}" whose inside starts at `inside`, or 0 if it is another tag.
+  // sign: receives the sign before %}.
   size_t plain_tag(size_t inside, std::string_view name, char& sign) const {
     size_t i = inside;
     auto skip = [&] {
@@ -170,7 +170,7 @@ class Lexer {
 
   void expression(bool variable) {
     const int start_line = line_;
-    std::string open;  // brackets that wait to be closed
+    std::string open;  // brackets that are not closed yet
     for (;;) {
       skip_space();
       if (at_ >= source_.size())
@@ -205,7 +205,7 @@ class Lexer {
     at_ = end;
   }
 
-  // Digits of a base, single underscores between them, appended without those.
+  // Appends digits of a base. Single underscores between them are dropped.
   void digits(int base, std::string& out) {
     while (is_digit_of(at(at_), base) || (at(at_) == '_' && is_digit_of(at(at_ + 1), base))) {
       if (source_[at_] != '_') out += source_[at_];
@@ -259,7 +259,7 @@ class Lexer {
     advance(i + 1);
   }
 
-  // source_[i] is the backslash; moves i behind the escape.
+  // source_[i] is the backslash; moves i past the escape.
   void escape(size_t& i, std::string& text, int start_line) const {
     static constexpr std::string_view kFrom = "\\'\"abfnrtv", kTo = "\\'\"\a\b\f\n\r\t\v";
     const char c = at(i + 1);

@@ -1,6 +1,6 @@
 #pragma once
-// A template's source as tokens, with white space control already applied as Hugging Face sets
-// Jinja2 up: trim_blocks, lstrip_blocks, one newline at the end of the source dropped.
+// Splits a template's source into tokens. White space control is applied as Hugging Face configures
+// Jinja2: trim_blocks, lstrip_blocks, and one newline at the end of the source is dropped.
 
 #include <cstdint>
 #include <string>
@@ -17,7 +17,7 @@ enum class TokenType : uint8_t {
   kBlockEnd,
   kName,
   kString,   // text: its value, escapes resolved
-  kInteger,  // text: digits without underscores, 0x, 0o, 0b prefixes kept
+  kInteger,  // text: digits without underscores; the prefixes 0x, 0o, 0b are kept
   kFloat,
   kOperator,  // text: one of + - * / // % ** ~ == != < <= > >= = . : | , ; ( ) [ ] { }
   kEnd,
@@ -29,8 +29,8 @@ struct Token {
   int line;
 };
 
-// Throws a Failure with its line: an unclosed tag, comment, string or bracket, a character that
-// begins no token.
+// Throws a Failure with its line for an unclosed tag, comment, string or bracket, and for a
+// character that begins no token.
 std::vector<Token> lex(std::string_view source);
 
 }  // namespace kvick::text::jinja

@@ -139,7 +139,7 @@ Value repeat(const Value& value, int64_t count, Heap& heap) {
   if (value.is(Kind::kString)) {
     std::string text(value.text());
     text.reserve(bytes);
-    // Doubles what is there, so that repeating one letter a million times is twenty copies.
+    // Doubles the text each time, so that repeating one letter a million times takes twenty copies.
     while (text.size() < bytes) text.append(text, 0, bytes - text.size());
     text.resize(bytes);
     return make_string(heap, std::move(text), value.str().markup);
@@ -151,7 +151,8 @@ Value repeat(const Value& value, int64_t count, Heap& heap) {
   return make_sequence(heap, value.sequence().flavour, std::move(items));
 }
 
-// -1, 0, 1; 2 for a NaN. Integers beyond 2^53 are compared to floats exactly, as Python does.
+// Returns -1, 0 or 1; 2 for a NaN. Integers beyond 2^53 are compared with floats exactly, as in
+// Python.
 int order_numbers(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral())
     return (a.as_int() > b.as_int()) - (a.as_int() < b.as_int());
@@ -182,7 +183,7 @@ bool equal_dicts(const Dict& a, const Dict& b, Heap& heap) {
   return true;
 }
 
-// a < b of two rows: the first difference decides.
+// Returns a < b of two sequences: the first difference decides.
 bool less_items(const Values& a, const Values& b, Heap& heap) {
   for (size_t i = 0; i < a.size() && i < b.size(); ++i)
     if (!equal(a[i], b[i], heap)) return less(a[i], b[i], heap);

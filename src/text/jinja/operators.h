@@ -19,16 +19,16 @@ bool equal(const Value& a, const Value& b, Heap& heap);
 bool less(const Value& a, const Value& b, Heap& heap);  // a < b; fails where Python has no order
 bool contains(const Value& container, const Value& item, Heap& heap);
 
-// container[index]; undefined when there is none. Strings as keys only find dictionary entries
-// here.
+// Returns container[index], or undefined if there is none. A string index finds only dictionary
+// entries.
 Value subscript(const Value& container, const Value& index, Heap& heap);
-// container[start:stop:step], each undefined or none when left out.
+// Returns container[start:stop:step]; a part that is left out is undefined or none.
 Value slice(const Value& container, const Value& start, const Value& stop, const Value& step,
             Heap& heap);
-// len(); nullopt where Python has none.
+// Returns len(), or nullopt if Python has none for this type.
 std::optional<int64_t> length(const Value& value);
-// What iterating gives: items, keys, code points. Reads a generator to its end. Fails where Python
-// cannot iterate.
+// Returns what iterating yields: items, keys or code points. Reads a generator to its end. Fails
+// where Python cannot iterate.
 Values items_of(const Value& value, Heap& heap);
 int64_t to_index(const Value& value, std::string_view what);  // an int or bool, else a Failure
 

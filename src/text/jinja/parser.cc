@@ -16,7 +16,8 @@ class Parser : public ExpressionParser {
   Body run() { return body({}, ""); }
 
  private:
-  // Up to one of the tags in `ends`, whose name it stops at; opened: the statement that they close.
+  // Parses statements up to one of the tags in `ends` and stops at its name. opened: the statement
+  // that these tags close.
   Body body(Ends ends, std::string_view opened) {
     const int start_line = statement_line_;
     Body statements;
@@ -55,7 +56,7 @@ class Parser : public ExpressionParser {
     take();
   }
 
-  // The inside of {% name ... %} up to {% ends %}, with the tags' own ends.
+  // Parses the inside of {% name ... %} up to {% end %}, and the ends of both tags.
   Body block(std::string_view end, std::string_view opened) {
     skip_operator(":");
     end_tag();
@@ -175,7 +176,7 @@ class Parser : public ExpressionParser {
     return {std::move(set), line};
   }
 
-  // "(a, b=1)"
+  // Parses parameters: "(a, b=1)".
   void signature(ast::Macro& macro) {
     expect_operator("(");
     while (!is_operator(")")) {
@@ -241,7 +242,7 @@ class Parser : public ExpressionParser {
     return result;
   }
 
-  // Marks what the model says, for training; it prints its body.
+  // {% generation %} marks the assistant's text for training; here it only prints its body.
   ast::With generation() {
     const int loops = std::exchange(loops_, 0);
     ast::With result;
@@ -251,7 +252,7 @@ class Parser : public ExpressionParser {
   }
 
   int statement_line_ = 1;  // where the innermost open statement began
-  int loops_ = 0;           // around the place that is being parsed, within its macro
+  int loops_ = 0;           // loops around the current place, within its macro
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-// Tokens to a syntax tree, by the grammar of Jinja2's own parser. One Parser parses one template.
+// Parses tokens to a syntax tree, by the grammar of Jinja2's own parser. One Parser parses one
+// template.
 
 #include <algorithm>
 #include <string>
@@ -11,11 +12,11 @@
 
 namespace kvick::text::jinja {
 
-// Throws a Failure with its line: a syntax error, an unknown statement, filter or test, or nesting
-// too deep for the stack.
+// Throws a Failure with its line for a syntax error, an unknown statement, filter or test, or
+// nesting that is too deep for the stack.
 ast::Body parse_template(std::string_view source);
 
-// Expressions; the statements are in parser.cc.
+// Parses expressions; parser.cc parses the statements.
 class ExpressionParser {
  public:
   explicit ExpressionParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -44,13 +45,13 @@ class ExpressionParser {
   [[noreturn]] void unexpected(std::string_view wanted) const;
 
   ast::ExprPtr expression(bool with_condition = true);
-  // Expressions separated by commas are a tuple; a single one is itself.
+  // Parses a tuple of expressions separated by commas, or a single expression.
   ast::ExprPtr tuple(bool with_condition, bool parenthesised);
   ast::ExprPtr unary(bool with_filter = true);
-  ast::ExprPtr filters(ast::ExprPtr value, bool begun);  // begun: the first | is left out
+  ast::ExprPtr filters(ast::ExprPtr value, bool begun);  // begun: the caller has taken the first |
   ast::Arguments arguments();
 
-  // What the macros around the place that is being parsed mention.
+  // Special names used inside a macro. The innermost macro is last.
   struct Mentions {
     bool varargs = false, kwargs = false, caller = false;
   };

@@ -8,8 +8,8 @@ namespace {
 
 using ast::ExprPtr;
 
-// Both bound the stack: the parser's, which recurses into brackets and blocks, and the evaluator's,
-// which also recurses into the left of a + b + c ...
+// Both limit the use of the stack: kMaxNesting by the parser, which recurses into brackets and
+// blocks; kMaxDepth by the evaluator, which also recurses into the left of a + b + c ...
 constexpr int kMaxNesting = 120;
 constexpr int kMaxDepth = 400;
 
@@ -33,7 +33,7 @@ int depth_of(const ExprPtr& a, const ExprPtr& b, const ExprPtr& c = nullptr,
   return std::max({depth_of(a), depth_of(b), depth_of(c), depth_of(d)});
 }
 
-// The depth of a node's deepest child.
+// Returns the depth of a node's deepest child.
 struct ChildDepth {
   int operator()(const ast::List& n) const { return depth_of(n.items); }
   int operator()(const ast::DictLiteral& n) const {

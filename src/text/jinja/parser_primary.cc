@@ -74,7 +74,8 @@ ExprPtr ExpressionParser::number(const Token& token) {
   const char *begin = token.text.data(), *end = begin + token.text.size();
   if (token.type == TokenType::kFloat) {
     double value = 0;
-    // Too large or too small for a double is inf or 0 in Python as well.
+    // Python, too, turns a number that is too large for a double into inf, and one that is too
+    // small into 0.
     if (std::from_chars(begin, end, value).ec == std::errc::result_out_of_range)
       value = std::strtod(token.text.c_str(), nullptr);
     return make(token.line, ast::Float{value});

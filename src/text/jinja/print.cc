@@ -12,7 +12,7 @@ namespace {
 
 std::string_view bool_text(bool b) { return b ? "True" : "False"; }
 
-// Appends to one string, and asks the heap before it grows.
+// Appends to one string, and asks the heap before the string grows.
 class Printer {
  public:
   explicit Printer(Heap& heap) : heap_(heap) {}
@@ -250,7 +250,8 @@ std::string repr_double(double d) {
   size_t e = shortest.find('e');
   int exponent = 0;
   std::from_chars(shortest.data() + e + (shortest[e + 1] == '+' ? 2 : 1), end, exponent);
-  if (exponent < -4 || exponent >= 16) return std::string(shortest);  // 1e-05, 1.5e+16: as Python
+  // 1e-05, 1.5e+16: as in Python
+  if (exponent < -4 || exponent >= 16) return std::string(shortest);
   auto digits = static_cast<int>(e) - (d < 0 || std::signbit(d) ? 1 : 0);
   int decimals = std::max(digits > 1 ? digits - 2 - exponent : -exponent, 1);
   return fmt::format("{:.{}f}", d, decimals);

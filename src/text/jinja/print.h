@@ -15,13 +15,13 @@ std::string repr_double(double d);
 struct JsonOptions {
   bool ascii = false;  // ensure_ascii
   bool sort_keys = false;
-  bool pretty = false;      // indent was given: one element a line,
-  std::string indentation;  // each level preceded by this
+  bool pretty = false;      // indent was given: one element per line
+  std::string indentation;  // before each line, once per level
   std::string comma = ", ", colon = ": ";
 };
 std::string to_json(const Value& value, const JsonOptions& options, Heap& heap);
 
-// format % arguments; a tuple holds several, a dict the named ones.
+// Returns format % arguments: several arguments are a tuple, named ones a dict.
 std::string percent_format(std::string_view format, const Value& arguments, Heap& heap);
 
 }  // namespace kvick::text::jinja

@@ -47,7 +47,7 @@ Pieces split_at_space(std::string_view s, int64_t limit) {
     pieces.push_back(rest.substr(0, end));
     rest = strip(rest.substr(end), {}, Side::kLeft);
   }
-  // Python keeps the tail of a limited split as it is, but for the space at its left.
+  // As in Python, what is left after the limit keeps its white space, except on its left.
   return pieces;
 }
 
@@ -68,7 +68,7 @@ Pieces rsplit_at_space(std::string_view s, int64_t limit) {
   return pieces;
 }
 
-// Not overlapping, from the right: the mirror image of splitting the mirror image.
+// Splits from the right without overlaps: the mirror image of splitting the mirrored text.
 Pieces rsplit_at(std::string_view s, std::string_view separator, int64_t limit) {
   std::string mirrored(s.rbegin(), s.rend()), mark(separator.rbegin(), separator.rend());
   Pieces pieces;
@@ -212,7 +212,7 @@ std::string_view strip(std::string_view s, std::optional<std::string_view> chars
   if (side != Side::kRight)
     for (size_t at = 0; at < s.size() && goes(next_code_point(s, at));) begin = at;
   if (side != Side::kLeft) {
-    // A code point is decoded from its start, so what is kept is measured from the left.
+    // A code point can be decoded only from its start, so the part to keep is found from the left.
     size_t kept = begin;
     for (size_t at = begin; at < s.size();)
       if (!goes(next_code_point(s, at))) kept = at;

@@ -19,7 +19,7 @@ Value no_element(const Value& container, const Value& index, Heap& heap) {
 
 bool is_indexable(const Sequence& sequence) { return sequence.flavour <= Flavour::kRange; }
 
-// slice.indices(): the first index and how many.
+// slice.indices(): the first index, the step and the number of items.
 struct Stride {
   int64_t first, step;
   size_t count;

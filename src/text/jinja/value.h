@@ -1,7 +1,7 @@
 #pragma once
-// The values of a template: Python's, as far as templates can tell the difference. Values are
-// immutable but for namespaces, so a list never contains itself; the few things that could form a
-// cycle are kept by the evaluator and cleared when a rendering ends.
+// The values of a template: Python's, as far as templates can tell the difference. Values other
+// than namespaces are immutable, so a list never contains itself. The evaluator keeps the few
+// objects that could form a cycle and clears them when a rendering ends.
 // Larger than a header should be because each Python type is a small class and Value holds them
 // all.
 
@@ -17,12 +17,12 @@
 
 namespace kvick::text::jinja {
 
-// What goes wrong inside the interpreter. The one exception to "bad input is a Result": an
-// evaluator recurses through a hundred small functions that can all fail. It never leaves
-// ChatTemplate, which makes an Error of it.
+// An error inside the interpreter. It is the one exception to the rule that bad input is a Result,
+// because an evaluator recurses through a hundred small functions that can all fail. It never
+// leaves ChatTemplate, which turns it into an Error.
 struct Failure {
   std::string message;
-  int line = 0;  // 0: where the evaluator is
+  int line = 0;  // 0: the evaluator's present line
 };
 
 template <typename... Args>
@@ -34,8 +34,8 @@ template <typename... Args>
 // overflow the stack.
 inline constexpr int kMaxValueDepth = 200;
 
-// Counts what one rendering uses: bytes that live, and work done. Throws a Failure when a limit is
-// passed.
+// Counts the resources of one rendering: bytes in use, and work done. Throws a Failure when a limit
+// is exceeded.
 class Heap {
  public:
   Heap(size_t max_bytes, uint64_t max_work) : max_bytes_(max_bytes), max_work_(max_work) {}
@@ -44,9 +44,9 @@ class Heap {
     work_ += units;
     if (work_ > max_work_) fail("it does more than {} steps of work; simplify it", max_work_);
   }
-  // For an operation over `bytes` bytes; one step is about the time of copying 32.
+  // Counts an operation over `bytes` bytes. One step takes about the time of copying 32 bytes.
   void scan(size_t bytes) { work(1 + bytes / 32); }
-  // Before building something of this size.
+  // Called before something of this size is built.
   void expect(size_t bytes) const {
     if (bytes > max_bytes_ - live_) fail("it holds more than {} bytes; simplify it", max_bytes_);
   }
@@ -77,8 +77,8 @@ enum class Kind : uint8_t {
   kFunction,
 };
 
-// What a Value may point to. Counted without atomics: objects belong to one rendering on one
-// thread.
+// Base of what a Value may point to. The reference count is not atomic: an object belongs to one
+// rendering on one thread.
 class Object {
  public:
   Object(Heap& heap, size_t bytes, int depth)
@@ -90,7 +90,7 @@ class Object {
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
 
-  static constexpr size_t kOverhead = 96;  // bytes of an object beside what it holds
+  static constexpr size_t kOverhead = 96;  // bytes of an object besides its contents
   int depth() const { return depth_; }
   bool shared() const { return references_ > 1; }
 
@@ -117,7 +117,7 @@ class Ref {
     return *this;
   }
   ~Ref() {
-    // The analyzer does not follow the counts of copies.
+    // clang's analyzer does not follow the reference counts.
     if (object_ && --object_->Object::references_ == 0)  // NOLINT(clang-analyzer-cplusplus*)
       delete object_;
   }
@@ -151,7 +151,7 @@ class Value {
   bool as_bool() const { return integer_ != 0; }
   int64_t as_int() const { return integer_; }  // of a bool or int
   double as_double() const { return kind_ == Kind::kFloat ? real_ : static_cast<double>(integer_); }
-  // The caller knows the kind.
+  // The caller must have checked the kind.
   const Str& str() const;
   std::string_view text() const;
   const Sequence& sequence() const;
@@ -184,15 +184,14 @@ struct Str : Object {
   size_t length() const;  // code points
   bool ascii() const { return length() == text.size(); }
   const std::string text;
-  const bool markup;  // came from |safe or |escape: adding to it escapes the other side, as
-                      // markupsafe does
+  // from |safe or |escape: text that is added to it is escaped first, as markupsafe does
+  const bool markup;
 
  private:
   mutable int64_t length_ = -1;
 };
 
-// All that is a row of values. A generator (of a lazy filter) has no length and is used up by
-// reading it.
+// Any kind of sequence. A generator (from a lazy filter) has no length, and can be read only once.
 enum class Flavour : uint8_t { kList, kTuple, kRange, kKeys, kValues, kItems, kGenerator };
 
 struct Sequence : Object {
@@ -205,16 +204,16 @@ struct Sequence : Object {
 
 using Entry = std::pair<Value, Value>;
 
-// In order of insertion.
+// Entries are in order of insertion.
 struct Dict : Object {
   Dict(Heap& heap, std::vector<Entry> entries);
-  // nullptr when absent. Fails on a key that Python cannot hash.
+  // Returns nullptr if absent. Fails on a key that Python cannot hash.
   const Value* find(const Value& key, Heap& heap) const;
   const Value* find(std::string_view key, Heap& heap) const;
   const std::vector<Entry> entries;
 
  private:
-  std::unordered_map<std::string_view, uint32_t> by_text_;  // only of large ones
+  std::unordered_map<std::string_view, uint32_t> by_text_;  // filled only for large dictionaries
 };
 
 struct Namespace : Object {
@@ -232,9 +231,9 @@ Value make_string(Heap& heap, std::string text, bool markup = false);
 Value make_sequence(Heap& heap, Flavour flavour, Values items);
 Value make_list(Heap& heap, Values items);
 Value make_tuple(Heap& heap, Values items);
-// A later entry replaces an earlier one with an equal key, in its place.
+// A later entry with an equal key replaces the earlier one, at the earlier one's position.
 Value make_dict(Heap& heap, const std::vector<Entry>& entries);
-// An undefined value that says why when it is used.
+// Makes an undefined value that reports `why` when it is used.
 Value make_undefined(Heap& heap, std::string why);
 [[noreturn]] void fail_undefined(const Value& undefined);
 

@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-// The last mark of a text, such as <think> or [THINK]; empty: it ends with none.
+// Returns the mark that ends a text, such as <think> or [THINK]; empty: there is none.
 std::string_view last_mark(std::string_view text) {
   text = trimmed(text);
   if (text.empty()) return "";
@@ -54,7 +54,7 @@ void learn_thinking(const Probe& probe, AnswerSyntax& syntax) {
   syntax.think_open = open, syntax.think_close = close;
 }
 
-// What calls look like: the text from where the answer begins.
+// Renders an answer with calls, and returns the text from the beginning of the answer.
 std::optional<std::string> rendered_calls(const Probe& probe, const MessageSyntax& messages,
                                           bool twice) {
   const std::optional<std::string> question = probe.render(Json::array(), true, true);
@@ -63,11 +63,11 @@ std::optional<std::string> rendered_calls(const Probe& probe, const MessageSynta
     const std::optional<std::string> text =
         probe.render_answer(Probe::calling(null_content, messages.text_arguments, twice), true);
     if (!text) continue;
-    // The header of the answer is what both have, but for how the question ends without it.
+    // The header of the answer is what the answer and the question with a prompt have in common.
     const auto other =
         std::mismatch(question->begin(), question->end(), text->begin(), text->end()).second;
     auto begin = static_cast<size_t>(other - text->begin());
-    // Not in the middle of a mark.
+    // Moves back to the beginning of a mark if the texts differ in the middle of one.
     const size_t mark = begin == 0 ? text->npos : text->find_last_of("<>[]", begin - 1);
     if (mark != text->npos && ((*text)[mark] == '<' || (*text)[mark] == '[')) begin = mark;
     return text->substr(begin);
@@ -75,7 +75,7 @@ std::optional<std::string> rendered_calls(const Probe& probe, const MessageSynta
   return std::nullopt;
 }
 
-// Where the object ends that begins at `open`.
+// Returns where the object that begins at `open` ends.
 size_t object_end(std::string_view text, size_t open) {
   int depth = 0;
   for (size_t i = open; i < text.size(); ++i) {
@@ -85,11 +85,11 @@ size_t object_end(std::string_view text, size_t open) {
   return text.npos;
 }
 
-// Behind the last call: the mark that closes it, and the one that closes all, not what ends the
-// answer.
+// Learns from the text after the last call: the mark that closes a call, and the one that closes
+// all calls, but not the mark that ends the answer.
 void learn_close(std::string_view behind, AnswerSyntax::Calls& calls) {
   behind = trimmed(behind);
-  // A list of calls closes with a bracket, and a block of code with a fence.
+  // A list of calls is closed by a bracket, and a block of code by a fence.
   for (const std::string_view end : {"]", "```"})
     if (behind.starts_with(end)) behind = trimmed(behind.substr(end.size()));
   calls.close = first_mark(behind);
@@ -97,7 +97,7 @@ void learn_close(std::string_view behind, AnswerSyntax::Calls& calls) {
   calls.all_close = first_mark(behind.substr(calls.close.size()));
 }
 
-// Of marks such as <tool_call><function= the last one opens a call, those before it all calls.
+// Of several marks, such as <tool_call><function=, the last opens one call, the others all calls.
 void learn_open(std::string_view before, AnswerSyntax::Calls& calls) {
   before = trimmed(before);
   const size_t last = before.find_last_of("<[");
@@ -108,8 +108,8 @@ void learn_open(std::string_view before, AnswerSyntax::Calls& calls) {
   calls.all_open = trimmed(before.substr(0, last));
 }
 
-// What opens all calls may open a first one, too: of two calls, what stands before both names opens
-// each.
+// The mark taken for the opening of all calls may open only the first. Text that precedes both
+// names of two calls opens each call.
 void learn_repeated_open(std::string_view before, std::string_view between,
                          AnswerSyntax::Calls& calls) {
   before = trimmed(before), between = trimmed(between);
@@ -122,14 +122,14 @@ void learn_repeated_open(std::string_view before, std::string_view between,
   calls.all_open = trimmed(before.substr(0, before.size() - open.size()));
 }
 
-// The marks around the object, or list of objects, that begins at `open`.
+// Learns the marks around the object, or the list of objects, that begins at `open`.
 bool learn_json_marks(std::string_view text, size_t open, AnswerSyntax::Calls& calls) {
   const size_t end = object_end(text, open);
   if (end == text.npos) return false;
   std::string_view marks = trimmed(text.substr(0, open));
   if (marks.ends_with("[")) marks = trimmed(marks.substr(0, marks.size() - 1));
   calls.form = AnswerSyntax::Calls::Form::kJson;
-  if (marks.ends_with(kFence)) {  // behind a word, as Action: ```json [...] ```
+  if (marks.ends_with(kFence)) {  // after a word, as in Action: ```json [...] ```
     marks = trimmed(marks.substr(0, marks.size() - kFence.size()));
     const size_t word = marks.find_last_of(">]\n");
     calls.open = kFence, calls.close = kFence.substr(0, 3);
@@ -142,7 +142,7 @@ bool learn_json_marks(std::string_view text, size_t open, AnswerSyntax::Calls& c
   return true;
 }
 
-// {"NAME": {...}}
+// Learns calls of the form {"NAME": {...}}.
 bool learn_keyed(std::string_view text, size_t name, AnswerSyntax::Calls& calls) {
   const std::string_view before = trimmed(text.substr(0, name - 1));
   std::string_view behind = text.substr(name + kName.size());
@@ -154,9 +154,9 @@ bool learn_keyed(std::string_view text, size_t name, AnswerSyntax::Calls& calls)
       text, before.size() - 1 + static_cast<size_t>(before.data() - text.data()), calls);
 }
 
-// {"name": "NAME", "arguments": {...}}
+// Learns calls of the form {"name": "NAME", "arguments": {...}}.
 bool learn_json(std::string_view text, size_t name, AnswerSyntax::Calls& calls) {
-  // ... "KEY": "NAME
+  // `before` must end with "KEY": "
   const std::string_view before = text.substr(0, name);
   if (!before.ends_with('"')) return false;
   if (learn_keyed(text, name, calls)) return true;
@@ -170,11 +170,11 @@ bool learn_json(std::string_view text, size_t name, AnswerSyntax::Calls& calls) 
   const size_t open = text.substr(0, at).rfind('{');
   if (open == text.npos) return false;
   calls.name_key = key.substr(quote + 1, key.size() - quote - 2);
-  // {"type": "function", "function": {"name": ...}} is written by no model.
+  // No model writes {"type": "function", "function": {"name": ...}}.
   return calls.name_key != "function" && learn_json_marks(text, open, calls);
 }
 
-// NAME{...}, with something between
+// Learns calls of the form NAME{...}, with text between the two.
 bool learn_named(std::string_view text, size_t name, size_t key, AnswerSyntax::Calls& calls) {
   const size_t open = text.substr(0, key).rfind('{');
   if (open == text.npos || open < name) return false;
@@ -184,7 +184,7 @@ bool learn_named(std::string_view text, size_t name, size_t key, AnswerSyntax::C
   learn_open(text.substr(0, name), calls);
   const std::string_view after =
       trimmed(text.substr(name + kName.size(), open - name - kName.size()));
-  // Before the last mark may be a number of the call.
+  // The call's number may stand before the last mark.
   const std::string_view mark = last_mark(after);
   calls.after_name = mark.empty() ? after : mark;
   learn_close(text.substr(end), calls);
@@ -201,7 +201,7 @@ bool learn_tagged(std::string_view text, size_t name, size_t key, AnswerSyntax::
   };
   const std::string_view gap = between(value + kValue.size(), second);  // value_close key_open
   const std::string_view before_key = between(name + kName.size(), key);
-  // key_open is what both the gap and the text before the first key end with.
+  // key_open is the common suffix of the gap and the text before the first key.
   size_t same = 0;
   while (same < gap.size() && same < before_key.size() &&
          gap[gap.size() - 1 - same] == before_key[before_key.size() - 1 - same])
@@ -222,7 +222,7 @@ bool learn_tagged(std::string_view text, size_t name, size_t key, AnswerSyntax::
   return !calls.open.empty() && !calls.value_close.empty();
 }
 
-// The mark that ends an answer of text; empty: none, or an end token.
+// Returns the mark that ends an answer of text; empty: none, or an end token.
 std::string end_of_turn(const Probe& probe) {
   const auto text = probe.render_answer({{"role", "assistant"}, {"content", kText}}, false);
   const size_t at = text ? text->find(kText) : std::string::npos;
@@ -230,7 +230,7 @@ std::string end_of_turn(const Probe& probe) {
   return std::string(first_mark(std::string_view(*text).substr(at + kText.size())));
 }
 
-// Thinking that stands before calls is not part of them.
+// Skips reasoning before the calls.
 std::string_view behind_thoughts(std::string_view text, const AnswerSyntax& syntax) {
   const size_t thought = text.find(syntax.think_close);
   return thought == text.npos ? text : text.substr(thought + syntax.think_close.size());
@@ -244,7 +244,7 @@ void learn_two_calls(const Probe& probe, const AnswerSyntax& syntax, AnswerSynta
   const size_t last = both.find(kSecondValue);
   if (name == both.npos || second == both.npos || last == both.npos || last > second) return;
   learn_repeated_open(both.substr(0, name), both.substr(last, second - last), calls);
-  // What closes all calls may stand behind several only.
+  // The mark that closes all calls may appear only after several calls.
   const size_t open = both.find('{', second);
   const size_t end = open == both.npos ? open : object_end(both, open);
   AnswerSyntax::Calls closed = calls;
@@ -252,7 +252,7 @@ void learn_two_calls(const Probe& probe, const AnswerSyntax& syntax, AnswerSynta
   if (closed.close == calls.close) calls.all_close = closed.all_close;
 }
 
-// False: rendering a call says nothing.
+// Returns false if rendering a call shows none.
 bool learn_calls(const Probe& probe, AnswerSyntax& syntax) {
   using Form = AnswerSyntax::Calls::Form;
   const std::optional<std::string> text = rendered_calls(probe, syntax.messages, false);
@@ -274,14 +274,16 @@ bool learn_calls(const Probe& probe, AnswerSyntax& syntax) {
   return true;
 }
 
-// Calls of families whose templates do not write them, or not as the models do.
+// Sets the calls of model families whose templates omit them, or write them in another form than
+// the models do.
 void know_calls(std::string_view source, AnswerSyntax::Calls& calls) {
   using Form = AnswerSyntax::Calls::Form;
   const auto has = [&](std::string_view words) { return source.find(words) != source.npos; };
   if (has("List of tools: ")) {  // LFM2
     calls.form = Form::kPython;
     calls.open = "<|tool_call_start|>", calls.close = "<|tool_call_end|>";
-  } else if (has("<|python_start|>")) {  // Llama 4, whose template writes content there
+    // Llama 4, whose template writes content between these marks
+  } else if (has("<|python_start|>")) {
     calls.open = "<|python_start|>", calls.close = "<|python_end|>";
   } else if (has("<|/tool|>")) {  // Phi-4-mini
     calls.open = "<|tool_call|>", calls.close = "<|/tool_call|>";

@@ -22,7 +22,8 @@ AnswerSyntax learnt_from_file(const std::string& name) {
   return learnt({std::istreambuf_iterator<char>(file), {}});
 }
 
-// An assistant's turns in the way of a family; `call` renders one call.
+// Returns a template that writes an assistant's turns as a model family does; `call` renders one
+// call.
 std::string with_calls(const std::string& all_open, const std::string& call,
                        const std::string& all_close) {
   return "{%- for m in messages -%}{%- if m.role == 'user' -%}[U]{{ m.content }}[/U]"

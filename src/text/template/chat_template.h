@@ -1,8 +1,8 @@
 #pragma once
-// Chat templates: the part of Jinja2 that published models' templates use, compiled once, run per
-// prompt. What a template sees is what Hugging Face gives it: trim_blocks, lstrip_blocks, loop
+// Chat templates: the part of Jinja2 that the templates of published models use, compiled once and
+// run per prompt. The environment is that of Hugging Face: trim_blocks, lstrip_blocks, loop
 // controls, tojson without HTML escapes, raise_exception, strftime_now, namespace, and {%
-// generation %} as a mark without effect.
+// generation %}, which has no effect.
 
 #include <cstdint>
 #include <ctime>
@@ -18,11 +18,11 @@
 namespace kvick::text {
 
 struct RenderOptions {
-  // The local time that strftime_now formats. Templates that find strftime_now undefined take a
-  // date of their own.
+  // Returns the local time that strftime_now formats. If empty, strftime_now is undefined, and
+  // templates use a date of their own.
   std::function<std::tm()> now;
-  // What a template may use; beyond it, rendering is an Error. A step is one operation or 32 bytes
-  // touched.
+  // Limits of one rendering; exceeding one is an Error. A step is one operation, or 32 bytes that
+  // are read or written.
   uint64_t max_steps = 50'000'000;
   size_t max_output_bytes = 64 << 20;
   size_t max_memory_bytes = 256 << 20;
@@ -36,10 +36,10 @@ class ChatTemplate {
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  // context: an object with what templates read: messages, add_generation_prompt, bos_token,
-  // eos_token, tools, ... Error: what the template raises (raise_exception), an operation on values
-  // that do not take it, or more than the bounded work and output a template may do. Any number of
-  // threads may render at once.
+  // Renders the template; any number of threads may do so at once. context: an object with what
+  // templates read: messages, add_generation_prompt, bos_token, eos_token, tools, ... Error: what
+  // the template raises (raise_exception), an operation on a value of a wrong type, or a limit that
+  // is exceeded.
   base::Result<std::string> render(const nlohmann::ordered_json& context,
                                    const RenderOptions& options = {}) const;
 

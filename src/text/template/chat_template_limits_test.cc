@@ -1,4 +1,4 @@
-// A hostile template ends with an Error: never a crash, a hang or memory without bound.
+// A hostile template ends with an Error, never with a crash, a hang or unbounded memory.
 #include <gtest/gtest.h>
 #include <string>
 #include <sys/resource.h>
@@ -18,7 +18,7 @@ std::string repeat(const std::string& s, size_t times) {
   return out;
 }
 
-// The error's message, or what was rendered behind "rendered ".
+// Returns the error's message, or "rendered " and the text.
 std::string outcome(const std::string& source,
                     const ordered_json& context = ordered_json::object()) {
   RenderOptions small;
@@ -69,7 +69,7 @@ TEST(ChatTemplateLimits, StopsOutputThatGrows) {
 }
 
 TEST(ChatTemplateLimits, FreesWhatIsNoLongerUsed) {
-  // Each turn makes 1 MB and drops it; the limit is 4 MB.
+  // Each iteration allocates 1 MB and drops it; the limit is 4 MB.
   RenderOptions options;
   options.max_memory_bytes = 4 << 20;
   auto parsed =
@@ -103,7 +103,7 @@ TEST(ChatTemplateLimits, RefusesValuesNestedTooDeep) {
 }
 
 TEST(ChatTemplateLimits, FreesValuesThatHoldThemselves) {
-  // Leaks are what the address sanitizer sees here.
+  // The address sanitizer reports a leak if these cycles are not freed.
   EXPECT_EQ(
       outcome(
           "{% set ns = namespace() %}{% set ns.me = [ns] %}{% macro m() %}{{ ns }}{% endmacro %}"
@@ -133,7 +133,7 @@ TEST(ChatTemplateLimits, ParsesNoJsonThatIsNestedDeeperThanTheStackIs) {
 }
 
 TEST(ChatTemplateLimits, SearchesInLinearTime) {
-  // Searching a^n for a^(n/2) b takes n^2/4 steps the naive way; at this size that is minutes.
+  // A naive search of a^n for a^(n/2) b takes n^2/4 steps: minutes at this size.
   RenderOptions options;
   auto parsed = ChatTemplate::parse(
       "{% set s = 'a' * 4000000 %}{% set p = 'a' * 2000000 + 'b' %}"
@@ -145,7 +145,7 @@ TEST(ChatTemplateLimits, SearchesInLinearTime) {
   EXPECT_EQ(*text, "False-11140000000");
 }
 
-// The deepest that is allowed must fit the stack of a thread, which is 8 MiB or less.
+// The deepest evaluation that is allowed must fit a thread's stack, which is 8 MiB or less.
 TEST(ChatTemplateLimits, FitsTheDeepestEvaluationIntoAThreadsStack) {
   const std::string nested = repeat("(1 if x else [", 50) + "m()" + repeat("][0])", 50);
   std::string got;

@@ -1,5 +1,5 @@
-// The templates and expressions that tests/reference/record_templates.py rendered with jinja2, byte
-// for byte.
+// Compares with what jinja2 made of the same templates and expressions, byte for byte (recorded by
+// tests/reference/record_templates.py).
 #include "text/template/chat_template.h"
 
 #include <fstream>
@@ -29,7 +29,7 @@ const ordered_json& recorded() {
   return kRecorded;
 }
 
-// 2025-01-02 03:04:05, a Thursday: the script's time.
+// The time that the script uses: 2025-01-02 03:04:05, a Thursday.
 RenderOptions options() {
   RenderOptions result;
   result.now = [] {
@@ -52,7 +52,8 @@ base::Result<std::string> render(const std::string& source, const ordered_json& 
   return parsed->render(context, options());
 }
 
-// What jinja2 rendered must come out; what it refused must be one line that names its place.
+// The text must equal jinja2's. What jinja2 refused must give one line of error that names its
+// place.
 void expect_as_recorded(const ordered_json& record, const base::Result<std::string>& got) {
   if (record.contains("text")) {
     ASSERT_TRUE(got.ok()) << got.error().message;

@@ -16,27 +16,27 @@
 
 namespace kvick::text::jinja {
 
-// Names and their values; lookups go on to the parent. The names live in the syntax tree, the
-// context or the tables.
+// Names and their values. Lookups continue in the parent. The names are owned by the syntax tree,
+// the context or the tables.
 struct Scope : Object {
   Scope(Heap& heap, Ref<Scope> outer) : Object(heap, 160, 1), parent(std::move(outer)) {}
-  Value* find(std::string_view name);  // here only
+  Value* find(std::string_view name);  // without the parents
   void set(std::string_view name, Value value, Heap& heap);
   Ref<Scope> parent;
   std::vector<std::pair<std::string_view, Value>> variables;
 };
 
-// What `loop` is. Items are taken one by one, since the loop's own condition may depend on what its
-// body did.
+// The variable `loop`. Items are taken one by one, because the loop's condition may depend on what
+// its body did.
 struct Loop : Object {
   Loop(Heap& heap, Ref<Sequence> items);
-  bool take(Value& item);  // the next item before the condition
-  int64_t left() const;    // items not yet taken
+  bool take(Value& item);  // takes the next item, before the condition is evaluated
+  int64_t left() const;    // number of items not yet taken
   Ref<Sequence> source;
   size_t next = 0;
   const ast::For* node = nullptr;
   Ref<Scope> scope;         // where the condition is evaluated; null once the loop has ended
-  std::deque<Value> ahead;  // taken, passed, not yet current; the first is the next
+  std::deque<Value> ahead;  // items that passed the condition but are not yet current
   Value before, current, last_changed;
   bool ever_changed = false;
   int64_t index0 = -1, length = -1;
@@ -49,13 +49,13 @@ struct MacroObject : Object {
   Ref<Scope> scope;
 };
 
-// A function of the tables, bound to an object when it is a method.
+// A function of the tables; if it is a method, bound to an object.
 struct FunctionObject : Object {
   FunctionObject(Heap& heap, std::string_view n, Function f, Value of)
       : Object(heap, n.size(), of.depth() + 1), name(n), function(f), self(std::move(of)) {}
   const std::string name;
   const Function function;
-  const Value self;  // undefined when it is no method
+  const Value self;  // undefined if it is not a method
 };
 
 class Evaluator {
@@ -64,16 +64,16 @@ class Evaluator {
   ~Evaluator();
 
   std::string run(const ast::Body& body);
-  int line() const { return line_; }  // of what was running when a Failure came
+  int line() const { return line_; }  // the line that ran when a Failure was thrown
 
-  // For the functions of the tables.
+  // For the functions in the tables.
   Heap& heap() { return heap_; }
   const RenderOptions& options() const { return options_; }
   Value string(std::string text, bool markup = false) {
     return make_string(heap_, std::move(text), markup);
   }
   std::string text_of(const Value& value);  // str(value)
-  // depth: how many lists and dictionaries the value stands in.
+  // depth: number of lists and dictionaries around the value.
   Value from_json(const nlohmann::ordered_json& json, int depth = 0);
   Value call(const Value& callee, const CallArguments& arguments);
   Value attribute(const Value& object, std::string_view name);
@@ -145,8 +145,8 @@ class Evaluator {
   Ref<Scope> scope_;
   std::string output_;
   std::string* sink_ = &output_;
-  const Value* filter_input_ = nullptr;  // of the filter block that is being applied
-  // What may hold itself: emptied when the rendering ends.
+  const Value* filter_input_ = nullptr;  // the text of the filter block that is being applied
+  // Objects that may contain themselves; cleared when the rendering ends.
   std::vector<Ref<Namespace>> namespaces_;
   std::vector<Ref<Scope>> captured_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Guards of the Evaluator's two source files.
+// Guards that both source files of Evaluator use.
 
 #include <string>
 #include <utility>
@@ -8,8 +8,8 @@
 
 namespace kvick::text::jinja {
 
-// Evaluation nested deeper than this (expressions, blocks and macro calls together) is refused,
-// long before a stack of 8 MiB is full even in a build with sanitizers.
+// The deepest evaluation (expressions, blocks and macro calls together) that is allowed. It uses
+// far less than a stack of 8 MiB, even in a build with sanitizers.
 inline constexpr int kMaxEvaluationDepth = 800;
 
 class Evaluator::Nested {
@@ -25,7 +25,7 @@ class Evaluator::Nested {
   Evaluator& evaluator_;
 };
 
-// Takes what is written while it lives.
+// Captures what the evaluator writes during this object's lifetime.
 class Evaluator::Capture {
  public:
   explicit Capture(Evaluator& evaluator)

@@ -1,4 +1,4 @@
-// Statements.
+// Runs statements.
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
 #include "text/template/eval.h"
@@ -122,7 +122,7 @@ Evaluator::Flow Evaluator::exec(const ast::For& node) {
   Value items = eval(node.items);
   if (!items.is(Kind::kSequence)) items = make_list(heap_, items_of(items, heap_));
   Ref<Loop> loop(new Loop(heap_, Ref<Sequence>(items.as<Sequence>())));
-  // However the loop is left, it then refers to nothing that might refer to it.
+  // Whatever ends the loop, its references are dropped, because they might refer back to it.
   struct End {
     Loop& loop;
     ~End() {
@@ -138,7 +138,7 @@ Evaluator::Flow Evaluator::exec(const ast::For& node) {
     loop->before = std::exchange(loop->current, loop->ahead.front());
     loop->ahead.pop_front();
     ++loop->index0;
-    // A macro may have kept the last turn's scope.
+    // A macro may have kept the scope of the last iteration.
     if (!inner || inner.get()->shared()) inner = Ref<Scope>(new Scope(heap_, outer));
     inner->variables.clear();
     inner->set("loop", Value(Kind::kLoop, loop.get()), heap_);

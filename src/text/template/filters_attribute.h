@@ -1,5 +1,5 @@
 #pragma once
-// What the filters' attribute= arguments mean.
+// The meaning of the filters' attribute= arguments.
 
 #include <string_view>
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace kvick::text::jinja {
 
-// "a.b.0": attributes or items, one after the other; an integer is an index. Without any, the value
-// itself.
+// A path such as "a.b.0": attributes or items, looked up one after the other; an integer is an
+// index. An empty path is the value itself.
 class AttributePath {
  public:
   AttributePath() = default;
   explicit AttributePath(const Value& attribute);  // a string or an integer
   explicit AttributePath(std::string_view path);
-  // fallback: instead of undefined, at each part; may be null.
+  // fallback: replaces an undefined result at each part; may be null.
   Value of(Evaluator& evaluator, const Value& value, const Value* fallback = nullptr) const;
 
  private:
@@ -27,7 +27,7 @@ class AttributePath {
   std::vector<Part> parts_;
 };
 
-// Text in lower case, anything else as it is.
+// Returns text in lower case, and any other value unchanged.
 Value without_case(Evaluator& evaluator, const Value& value);
 
 }  // namespace kvick::text::jinja

@@ -1,4 +1,4 @@
-// map, select, reject and their kin, which apply other filters and tests by name.
+// Filters that apply other filters and tests by name: map, select, reject, selectattr, rejectattr.
 #include <charconv>
 
 #include "text/jinja/operators.h"
@@ -48,7 +48,7 @@ Value without_case(Evaluator& evaluator, const Value& value) {
 
 namespace {
 
-// The arguments behind the first `skip`, with room for a value before them.
+// Returns the arguments after the first `skip`, with an empty place for a value before them.
 CallArguments rest_of(const CallArguments& arguments, size_t skip) {
   CallArguments rest;
   rest.positional.emplace_back();
@@ -76,7 +76,7 @@ Value map_attribute(Evaluator& evaluator, const CallArguments& arguments) {
       fail("|map takes no argument '{}'", name);
   }
   if (!attribute) fail("|map needs a filter's name or attribute=");
-  // Jinja2 takes a default of None for no default.
+  // To Jinja2, a default of None means no default.
   if (fallback && fallback->is(Kind::kNone)) fallback = nullptr;
   AttributePath path(*attribute);
   Values results;
@@ -103,7 +103,8 @@ Value map(Evaluator& evaluator, const CallArguments& arguments) {
   return make_sequence(evaluator.heap(), Flavour::kGenerator, std::move(results));
 }
 
-// keep: what the test must give. by_attribute: the first argument names the attribute to test.
+// keep: the test result of the items to keep. by_attribute: the first argument names the attribute
+// to test.
 Value choose(Evaluator& evaluator, const CallArguments& arguments, bool keep, bool by_attribute) {
   const Values& given = arguments.positional;
   const size_t test_at = by_attribute ? 2 : 1;

@@ -1,4 +1,4 @@
-// Filters over rows of values: order, first and last, joining, adding up.
+// Filters over sequences: sorting, first and last, joining, adding up.
 #include <algorithm>
 #include <unordered_set>
 
@@ -86,7 +86,7 @@ Value join(Evaluator& evaluator, const CallArguments& arguments) {
   return evaluator.string(std::move(out));
 }
 
-// Keys beside values, in a stable order.
+// Pairs of a sort key and a value.
 using Keyed = std::vector<Entry>;
 
 Values sorted(Evaluator& evaluator, Keyed keyed, bool reversed) {

@@ -1,4 +1,4 @@
-// Filters that give text.
+// Filters that return text.
 #include "text/jinja/print.h"
 #include "text/jinja/python_string.h"
 #include "text/template/eval.h"
@@ -6,7 +6,7 @@
 namespace kvick::text::jinja {
 namespace {
 
-// soft_str: the text, and whether it is markup.
+// Jinja2's soft_str: the text, and whether it is markup.
 struct Soft {
   Soft(Evaluator& evaluator, const Value& value)
       : text(evaluator.text_of(value)), markup(value.is(Kind::kString) && value.str().markup) {
@@ -118,7 +118,7 @@ Value center(Evaluator& evaluator, const CallArguments& arguments) {
   const int64_t missing = bound.integer(1, 80) - length, width = length + missing;
   if (missing <= 0) return evaluator.string(soft.text, soft.markup);
   evaluator.heap().expect(static_cast<size_t>(missing));
-  // str.center puts the odd space left in an odd width.
+  // If the padding is odd, str.center puts the extra space on the left when the width is odd.
   const auto left = static_cast<size_t>(missing / 2 + (missing & width & 1));
   std::string out = std::string(left, ' ') + soft.text;
   return evaluator.string(out.append(static_cast<size_t>(missing) - left, ' '), soft.markup);

@@ -1,4 +1,4 @@
-// Filters that give one value: defaults, numbers, JSON.
+// Filters that return one value: defaults, numbers, JSON.
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -28,8 +28,8 @@ Value length_filter(Evaluator& evaluator, const CallArguments& arguments) {
   fail("a {} has no length", type_name(bound[0]));
 }
 
-// "1_000" -> "1000", as int() and float() read digits; nullopt where an underscore does not stand
-// between digits.
+// "1_000" -> "1000", as int() and float() accept; nullopt if an underscore is not between two
+// digits.
 std::optional<std::string> without_underscores(std::string_view s) {
   std::string out;
   for (size_t i = 0; i < s.size(); ++i) {
@@ -73,7 +73,7 @@ std::optional<double> parse_double(std::string_view text) {
   if (s[0] == '+') s.remove_prefix(1);
   if (s.empty() || s[0] == '+') return std::nullopt;
   const size_t first = s[0] == '-' ? 1 : 0;
-  // from_chars also takes nan(...), which Python does not.
+  // from_chars also accepts nan(...), which Python does not.
   const std::string word = to_lower(s.substr(first));
   const bool named = word == "nan" || word == "inf" || word == "infinity";
   if (!named && word.find_first_not_of("0123456789.e+-") != std::string::npos) return std::nullopt;
@@ -124,7 +124,7 @@ Value abs_filter(Evaluator&, const CallArguments& arguments) {
   return bound[0].as_int() < 0 ? negate(bound[0]) : Value::integer(bound[0].as_int());
 }
 
-// Half to even, of the exact binary value, as Python's round().
+// Rounds half to even, from the exact binary value, as Python's round() does.
 double round_common(double d, int64_t precision) {
   if (!std::isfinite(d) || precision > 300) return d;
   if (precision >= 0) return *parse_double(fmt::format("{:.{}f}", d, precision));
@@ -158,7 +158,7 @@ Value tojson(Evaluator& evaluator, const CallArguments& arguments) {
   options.sort_keys = bound.flag(4, false);
   if (!bound.missing(2)) {
     options.pretty = true;
-    options.comma.pop_back();  // Python leaves the space out at the ends of lines
+    options.comma.pop_back();  // Python omits the space at the ends of lines
     if (bound[2].is(Kind::kString)) {
       options.indentation = bound[2].text();
     } else {
@@ -177,7 +177,7 @@ Value tojson(Evaluator& evaluator, const CallArguments& arguments) {
   return evaluator.string(to_json(bound[0], options, evaluator.heap()));
 }
 
-// Not of Jinja: templates that were written for llama.cpp have it (DeepSeek V3.2 and V4).
+// Not part of Jinja2. Templates written for llama.cpp use it (DeepSeek V3.2 and V4).
 Value from_json_filter(Evaluator& evaluator, const CallArguments& arguments) {
   Bound bound("|from_json", arguments, {"text"}, 1);
   if (!bound[0].is(Kind::kString)) fail("|from_json takes a string, not a {}", type_name(bound[0]));

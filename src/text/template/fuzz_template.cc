@@ -1,5 +1,6 @@
-// Any bytes as a template, over a conversation with tools: it renders or is refused, within its
-// limits. The first input byte, if it is below 0x20, chooses what the context leaves out.
+// The input is a template, which is rendered over a conversation with tools. Checked: it renders or
+// is refused, within its limits. If the first byte is below 0x20, it chooses what the context
+// omits.
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>

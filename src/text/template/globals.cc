@@ -1,4 +1,4 @@
-// Functions that every template sees.
+// The global functions of every template.
 #include <array>
 
 #include "text/jinja/operators.h"
@@ -78,7 +78,8 @@ constexpr std::array<std::string_view, 12> kMonths = {
     "January", "February", "March",     "April",   "May",      "June",
     "July",    "August",   "September", "October", "November", "December"};
 
-// One conversion of strftime in the C locale; the C library's own would depend on the process's.
+// One conversion of strftime in the C locale; the C library's function would use the process's
+// locale.
 std::string time_part(const std::tm& t, char conversion) {
   const auto day = kDays[static_cast<size_t>(t.tm_wday) % 7];
   const auto month = kMonths[static_cast<size_t>(t.tm_mon) % 12];

@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What is left of a prompt; "!" and the error if it is refused.
+// Returns the prompt after the cut, or "!" and the error if it is refused.
 std::string cut(const std::string& content, std::string prompt) {
   const Json messages = {{{"role", "user"}, {"content", "hi"}},
                          {{"role", "assistant"}, {"content", content}}};

@@ -20,12 +20,13 @@ std::string thoughts_field(const Probe& probe) {
                                   {{"type", "text"}, {"text", Probe::kText}}});
   const auto text = probe.render_answer({{"role", "assistant"}, {"content", parts}}, false);
   const size_t at = text ? text->find(Probe::kThought) : std::string::npos;
-  // A template that writes lists as they are does not know parts.
+  // A template that prints the list itself does not know parts.
   const bool quoted = at != std::string::npos && at > 0 && (*text)[at - 1] < '(';
   return at == std::string::npos || quoted ? "" : "content";
 }
 
-// The shortest that has the call: a template may write "None", or an empty turn for "".
+// Chooses the form that renders the call in the shortest text: with others, a template may write
+// "None", or an empty turn for "".
 void learn_calls(const Probe& probe, MessageSyntax& syntax) {
   for (const bool text_arguments : {false, true}) {
     size_t shortest = std::string::npos;

@@ -1,6 +1,6 @@
 #pragma once
-// How a chat template expects an earlier answer and a tool's result as messages of the
-// conversation.
+// The form in which a chat template expects earlier answers and tool results among the messages of
+// a conversation.
 
 #include <string>
 
@@ -11,14 +11,14 @@ namespace kvick::text {
 struct MessageSyntax {
   bool offers_tools = true;  // the template lists the available tools
   bool has_system = true;    // it accepts a system message
-  // The field for reasoning: reasoning_content, reasoning, thinking, or content, which then is a
-  // list of parts. Empty: the template leaves reasoning out.
+  // The field for reasoning: reasoning_content, reasoning or thinking; or content, which then is a
+  // list of parts. Empty: the template omits reasoning.
   std::string thoughts = "reasoning_content";
-  // The role of a tool's result. Empty: the template refuses results, or leaves them out.
+  // The role of a tool result. Empty: the template refuses or omits results.
   std::string result_role = "tool";
   // For messages with tool calls.
-  bool null_content = false;    // null where there is none, not ""
-  bool text_arguments = false;  // JSON as text, not an object
+  bool null_content = false;    // absent content is null, not ""
+  bool text_arguments = false;  // arguments are JSON text, not an object
 };
 
 MessageSyntax learn_message_syntax(const Probe& probe);

@@ -1,5 +1,5 @@
-// Methods of dict, list, tuple and loop, and which of Python's methods templates may not call.
-// Those of str are in string_methods.cc.
+// Methods of dict, list, tuple and loop, and Python's methods that templates may not call.
+// string_methods.cc has those of str.
 #include <algorithm>
 
 #include "text/jinja/operators.h"
@@ -33,7 +33,7 @@ Value dict_view(Evaluator& evaluator, const CallArguments& arguments) {
 
 Value copy(Evaluator&, const CallArguments& arguments) {
   Bound bound("copy", arguments, {"self"}, 1);
-  return bound[0];  // values do not change, so the copy is the thing itself
+  return bound[0];  // values are immutable, so no copy is needed
 }
 
 Value sequence_index(Evaluator& evaluator, const CallArguments& arguments) {
@@ -82,7 +82,7 @@ constexpr FunctionRow kList[] = {
 constexpr FunctionRow kTuple[] = {{"index", sequence_index}, {"count", sequence_count}};
 constexpr FunctionRow kLoop[] = {{"cycle", loop_cycle}, {"changed", loop_changed}};
 
-// Hugging Face's environment is the immutable sandbox: these exist and may not be called.
+// Hugging Face uses the immutable sandbox: these exist but may not be called.
 constexpr std::string_view kDictUnsafe[] = {"clear", "pop", "popitem", "setdefault", "update"};
 constexpr std::string_view kListUnsafe[] = {"append", "clear",  "extend",  "insert",
                                             "pop",    "remove", "reverse", "sort"};

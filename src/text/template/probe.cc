@@ -38,7 +38,7 @@ Json Probe::calling(bool null_content, bool text_arguments, bool twice) {
   Json calls = Json::array();
   for (const std::string_view name : {kName, kSecondName}) {
     if (name == kSecondName && !twice) break;
-    // Mistral's templates want nine characters.
+    // Mistral's templates require ids of nine characters.
     calls.push_back({{"id", name == kName ? "call00000" : "call00001"},
                      {"type", "function"},
                      {"function", {{"name", name}, {"arguments", arguments}}}});

@@ -1,6 +1,6 @@
 #pragma once
-// Renders a chat template over messages with made-up words, so that everything around these words
-// must come from the template.
+// Renders a chat template over messages of made-up words. All text around these words must then
+// come from the template.
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -20,22 +20,23 @@ class Probe {
                                     kSecondName = "NAMEQZ", kThought = "THOUGHTQX",
                                     kText = "TEXTQX", kResult = "RESULTQX";
 
-  // Both outlive it.
+  // Both must outlive the probe.
   Probe(const ChatTemplate& chat_template, const RenderOptions& options)
       : template_(chat_template), options_(options) {}
 
-  // Renders a question and `following`; nullopt: the template refuses. prompt: for an answer.
+  // Renders a question and then `following`. nullopt: the template refuses. prompt: whether the
+  // header of the next answer is added.
   std::optional<std::string> render(const Json& following, bool tools, bool prompt) const {
     return render_behind("", following, tools, prompt);
   }
-  // The same after a system message.
+  // Does the same after a system message.
   std::optional<std::string> render_behind(std::string_view system, const Json& following,
                                            bool tools, bool prompt) const;
   std::optional<std::string> render_answer(const Json& answer, bool tools) const {
     return render(Json::array({answer}), tools, false);
   }
 
-  // A message of the assistant with a call of the tool, or two.
+  // Returns a message of the assistant that calls the tool once or, with `twice`, two times.
   static Json calling(bool null_content, bool text_arguments, bool twice);
 
  private:

@@ -9,7 +9,7 @@
 namespace kvick::text::jinja {
 namespace {
 
-// A method's object; what it gives is markup when the object is.
+// The object of a method. The result is markup if the object is.
 class Self {
  public:
   Self(Evaluator& evaluator, const Value& self) : evaluator_(evaluator), self_(self) {
@@ -18,7 +18,7 @@ class Self {
   std::string_view text() const { return self_.text(); }
   Value give(std::string_view s) const { return evaluator_.string(std::string(s), markup()); }
   bool markup() const { return self_.str().markup; }
-  // An argument as markup takes it.
+  // Returns the argument, escaped if the object is markup and the argument is not.
   std::string argument(const Value& value) const {
     if (!value.is(Kind::kString)) fail("a method of str needs a string, not {}", type_name(value));
     return markup() && !value.str().markup ? html_escape(value.text()) : std::string(value.text());
@@ -123,7 +123,7 @@ Value replace_method(Evaluator& evaluator, const CallArguments& arguments) {
   return self.give(replace(self.text(), from, to, bound.integer(3, -1)));
 }
 
-// The byte where `part` is found, behind code point `start`; npos when it is not.
+// Returns the byte offset of `part` at or after code point `start`; npos if it is not found.
 size_t find_part(Evaluator& evaluator, const Bound& bound, bool from_right) {
   std::string_view text = bound[0].text(), part = bound.string(1, "");
   evaluator.heap().scan(text.size() + part.size());
@@ -208,7 +208,8 @@ Value pad(Evaluator& evaluator, const CallArguments& arguments) {
   return self.give(out.insert(sign ? 1 : 0, filling));
 }
 
-// The value of format()'s field; automatic: the positional argument that the next {} takes.
+// Returns the value of a field of format(). automatic: index of the positional argument that the
+// next {} takes.
 const Value& field_value(const CallArguments& arguments, std::string_view name, size_t& automatic) {
   if (name.find_first_of(":!.[") != std::string_view::npos)
     fail("the field {{{}}} of format() is not supported, only {{}}, {{0}} and {{name}}", name);
@@ -224,7 +225,7 @@ const Value& field_value(const CallArguments& arguments, std::string_view name, 
   return arguments.positional[index];
 }
 
-// {} {0} {name}, {{ and }}; a field's specification would be a language of its own.
+// Supports {} {0} {name}, {{ and }}. Format specifications would be a language of their own.
 Value format_method(Evaluator& evaluator, const CallArguments& arguments) {
   Self self(evaluator, arguments.positional[0]);
   std::string_view format = self.text();

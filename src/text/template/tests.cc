@@ -1,4 +1,4 @@
-// Tests: what follows `is`.
+// Jinja2's tests: what follows `is`.
 #include <unordered_map>
 
 #include "text/jinja/operators.h"

@@ -20,11 +20,12 @@ class Bpe final : public Tokenizer {
  private:
   void encode_text(std::string_view text, std::vector<Token>& out) const override;
   std::string bytes_of(std::string_view piece) const override {
-    // A piece outside of the alphabet was added as text.
+    // A piece with characters outside of the alphabet was added as text.
     return alphabet_.bytes(piece).value_or(std::string(piece));
   }
   void encode_stretch(std::string_view stretch, std::vector<Token>& out) const;
-  // Bytes as symbols, merged; kNoPiece for a byte without one. `symbols`: room for one per byte.
+  // Takes bytes as symbols (kNoPiece for a byte without one) and merges them. symbols: room for one
+  // per byte.
   size_t merge_bytes(std::string_view bytes, std::span<Token> symbols) const;
   void find_whole_pieces();
 
@@ -33,9 +34,9 @@ class Bpe final : public Tokenizer {
   ByteAlphabet alphabet_;
   std::array<Token, 256> byte_ids_;
   MergeTable merges_;
-  // Stretches that become one token: most of a text, found by one look-up instead of by merging.
+  // Stretches that become one token. They are most of a text, and one look-up replaces the merging.
   PieceMap whole_;
-  Token missing_ = kNoPiece;  // stands for a byte without a piece
+  Token missing_ = kNoPiece;  // the token for a byte without a piece, or kNoPiece
 };
 
 Bpe::Bpe(Vocabulary vocabulary, const PreTokenizer& pre, const PieceMap& ids, MergeTable merges)
@@ -46,7 +47,7 @@ Bpe::Bpe(Vocabulary vocabulary, const PreTokenizer& pre, const PieceMap& ids, Me
       whole_(vocabulary_.pieces.size()) {
   for (size_t byte = 0; byte < 256; ++byte)
     byte_ids_[byte] = ids.find(alphabet_.letter(static_cast<uint8_t>(byte)));
-  // Some files name <|endoftext|> as the unknown token: no text may become that.
+  // Some files name <|endoftext|> as the unknown token, which must never come from text.
   const auto unknown = vocabulary_.unknown;
   if (unknown && vocabulary_.kinds[*unknown] == TokenKind::kUnknown) missing_ = *unknown;
   find_whole_pieces();

@@ -1,5 +1,6 @@
 #pragma once
-// Byte-level BPE, as GPT-2 has it: pre-tokenize, take bytes as symbols, merge by rank.
+// Byte-level BPE as in GPT-2: pre-tokenizes the text, takes bytes as symbols, and merges them by
+// rank.
 
 #include "text/pieces/merges.h"
 #include "text/pieces/piece_map.h"
@@ -7,11 +8,12 @@
 
 namespace kvick::text {
 
-// ids: of all pieces, as check_vocabulary() gives it. Errors: an unknown pre-tokenizer, a merge
-// that is not two known pieces or whose result is not one.
+// ids: all pieces, from check_vocabulary(). Errors: the pre-tokenizer is unknown, or a merge is not
+// of two known pieces or does not result in one.
 base::Result<std::unique_ptr<Tokenizer>> make_bpe(Vocabulary vocabulary, const PieceMap& ids);
 
-// The vocabulary's list of merges, by rank; symbols are tokens. Errors: as above.
+// Reads the vocabulary's list of merges, which is in order of rank; symbols are tokens. Errors:
+// those of merges above.
 base::Result<MergeTable> read_merges(const Vocabulary& vocabulary, const PieceMap& ids);
 
 }  // namespace kvick::text

@@ -20,7 +20,7 @@ TEST(Bpe, MergesByRankAndTakesWholePieces) {
             (std::vector<std::string>{"aaaa", "aa", "a"}));
 }
 
-// A piece that no order of merges makes is a token only where the family says so.
+// A piece that no sequence of merges makes becomes a token only in families with whole_pieces.
 TEST(Bpe, SomeFamiliesTakeAPieceWhateverTheMergesSay) {
   for (const bool whole : {false, true}) {
     Vocabulary v = byte_vocabulary({"a b", "b c"}, whole ? "llama-bpe" : "dbrx");
@@ -51,7 +51,7 @@ TEST(Bpe, LongWordsAreNotQuadratic) {
 TEST(Bpe, AByteWithoutAPieceIsTheUnknownTokenOrLeftOut) {
   Vocabulary v = byte_vocabulary({"a b"});
   v.pieces[7] = "gone";
-  v.unknown = 7;  // normal, or control as in GPT-2's <|endoftext|>: no text becomes that
+  v.unknown = 7;  // normal, or control as in GPT-2's <|endoftext|>: must never come from text
   const auto without = make(v);
   EXPECT_EQ(names(*without, without->encode("a\ab", false, false)),
             (std::vector<std::string>{"a", "b"}));

@@ -12,8 +12,8 @@ void find_fill_in(const PieceMap& pieces, FillInTokens& tokens) {
     std::optional<Token>& token;
     std::vector<std::string_view> names;
   };
-  // Of Qwen, StarCoder, Granite, DeepSeek, Code Llama (with and without SentencePiece's space) and
-  // GLM.
+  // The names of Qwen, StarCoder, Granite, DeepSeek, Code Llama (with and without SentencePiece's
+  // space) and GLM.
   const Known known[] = {
       {tokens.prefix,
        {"<|fim_prefix|>", "<fim_prefix>", "<fim-prefix>", "<｜fim▁begin｜>", "▁<PRE>", "<PRE>",

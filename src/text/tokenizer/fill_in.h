@@ -1,5 +1,5 @@
 #pragma once
-// Prompts of models that fill in the middle of a text (Bavarian et al. 2022, arXiv:2207.14255).
+// Prompts for models that fill in the middle of a text (Bavarian et al. 2022, arXiv:2207.14255).
 
 #include <string>
 #include <vector>
@@ -14,18 +14,19 @@ struct FillInFile {
 };
 
 struct FillInText {
-  std::string before, after;      // the answer
-  std::vector<FillInFile> files;  // further ones of the project
+  std::string before, after;      // the text before and after the answer
+  std::vector<FillInFile> files;  // other files of the project
 };
 
-// Sets tokens that are not set yet, if a name that published families use for them is a piece.
+// Sets the tokens that are not set yet, if the vocabulary has a piece with a name that published
+// families use.
 void find_fill_in(const PieceMap& pieces, FillInTokens& tokens);
 
-// Whether the model knows the three tokens that it takes.
+// Returns whether the model has the three tokens that filling in needs.
 bool can_fill_in(const Vocabulary& vocabulary);
 
-// The prompt after which a fill-in model writes the text between `before` and `after`: prefix,
-// before, suffix, after, middle. Other files come first, in the form of Qwen2.5-Coder (Hui et al.
+// Returns the prompt after which the model writes the text between `before` and `after`: prefix,
+// before, suffix, after, middle. Other files come first: in the form of Qwen2.5-Coder (Hui et al.
 // 2024, arXiv:2409.12186) if the model has tokens for it, else as text. Names of control tokens in
 // the texts are plain text.
 std::vector<Token> fill_in_prompt(const Tokenizer& tokenizer, const FillInText& text);

@@ -8,14 +8,14 @@
 namespace kvick::text {
 namespace {
 
-// With control tokens of such names, from 256 on.
+// Makes a tokenizer with control tokens of these names, from token 256 on.
 std::unique_ptr<Tokenizer> with(const std::vector<std::string>& names) {
   Vocabulary v = byte_vocabulary({});
   for (const std::string& name : names) add_piece(v, name, TokenKind::kControl);
   return make(std::move(v));
 }
 
-// Bytes as they are, tokens behind them as their names.
+// Returns the prompt as text, with control tokens as their names.
 std::string shown(const Tokenizer& tokenizer, const FillInText& text) {
   return tokenizer.decode(fill_in_prompt(tokenizer, text), true);
 }
@@ -50,7 +50,8 @@ TEST(FillIn, TheAnswerComesBehindBothTexts) {
   const std::vector<Token> prompt = fill_in_prompt(*tokenizer, text);
   EXPECT_EQ(tokenizer->decode(prompt, true),
             "--- n ---\n\nt\n\n<fim_prefix>a<fim_middle>b<fim_suffix><fim_middle>");
-  EXPECT_EQ(std::count(prompt.begin(), prompt.end(), 258), 1);  // a name in a text is text
+  // a name inside a text is plain text
+  EXPECT_EQ(std::count(prompt.begin(), prompt.end(), 258), 1);
 }
 
 TEST(FillIn, FilesHaveTheirNamesBeforeThem) {

@@ -1,8 +1,8 @@
-// libFuzzer: a vocabulary and a text to tokenize with it. The input is a byte that chooses the kind
-// of tokenizer, then pieces, a line each, whose first byte is the score, then a zero byte and the
+// libFuzzer: makes a vocabulary and tokenizes a text with it. The input is a byte that chooses the
+// kind of tokenizer, the pieces, one per line (the first byte is the score), a zero byte, and the
 // text. A bad vocabulary must be refused with an error of one line. With a good one all token ids
-// must be in the vocabulary, and if it has all single bytes, decoding must give the text again, at
-// once and token by token.
+// must be in the vocabulary. If it has all single bytes, decoding must give the text again, at once
+// and token by token.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +53,7 @@ text::Vocabulary vocabulary(uint8_t kind, std::string_view lines) {
   v.merge_spaces = (kind & 32) != 0;
   if (v.model == "gpt2" || v.model == "llama") add_bytes(v);
   if (v.model == "llama")
-    add(v, "\u2581", text::TokenKind::kNormal);  // the space's bytes are others
+    add(v, "\u2581", text::TokenKind::kNormal);  // the byte tokens of a space do not stand for it
   while (!lines.empty()) {
     const std::string_view line = lines.substr(0, lines.find('\n'));
     lines.remove_prefix(std::min(line.size() + 1, lines.size()));
@@ -82,7 +82,7 @@ void check(const text::Tokenizer& tokenizer, const std::string& given) {
   const std::string decoded = tokenizer.decode(tokens);
   const std::string& model = tokenizer.vocabulary().model;
   const bool has_all = model == "gpt2" || model == "llama";
-  // SentencePiece's sign of a space is one, and a space comes in front of text behind a marker too.
+  // Decoding turns U+2581 into a space, and a space is also put before text after a special token.
   const auto& kinds = tokenizer.vocabulary().kinds;
   const bool marks = std::count(kinds.begin(), kinds.end(), text::TokenKind::kUserDefined) > 0;
   const bool is_other = model == "llama" && (given.find("\u2581") != std::string::npos ||

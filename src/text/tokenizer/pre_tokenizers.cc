@@ -1,6 +1,5 @@
-// The pre-tokenizers that model files may name, and their regular expressions as the models'
-// tokenizer.json have them (https://github.com/ggml-org/llama.cpp, src/llama-vocab.cpp, lists
-// them).
+// The pre-tokenizers that model files may name. The regular expressions are those in the models'
+// tokenizer.json; https://github.com/ggml-org/llama.cpp, src/llama-vocab.cpp, lists them.
 
 #include <fmt/ranges.h>
 #include <vector>
@@ -16,7 +15,7 @@ constexpr Split kWords = {
 constexpr Split kNumber = {R"(\p{N})", Scanner::kNumber};
 constexpr Split kNumbers = {R"(\p{N}+)", Scanner::kNumbers};
 constexpr Split kThreeDigits = {"[0-9][0-9][0-9]", Scanner::kThreeDigits};
-// Behind kNumbers. The expression alone takes quadratic time.
+// Follows kNumbers. The expression alone takes quadratic time.
 constexpr Split kThrees = {R"(\p{N}{1,3}(?=(?:\p{N}{3})*$))", Scanner::kThrees};
 
 constexpr Split kGpt2[] = {kWords};
@@ -34,7 +33,7 @@ constexpr Split kQwen2[] = {
      R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
      Scanner::kQwen2}};
 
-// gpt-oss, Llama 4, Phi-4-mini: words by case.
+// gpt-oss, Llama 4, Phi-4-mini: words are split by case.
 constexpr Split kGpt4o[] = {
     {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
@@ -95,7 +94,7 @@ constexpr Split kJais2[] = {
 constexpr Split kBloom[] = {{" ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"}};
 constexpr Split kViking[] = {kBloom[0], kNumber};
 constexpr Split kLines[] = {{R"([^\n]+|[\n]+)"}, kQwen2[0]};
-// The letters of scripts with cases.
+// The letters of scripts that distinguish upper and lower case.
 constexpr Split kDeepseekLlm[] = {
     {R"([\r\n])"},
     {"\\s?["
@@ -125,8 +124,8 @@ constexpr Split kYoutu[] = {
      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
      R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}};
-// Digits that no word goes on behind, \d{1,3}(?=(?:\d{3})*\b), in two steps: at once it takes
-// quadratic time. Then words by case.
+// Digits that no word follows, \d{1,3}(?=(?:\d{3})*\b), in two steps, because one expression takes
+// quadratic time; then words split by case.
 constexpr Split kTinyAya[] = {{R"((?<!\d)\d++(?![\p{L}\p{M}\p{Pc}]))"},
                               {R"(\d{1,3}(?=(?:\d{3})*$))", Scanner::kDigitThrees},
                               kGpt4o[0]};

@@ -21,7 +21,7 @@ struct Char {
   bool newline() const { return code == '\n' || code == '\r'; }
 };
 
-// Unicode's White_Space, which is what \s means to the engines that the models were trained with.
+// Unicode's White_Space: the meaning of \s in the engines with which the models were trained.
 bool is_space(uint32_t code) {
   return (code >= 9 && code <= 13) || code == ' ' || code == 0x85 || code == 0xA0 ||
          code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 || code == 0x2029 ||
@@ -38,8 +38,8 @@ Class classify(uint32_t code) {
   return Class::kOther;
 }
 
-// One stretch of text, seen as characters. A code of 0 stands for the end and for stray bytes as
-// well as for NUL: no rule asks for NUL.
+// One stretch of text as characters. The code 0 stands for the end, for stray bytes and for NUL: no
+// rule tests for NUL.
 class Chars {
  public:
   explicit Chars(std::string_view text) : text_(text) {}
@@ -53,7 +53,8 @@ class Chars {
     if (!character.valid) return {0, 1, Class::kOther};
     return {character.code, character.bytes, classify(character.code)};
   }
-  // The end of the run of characters from i on for which `in` holds, at most `most` of them.
+  // Returns the end of the run of characters from i on for which `in` holds, with at most `most`
+  // characters.
   template <typename In>
   size_t run(size_t i, In in, size_t most = SIZE_MAX) const {
     for (; most > 0; --most) {
@@ -76,8 +77,8 @@ class Chars {
   std::string_view text_;
 };
 
-// 's|'t|'re|'ve|'m|'ll|'d: where it ends, or i if there is none. Without regard to case, U+017F
-// (long s) is an s.
+// Returns the end of a contraction ('s|'t|'re|'ve|'m|'ll|'d), or i if there is none. With any_case,
+// U+017F (long s) is an s.
 size_t contraction_end(const Chars& text, size_t i, bool any_case) {
   if (text.at(i).code != '\'') return i;
   const auto lower = [&](const Char& c) -> uint32_t {
@@ -93,8 +94,8 @@ size_t contraction_end(const Chars& text, size_t i, bool any_case) {
   return two ? i + 3 : i;
 }
 
-// \s+(?!\S)|\s+ : white space up to the text's end, else all but its last character if that leaves
-// any.
+// \s+(?!\S)|\s+ : returns the end of white space that reaches the text's end; else all of it but
+// the last character, or that character if it is the only one.
 size_t space_end(const Chars& text, size_t i) {
   size_t end = i, last = i;
   for (Char c = text.at(end); c.cls == Class::kSpace; c = text.at(end)) {
@@ -126,7 +127,7 @@ size_t llama3_end(const Chars& text, size_t i, size_t most_digits) {
   const size_t start = c.code == ' ' ? i + 1 : i;
   if (text.at(start).other())
     return text.run(text.run(start, [](const Char& d) { return d.other(); }), is_newline);
-  // \s*[\r\n]+ takes white space up to the last line break in it.
+  // \s*[\r\n]+ matches white space up to its last line break.
   size_t after_break = i;
   text.run(i, [&, at = i](const Char& d) mutable {
     at += d.bytes;
@@ -136,8 +137,8 @@ size_t llama3_end(const Chars& text, size_t i, size_t most_digits) {
   return after_break > i ? after_break : space_end(text, i);
 }
 
-// A split that only looks for runs of one kind: the end of the run, or of what lies before the next
-// one.
+// For splits that only look for runs of one kind: returns the end of the run or, if none begins
+// here, of the text before the next run.
 template <typename In>
 size_t run_end(const Chars& text, size_t i, In in, size_t most = SIZE_MAX) {
   const size_t end = text.run(i, in, most);
@@ -227,7 +228,7 @@ PreTokenizerRun::~PreTokenizerRun() = default;
 void PreTokenizerRun::operator()(std::string_view text,
                                  base::FunctionRef<void(std::string_view)> stretch) const {
   if (text.empty()) return;
-  std::vector<RegexSplit::Scratch> scratch;  // of each split
+  std::vector<RegexSplit::Scratch> scratch;  // one per split
   for (const auto& regex : regexes_)
     scratch.push_back(regex != nullptr ? regex->scratch() : RegexSplit::Scratch());
   const auto nest = [&](const auto& self, size_t depth, std::string_view part) -> void {

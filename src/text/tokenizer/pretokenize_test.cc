@@ -48,7 +48,7 @@ class Regex {
                        nullptr) > 0;
   }
 
-  // Matches and what lies between them.
+  // Returns the matches and the texts between them.
   std::vector<std::string> split(const std::string& text) const {
     std::vector<std::string> out;
     size_t at = 0;
@@ -70,8 +70,8 @@ class Regex {
 };
 
 struct Case {
-  const char* name;                   // of the pre-tokenizer
-  std::vector<const char*> patterns;  // each within the stretches of the one before
+  const char* name;                   // name of the pre-tokenizer
+  std::vector<const char*> patterns;  // each splits the stretches of the one before
 };
 const std::vector<Case> kCases = {
     {"gpt-2", {kGpt2Pattern}},
@@ -101,8 +101,8 @@ std::vector<std::string> scan(const char* name, std::string_view text) {
   return out;
 }
 
-// U+180E is white space to PCRE2's \s, which keeps Perl's old idea of it, and to nobody else here.
-// What Unicode 15 added is not yet a letter to PCRE2's Unicode 14.
+// PCRE2's \s includes U+180E, as Perl once did; no other engine here does. PCRE2 has Unicode 14, so
+// the letters of Unicode 15 are unassigned to it.
 bool differs_by_design(uint32_t code) {
   static const Regex unassigned(R"(\p{Cn})");
   std::string c;
@@ -112,8 +112,8 @@ bool differs_by_design(uint32_t code) {
           unassigned.matches(c));
 }
 
-// Characters that sit next to each other in the rules, and one of each class in several lengths of
-// UTF-8.
+// Draws from characters that the rules treat together, and one of each class in several UTF-8
+// lengths.
 std::string random_text(std::mt19937& random) {
   static const std::vector<std::string> kParts = {
       " ",      " ",      " ",      "  ",         "\n",         "\r",     "\r\n",   "\t",
@@ -158,7 +158,7 @@ TEST(PreTokenize, ClassesOfAllCodePointsAreTheOnesOfPcre2) {
     if ((code >= 0xD800 && code < 0xE000) || differs_by_design(code)) continue;
     std::string c;
     append_utf8(code, c);
-    // One stretch if, and only if, the character is of the class of its neighbours.
+    // The text is one stretch if, and only if, the character is of its neighbours' class.
     ASSERT_EQ(scan("gpt-2", "x" + c + "x").size() == 1, letter.matches(c)) << std::hex << code;
     ASSERT_EQ(scan("gpt-2", "1" + c + "1").size() == 1, number.matches(c)) << std::hex << code;
     ASSERT_EQ(scan("gpt-2", "!" + c + "!").size() == 1, other.matches(c)) << std::hex << code;
@@ -186,7 +186,8 @@ TEST(PreTokenize, StretchesOfAnyBytesAreTheText) {
   }
 }
 
-// Those of Hugging Face's tokenizers, recorded by tests/reference/record_pretokenizers.py.
+// The expected cuts are those of Hugging Face's tokenizers, recorded by
+// tests/reference/record_pretokenizers.py.
 TEST(PreTokenize, CutsAsTheTokenizersLibraryDoes) {
   std::ifstream file(base::source_folder() + "/tests/reference/pretokenizers.json");
   const nlohmann::json recorded = nlohmann::json::parse(file);

@@ -35,8 +35,8 @@ size_t SpecialTokens::Names::longest_at(std::string_view text) const {
   size_t longest = 0;
   auto low = sorted.begin(), high = sorted.end();
   for (size_t depth = 0; depth < text.size() && low != high; ++depth) {
-    // All of [low, high) agree in their first `depth` bytes; char_traits<char> orders bytes as
-    // unsigned.
+    // All names in [low, high) agree in their first `depth` bytes. char_traits<char> orders bytes
+    // as unsigned.
     const auto byte = static_cast<uint8_t>(text[depth]);
     const auto at = [&](const auto& name) {
       return name.first.size() > depth ? static_cast<uint8_t>(name.first[depth]) : -1;
@@ -55,8 +55,8 @@ const Token* SpecialTokens::Names::find(std::string_view name) const {
   return found != sorted.end() && found->first == name ? &found->second : nullptr;
 }
 
-// A chain of candidates that overlap, from `begin` on; longest[i]: of those that begin at begin +
-// i.
+// Resolves a chain of overlapping candidates that starts at `begin`. longest[i]: length of the
+// longest name that begins at begin + i.
 void SpecialTokens::Names::resolve(std::string_view text, size_t begin,
                                    const std::vector<size_t>& longest,
                                    std::vector<Match>& out) const {

@@ -1,6 +1,6 @@
 #pragma once
-// Finds tokens that are matched in the text itself, before any splitting: user-defined ones always,
-// control and unknown ones on demand.
+// Finds tokens that are matched in the text itself, before any splitting: user-defined tokens
+// always, control and unknown tokens only on demand.
 
 #include <cstddef>
 #include <string>
@@ -15,27 +15,27 @@ namespace kvick::text {
 class SpecialTokens {
  public:
   struct Match {
-    size_t begin, end;  // bytes of the text that it stands for
+    size_t begin, end;  // bytes of the text that the token replaces
     Token token;
   };
 
   explicit SpecialTokens(const Vocabulary& vocabulary);
 
-  // Matches in order, none overlapping. Of overlapping ones the longest wins, then the leftmost: a
-  // long token takes its bytes even from a shorter one that starts before it, as in llama.cpp.
-  // control: match all, else user-defined only.
+  // Returns matches in order of the text, without overlaps. Of overlapping candidates the longest
+  // wins, then the leftmost: a long token takes its bytes even from a shorter one that begins
+  // before it, as in llama.cpp. control: match all tokens, otherwise user-defined ones only.
   std::vector<Match> find(std::string_view text, bool control) const;
 
  private:
-  // One set of names, sorted, so that a search narrows byte by byte.
+  // A set of names, sorted, so that a search narrows the range byte by byte.
   struct Names {
     std::vector<std::pair<std::string, Token>> sorted;
-    std::vector<size_t> lengths;  // the distinct ones, longest first
-    bool starts[256] = {};        // which bytes begin a name
+    std::vector<size_t> lengths;  // distinct lengths of the names, longest first
+    bool starts[256] = {};        // whether a name begins with this byte
 
     void add(const std::string& name, Token token);
     void finish();
-    size_t longest_at(std::string_view text) const;  // 0: none begins there
+    size_t longest_at(std::string_view text) const;  // 0: no name begins there
     const Token* find(std::string_view name) const;
     void resolve(std::string_view text, size_t begin, const std::vector<size_t>& longest,
                  std::vector<Match>& out) const;

@@ -25,7 +25,7 @@ std::vector<std::string> found(const Vocabulary& v, std::string_view text, bool 
   return out;
 }
 
-// The definition: longest names first, each wherever it still fits, from left to right.
+// The definition: the longest names first, each wherever it still fits, from left to right.
 std::vector<std::string> naive(const Vocabulary& v, const std::string& text) {
   std::vector<std::string> out(text.size());
   std::string rest = text;

@@ -21,23 +21,23 @@ size_t character_bytes(std::string_view text) {
   return next.valid ? next.bytes : 1;
 }
 
-using ByteTokens = std::array<Token, 256>;  // kNoPiece where there is none
+using ByteTokens = std::array<Token, 256>;  // kNoPiece: there is none
 
-// Normal and user-defined pieces come out of plain text; control, byte and unused ones never do.
+// Returns whether plain text may contain the piece: normal and user-defined pieces only.
 bool from_text(const Vocabulary& v, size_t i) {
   return (v.kinds[i] == TokenKind::kNormal || v.kinds[i] == TokenKind::kUserDefined) &&
          !v.pieces[i].empty();
 }
 
-// Characters and pieces as symbols: a piece's symbol is its token; characters that occur in pieces
-// only get the numbers behind the vocabulary's.
+// Numbers the symbols: a piece's symbol is its token; characters that occur only inside pieces get
+// numbers after the vocabulary's.
 struct Symbols {
   explicit Symbols(const Vocabulary& v);
   MergeTable merges(const Vocabulary& v) const;
 
   PieceMap by_text;
-  std::vector<std::string> extra;     // the characters behind the vocabulary
-  bool words_are_independent = true;  // no piece has U+2581 behind another character
+  std::vector<std::string> extra;     // the characters numbered after the vocabulary
+  bool words_are_independent = true;  // no piece has U+2581 after another character
 };
 
 std::string_view take_character(std::string_view& text) {
@@ -72,7 +72,8 @@ Symbols::Symbols(const Vocabulary& v) : by_text(count_symbols(v)) {
   }
 }
 
-// Every way to make a piece of two symbols, ranked by the piece's score; equal scores share a rank.
+// Returns all pairs of symbols that make a piece, ranked by the piece's score. Equal scores share a
+// rank.
 MergeTable Symbols::merges(const Vocabulary& v) const {
   std::vector<float> scores = v.scores;
   std::sort(scores.begin(), scores.end(), std::greater<>());
@@ -104,7 +105,7 @@ MergeTable Symbols::merges(const Vocabulary& v) const {
 
 class Spm final : public Tokenizer {
  public:
-  // merges: the vocabulary's list; none: pieces are ranked by their scores.
+  // merges: the vocabulary's list; nullopt: pieces are ranked by their scores.
   Spm(Vocabulary vocabulary, const ByteTokens& byte_ids, std::optional<MergeTable> merges);
 
  private:
@@ -176,7 +177,8 @@ void Spm::encode_prefixed(std::string_view text, bool prefix, std::vector<Token>
   Output out{tokens, {}};
   const std::string_view rest = escaped;
   size_t word = 0;
-  // A merge that crosses into a space behind a word would need a piece that does.
+  // Words can be encoded one by one unless a piece has U+2581 after another character: only such a
+  // piece could be merged across the end of a word.
   for (size_t i = 0; symbols_.words_are_independent && i < rest.size();) {
     const bool space = rest.substr(i).starts_with(kSpace);
     if (space && i > word && !rest.substr(0, i).ends_with(kSpace)) {
@@ -222,8 +224,8 @@ void Spm::put_symbols(Output& out) const {
   out.symbols.clear();
 }
 
-// A character that is no piece: its bytes, if all are there, else the unknown token, one for a run
-// of such characters.
+// Adds a character that is not a piece: its bytes if all have tokens, else the unknown token, once
+// per run of such characters.
 void Spm::put_bytes(std::string_view character, Output& out) const {
   const auto id_of = [&](char c) { return byte_ids_[static_cast<uint8_t>(c)]; };
   const bool all =

@@ -14,8 +14,8 @@ const std::vector<std::pair<std::string, float>> kPieces = {
     {"bc", -2},  {"▁a", -3},  {"aa", -4}, {"▁▁", -5}, {"abc", -6}, {"aaa", -6},
     {"caé", -7}, {"éca", -7}, {"ca", -8}, {"aé", -8}, {"▁ab", 3}};
 
-// The definition: characters, then the adjacent pair whose text has the best score, the leftmost of
-// equals.
+// The definition: begins with characters, and merges the adjacent pair whose text has the best
+// score; of equal scores, the leftmost pair.
 std::vector<std::string> naive(const Vocabulary& v, const std::string& text) {
   std::map<std::string, float> scores;
   for (size_t i = 259; i < v.pieces.size(); ++i) scores[v.pieces[i]] = v.scores[i];
@@ -50,14 +50,16 @@ void expect_the_definition(const Vocabulary& v, size_t most) {
 
 TEST(Spm, MergesAsTheDefinitionDoes) { expect_the_definition(sentence_vocabulary(kPieces), 30); }
 
-// With a space inside of a piece, words are no longer independent and the whole text is one.
+// If a piece has a space inside, words are no longer independent, and the whole text is encoded as
+// one.
 TEST(Spm, MergesAsTheDefinitionDoesAcrossSpaces) {
   auto pieces = kPieces;
   pieces.insert(pieces.end(), {{"b▁", -2}, {"c▁a", -3}, {"é▁", 5}, {"é▁▁", 5}});
   expect_the_definition(sentence_vocabulary(pieces), 80);
 }
 
-// As Hugging Face's Metaspace with the scheme "first" does: no second space, none behind </s>.
+// Hugging Face's Metaspace with the scheme "first" does the same: no second space, and none after
+// </s>.
 TEST(Spm, MayPutItsSpaceBeforeTheWholeTextOnly) {
   using Names = std::vector<std::string>;
   Vocabulary v = sentence_vocabulary(kPieces);
@@ -75,7 +77,7 @@ TEST(Spm, MayPutItsSpaceBeforeTheWholeTextOnly) {
   }
 }
 
-// A character that is no piece can still be part of one, and is bytes where it is not.
+// A character that is not a piece can still be part of one; elsewhere it becomes bytes.
 TEST(Spm, FallsBackToBytes) {
   const auto tokenizer = make(sentence_vocabulary({{"▁", 0}, {"n", -9}, {"né", -1}}));
   EXPECT_EQ(names(*tokenizer, tokenizer->encode("né én", false, false)),
@@ -138,13 +140,13 @@ TEST(Spm, BrokenVocabulariesAreNamed) {
   v = sentence_vocabulary(kPieces);
   v.unknown.reset();
   EXPECT_EQ(error_of(v), "no error");
-  v.pieces[258] = "<0xfe>";  // twice the same byte, in two spellings: one is missing now
+  v.pieces[258] = "<0xfe>";  // the same byte twice, in two spellings: one byte is missing now
   EXPECT_EQ(error_of(v),
             "the vocabulary lacks 1 of the 256 byte tokens and names no unknown token, so that not "
             "all text has tokens");
 }
 
-// Gemma 4: by the list's order, where the best score would have made "ab" first.
+// Gemma 4 merges in the order of its list; by score, "ab" would be merged first.
 TEST(Spm, MergesByAListWhereTheVocabularyHasOne) {
   Vocabulary v = sentence_vocabulary({{"▁", 0},
                                       {"a", 0},
@@ -171,7 +173,7 @@ TEST(Spm, MergesByAListWhereTheVocabularyHasOne) {
       << error_of(v);
 }
 
-// It ends turns by names of its own, and writes HTML with what ends texts elsewhere.
+// Gemma 4 ends turns with tokens of its own, and its </s> is HTML, not the end of a text.
 TEST(Spm, KnowsTheEndsOfGemma4) {
   Vocabulary v = sentence_vocabulary({{"a", 0}});
   v.model = "gemma4";

@@ -18,7 +18,7 @@ inline void add_piece(Vocabulary& v, const std::string& piece, TokenKind kind = 
   if (v.model == "llama") v.scores.push_back(score);
 }
 
-// All 256 bytes as tokens 0 to 255, in their order, then what the merges make.
+// Makes a vocabulary of the 256 bytes as tokens 0 to 255, in order, and the results of the merges.
 inline Vocabulary byte_vocabulary(const std::vector<std::string>& merges,
                                   const std::string& pre = "gpt-2") {
   Vocabulary v;
@@ -36,7 +36,8 @@ inline Vocabulary byte_vocabulary(const std::vector<std::string>& merges,
   return v;
 }
 
-// <unk>, <s>, </s>, all bytes as tokens 3 to 258, then the pieces with their scores.
+// Makes a vocabulary of <unk>, <s>, </s>, all bytes as tokens 3 to 258, and the pieces with their
+// scores.
 inline Vocabulary sentence_vocabulary(const std::vector<std::pair<std::string, float>>& pieces,
                                       bool bytes = true) {
   Vocabulary v;
@@ -59,7 +60,7 @@ inline std::unique_ptr<Tokenizer> make(Vocabulary v) {
   return *std::move(made);
 }
 
-// The message of what is wrong with a vocabulary.
+// Returns the error message for a vocabulary.
 inline std::string error_of(Vocabulary v) {
   auto made = Tokenizer::make(std::move(v));
   return made.ok() ? "no error" : made.error().message;

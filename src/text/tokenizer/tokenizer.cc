@@ -16,16 +16,16 @@ namespace kvick::text {
 namespace {
 
 constexpr std::string_view kToolResponse = "<|tool_response>";
-// Names that end a turn or a document in the published families. A token of such a name ends a
-// generation if it is a special one; files do not say it otherwise.
+// Names of tokens that end a turn or a document in published families. A special token with one of
+// these names ends a generation; model files do not mark such tokens otherwise.
 constexpr std::array<std::string_view, 30> kEnds = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
     "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
     "<|end_of_text|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>",
-    // Behind these a coder's model goes on with another file, or with nothing.
+    // After these tokens a code model begins another file, or pads.
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
     "<REPO>", "<reponame>", "<|file_sep|>", "<PAD>",
-    // Gemma 4: the end of a turn, and the place where the answer of a tool is awaited.
+    // Gemma 4: the end of a turn, and the place where a tool's result is expected.
     "<turn|>", kToolResponse};
 
 std::vector<Token> find_ends(const Vocabulary& v) {
@@ -45,9 +45,9 @@ std::vector<Token> find_ends(const Vocabulary& v) {
       ends.push_back(static_cast<Token>(i));
     }
   }
-  // In a vocabulary with both of these, <|end|> only separates the messages of one turn.
+  // If both of these exist, <|end|> only separates the messages of one turn.
   if (end_of_message && !(has_return && has_call)) ends.push_back(*end_of_message);
-  // Gemma 4 writes HTML with its </s>.
+  // Gemma 4 uses </s> as an HTML tag.
   if (marks_up) std::erase_if(ends, [&](Token token) { return v.pieces[token] == "</s>"; });
   if (v.eos) ends.push_back(*v.eos);
   if (v.eot) ends.push_back(*v.eot);

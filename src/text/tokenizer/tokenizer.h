@@ -16,42 +16,42 @@ using Token = int32_t;
 
 enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
-// Tokens between which a model fills in the middle of a text (fill_in.h).
+// The tokens by which a model fills in the middle of a text (fill_in.h).
 struct FillInTokens {
-  std::optional<Token> prefix, suffix, middle;  // before the text before, after, between
-  std::optional<Token> repository, file;        // before a repository's or file's name
+  // precede the text before, the text after, and the answer
+  std::optional<Token> prefix, suffix, middle;
+  std::optional<Token> repository, file;  // precede the name of a repository or a file
 };
 
-// Everything a tokenizer is made from, whichever file it came from (GGUF's tokenizer.ggml.*, or
-// tokenizer.json).
+// Everything that a tokenizer is made from. It comes from GGUF's tokenizer.ggml.* or from a
+// tokenizer.json.
 struct Vocabulary {
   // "gpt2" (byte-level BPE), "llama" (SentencePiece with scores), "gemma4" (the same with merges),
   // "t5" (SentencePiece's Unigram) or "bert" (WordPiece).
   std::string model;
   std::string pre;  // pre-tokenizer: "gpt-2", "smollm", "llama-bpe", "qwen2", ... or "" (default)
   std::vector<std::string>
-      pieces;  // byte-level pieces in GPT-2's printable alphabet, others with U+2581 for the space
+      pieces;  // "gpt2": in GPT-2's printable alphabet; others: with U+2581 for the space
   std::vector<TokenKind> kinds;
   std::vector<float> scores;        // "llama" and "t5"
   std::vector<std::string> merges;  // "gpt2" and "gemma4": "left right", by rank
   std::optional<Token> bos, eos, eot, unknown, pad;
   std::vector<Token> ends;  // further tokens that end a generation
   bool add_bos = false, add_eos = false, add_space_prefix = true;
-  // "llama": the space goes before the whole text, unless one is there, and not behind special
+  // "llama": a space is put only before the whole text, unless one is there, and not after special
   // tokens (Hugging Face's Metaspace with the scheme "first").
   bool space_prefix_once = false;
-  std::vector<Token>
-      strips_right;      // special tokens that swallow the white space behind them (Phi-3)
-  FillInTokens fill_in;  // those that the file numbers; a tokenizer adds those it knows by name
-  std::string chat_template;  // Jinja source, may be empty
-  // "bert": what becomes of letters; accents go with the case as a rule.
+  std::vector<Token> strips_right;  // special tokens that remove the white space after them (Phi-3)
+  FillInTokens fill_in;       // those that the file gives; a tokenizer adds those it knows by name
+  std::string chat_template;  // Jinja source; may be empty
+  // "bert": how letters are normalised. Models that lower-case letters usually strip accents too.
   bool lowercase = true, strip_accents = true;
   // "t5": SentencePiece's precompiled map of characters, or empty; and whether runs of white space
-  // are one space, and none at the ends.
+  // become one space, and are removed at both ends of the text.
   std::string charsmap;
   bool merge_spaces = true;
-  // For pairs of texts (pair.h): the separator between them besides eos; and the prompt, with
-  // {query} and {document}, of a reranker that is a chat model, or empty.
+  // For pairs of texts (engine/answer/pair.h): a separator between them in addition to eos; and the
+  // prompt of a reranker that is a chat model, with {query} and {document}, or empty.
   std::optional<Token> separator;
   bool add_separator = false;
   std::string pair_template;
@@ -63,43 +63,44 @@ class SpecialTokens;
 class Tokenizer {
  public:
   virtual ~Tokenizer();
-  // Checks the vocabulary (sizes agree, ids in range, merges name known pieces, the pre-tokenizer
-  // is known).
+  // Checks the vocabulary: sizes agree, ids are in range, merges name known pieces, and the
+  // pre-tokenizer is known.
   static base::Result<std::unique_ptr<Tokenizer>> make(Vocabulary vocabulary);
 
-  // special: add BOS/EOS as the vocabulary says. parse_special: text such as <|im_start|> becomes
-  // its control token; otherwise it is plain text (user-defined tokens are always matched). Invalid
-  // UTF-8 is kept byte by byte. A byte that the vocabulary has no piece for becomes the unknown
-  // token, or is left out if there is none (as the models' own tokenizers do). Thread-safe, as are
-  // the other const members.
+  // Tokenizes a text. special: adds BOS and EOS as the vocabulary says. parse_special: names such
+  // as <|im_start|> become their control tokens; otherwise they are plain text (user-defined tokens
+  // are always matched). Invalid UTF-8 is kept byte by byte. A byte without a piece becomes the
+  // unknown token, or is omitted if there is none (as in the models' own tokenizers). All const
+  // members are thread-safe.
   std::vector<Token> encode(std::string_view text, bool special, bool parse_special) const;
-  // The bytes of one token, which must be one of the vocabulary; control, unknown and unused tokens
-  // give their name if `special`, else nothing.
+  // Returns the bytes of a token, which must be in the vocabulary. Control, unknown and unused
+  // tokens give their name if `special`, else nothing.
   std::string piece(Token token, bool special) const;
-  // The bytes of all tokens. If encode() puts a space in front of the text, the first token's
-  // leading space is left out.
+  // Returns the bytes of all tokens. If encode() puts a space before the text, one leading space is
+  // removed.
   std::string decode(const std::vector<Token>& tokens, bool special = false) const;
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  // True for tokens that end a generation: eos, eot and the families' other end-of-turn tokens.
+  // Returns true for tokens that end a generation: eos, eot and other end-of-turn tokens of known
+  // families.
   bool ends_generation(Token token) const;
   // All tokens that end a generation, ascending.
   const std::vector<Token>& ends() const { return ends_; }
-  // True for tokens such as <|im_start|> that structure a prompt and stand for no text.
+  // Returns true for tokens such as <|im_start|>, which structure a prompt and stand for no text.
   bool is_control(Token token) const {
     return vocabulary_.kinds[static_cast<size_t>(token)] == TokenKind::kControl;
   }
 
  protected:
   explicit Tokenizer(Vocabulary vocabulary);
-  // A whole stretch of text between special tokens, appended. Not empty.
+  // Appends the tokens of a whole stretch of text between special tokens. text: not empty.
   virtual void encode_text(std::string_view text, std::vector<Token>& out) const = 0;
-  // The same of a stretch that a special token comes before.
+  // Does the same for a stretch that follows a special token.
   virtual void encode_behind(std::string_view text, std::vector<Token>& out) const {
     encode_text(text, out);
   }
-  // The bytes that a normal piece stands for.
+  // Returns the bytes that a normal piece stands for.
   virtual std::string bytes_of(std::string_view piece) const = 0;
-  // True if encode() puts a space in front of the text.
+  // Returns true if encode() puts a space before the text.
   virtual bool adds_space() const { return false; }
   Vocabulary vocabulary_;
 
@@ -109,22 +110,22 @@ class Tokenizer {
   std::vector<Token> ends_;  // sorted
 };
 
-// Decodes a growing generation in whole UTF-8 characters. All that push() and finish() return is
-// together what decode() returns for the same tokens, with bytes that are not UTF-8 replaced by
+// Decodes a growing generation into whole UTF-8 characters. The results of all push() and finish()
+// calls together equal decode() of the same tokens, with bytes that are not UTF-8 replaced by
 // U+FFFD.
 class StreamDecoder {
  public:
-  // continues: the tokens go on a text, so that the first one's leading space is kept. special: as
-  // in Tokenizer::piece.
+  // continues: the tokens continue a text, so the leading space of the first one is kept. special:
+  // as in Tokenizer::piece.
   explicit StreamDecoder(const Tokenizer& tokenizer, bool continues = false, bool special = false);
   std::string push(
-      Token token);      // what became complete; a byte that can never be completed becomes U+FFFD
-  std::string finish();  // what is left, cut characters as U+FFFD
+      Token token);  // returns completed characters; bytes that can never complete become U+FFFD
+  std::string finish();  // returns the rest; incomplete characters become U+FFFD
 
  private:
   const Tokenizer& tokenizer_;
   std::string pending_;
-  bool first_;  // the next token is the first: drop its leading space
+  bool first_;  // no text yet: drop the leading space of the next token
   bool special_;
 };
 

@@ -54,7 +54,7 @@ TEST(Tokenizer, PiecesOfSpecialTokensAreTheirNamesOrNothing) {
 TEST(Tokenizer, EndsAreEosEotAndTheFamiliesNames) {
   Vocabulary v = chat_vocabulary();
   add_piece(v, "<|eot_id|>", TokenKind::kControl);  // 262
-  add_piece(v, "</s>", TokenKind::kNormal);         // text that looks like one
+  add_piece(v, "</s>", TokenKind::kNormal);         // text that looks like an end token
   add_piece(v, "<|end|>", TokenKind::kControl);     // 264
   add_piece(v, "<stop>", TokenKind::kControl);
   v.eot = 265;
@@ -66,7 +66,7 @@ TEST(Tokenizer, EndsAreEosEotAndTheFamiliesNames) {
   };
   EXPECT_EQ(ends(*make(v)), (std::vector<Token>{259, 262, 264, 265}));
   add_piece(v, "<|return|>", TokenKind::kControl);
-  add_piece(v, "<|call|>", TokenKind::kControl);  // with these two, <|end|> ends a message only
+  add_piece(v, "<|call|>", TokenKind::kControl);  // with these two, <|end|> only ends a message
   EXPECT_EQ(ends(*make(v)), (std::vector<Token>{259, 262, 265, 266, 267}));
   EXPECT_FALSE(make(v)->ends_generation(-1));
 }
@@ -120,7 +120,7 @@ TEST(Tokenizer, QuotesWhatCannotBePrinted) {
   EXPECT_EQ(show_piece(std::string(100, 'x')), "'" + std::string(48, 'x') + "...'");
 }
 
-// What decode() gives, with what is not UTF-8 replaced.
+// Returns the bytes with invalid UTF-8 replaced, as StreamDecoder does.
 std::string replaced(std::string bytes) {
   std::string out;
   drain_utf8(bytes, true, out);

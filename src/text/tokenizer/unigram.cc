@@ -12,7 +12,7 @@ namespace kvick::text {
 namespace {
 
 constexpr std::string_view kMark = "\xE2\x96\x81";  // U+2581
-// What an unknown character scores less than the worst piece.
+// The score of an unknown character is this much below the worst piece's.
 constexpr double kUnknownPenalty = 10;
 
 PieceTrie pieces_of(const Vocabulary& v) {
@@ -40,7 +40,7 @@ class Unigram final : public Tokenizer {
         unknown_score_(unknown_score(vocabulary_)) {}
 
  private:
-  // How the best pieces up to a place end.
+  // The last piece of the best segmentation up to a place.
   struct Step {
     double score = -std::numeric_limits<double>::infinity();
     Token token = 0;
@@ -70,7 +70,7 @@ std::string Unigram::normalised(std::string_view text) const {
   std::string out;
   if (vocabulary_.add_space_prefix) out = kMark;
   const size_t begin = out.size();
-  bool behind_space = true;  // of what is written, the prefix or nothing
+  bool behind_space = true;  // whether the output so far ends in a space; also at the start
   while (!text.empty()) {
     const Charsmap::Replaced next = charsmap_.replace(text);
     text.remove_prefix(next.bytes);
@@ -109,7 +109,7 @@ void Unigram::encode_text(std::string_view text, std::vector<Token>& out) const 
   }
   const size_t before = out.size();
   for (size_t end = chars.size(); end > 0; end = best[end].from) {
-    // Unknown characters next to each other are one token.
+    // Adjacent unknown characters become one token.
     const bool again = best[end].token == *vocabulary_.unknown && out.size() > before &&
                        out.back() == best[end].token;
     if (!again) out.push_back(best[end].token);

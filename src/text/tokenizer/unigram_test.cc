@@ -9,9 +9,9 @@
 namespace kvick::text {
 namespace {
 
-// A double array with room for all children of each node.
+// Builds a double array with room for all children of each node.
 std::string charsmap_of(const std::map<std::string, std::string>& rules) {
-  std::map<std::string, uint32_t> nodes = {{"", 0}};  // where they are, by what leads to them
+  std::map<std::string, uint32_t> nodes = {{"", 0}};  // unit of each node, by its path
   std::vector<uint32_t> units(256);
   const auto add = [&](const std::string& path, bool entry, uint32_t value) {
     const uint32_t node = nodes.at(path), base = static_cast<uint32_t>(units.size());
@@ -54,7 +54,7 @@ Vocabulary unigram() {
   return v;
 }
 
-// What SentencePiece 0.2.3 gives for this vocabulary, with a map of these rules.
+// The expected tokens are those of SentencePiece 0.2.3 with the same vocabulary and rules.
 TEST(Unigram, IsWhatSentencePieceGives) {
   struct Case {
     const char* text;
@@ -76,7 +76,7 @@ TEST(Unigram, IsWhatSentencePieceGives) {
     EXPECT_EQ(tokenizer->encode(one.text, false, false), one.tokens) << one.text;
 }
 
-// The definition: the best of all ways to cut the text, each character that is no piece being
+// The definition: the best of all ways to split the text; a character that is not a piece is
 // unknown.
 double best_score(const std::map<std::string, double>& scores, const std::string& text) {
   if (text.empty()) return 0;
@@ -107,7 +107,8 @@ TEST(Unigram, FindsTheBestOfAllCuts) {
       sum += token == 0 ? -16.5 : scores.at(piece);
       joined += piece;
     }
-    if (joined.find("<unk>") != std::string::npos) continue;  // several may be one
+    // one <unk> may stand for several characters
+    if (joined.find("<unk>") != std::string::npos) continue;
     EXPECT_NEAR(sum, best_score(scores, "▁" + text), 1e-4) << text;
   }
 }

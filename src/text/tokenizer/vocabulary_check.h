@@ -6,15 +6,14 @@
 
 namespace kvick::text {
 
-// Whether a vocabulary holds together: sizes, ids, kinds, scores, names; what each model needs
-// beyond that is checked where it is read. The result finds ids by piece (empty pieces are not in
-// it).
+// Checks that a vocabulary is consistent: sizes, ids, kinds, scores, names. The code that reads a
+// model checks what only that model needs. Returns a map from pieces to ids, without empty pieces.
 base::Result<PieceMap> check_vocabulary(const Vocabulary& vocabulary);
 
-// A piece for an error message: in quotes, printable, not too long.
+// Returns a piece for an error message: in quotes, printable, and cut if it is long.
 std::string show_piece(std::string_view piece);
 
-// The byte that a kByte piece <0xXX> names, or nothing.
+// Returns the byte that a kByte piece <0xXX> names, or nullopt.
 std::optional<uint8_t> byte_of_name(std::string_view piece);
 
 }  // namespace kvick::text

@@ -10,14 +10,14 @@ namespace kvick::text {
 namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
-constexpr size_t kMostCharacters = 100;              // of a word; longer ones are unknown
+constexpr size_t kMostCharacters = 100;              // in a word; longer words are unknown
 constexpr uint32_t kReplacement = 0xFFFD;
 
 utf8proc_category_t category(uint32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
 }
 
-// White space but other control characters, which are dropped.
+// Returns whether the character is white space. Other control characters are dropped.
 bool is_space(uint32_t code) {
   if (code == '\t' || code == '\n' || code == '\r') return true;
   const utf8proc_category_t kind = category(code);
@@ -40,7 +40,7 @@ bool is_punctuation(uint32_t code) {
   return kind >= UTF8PROC_CATEGORY_PC && kind <= UTF8PROC_CATEGORY_PO;
 }
 
-// The blocks that Hugging Face's tokenizers take for ideographs, with the gap of their table.
+// The blocks that Hugging Face's tokenizers treat as ideographs, including the gap in their table.
 bool is_ideograph(uint32_t code) {
   struct Block {
     uint32_t first, last;
@@ -91,7 +91,8 @@ class WordPiece final : public Tokenizer {
   PieceMap starts_, rests_;  // pieces that begin a word, and those inside one
 };
 
-// Of one character that is neither dropped nor a space: its letters without accents, in lower case.
+// Adds a character that is neither dropped nor a space: its letters, without accents and in lower
+// case if the vocabulary says so.
 void WordPiece::take(uint32_t code, std::vector<uint32_t>& word, std::vector<Token>& out) const {
   if (is_ideograph(code)) put_word(word, out);
   take_letters(code, word, out);
@@ -116,7 +117,8 @@ void WordPiece::take_letters(uint32_t code, std::vector<uint32_t>& word,
 
 void WordPiece::take_letter(uint32_t code, std::vector<uint32_t>& word,
                             std::vector<Token>& out) const {
-  constexpr uint32_t kDottedI = 0x130, kDot = 0x307;  // the only one that becomes two
+  // the only letter whose lower case is two characters
+  constexpr uint32_t kDottedI = 0x130, kDot = 0x307;
   const bool dotted = vocabulary_.lowercase && code == kDottedI;
   if (dotted)
     code = 'i';
@@ -131,7 +133,7 @@ void WordPiece::take_letter(uint32_t code, std::vector<uint32_t>& word,
   if (dotted) word.push_back(kDot);
 }
 
-// And empties it.
+// Adds the tokens of the word and empties it.
 void WordPiece::put_word(std::vector<uint32_t>& word, std::vector<Token>& out) const {
   if (word.empty()) return;
   const std::vector<uint32_t> characters = std::exchange(word, {});

@@ -30,7 +30,7 @@ struct Case {
   std::vector<Token> lower, as_is;
 };
 
-// What Hugging Face's tokenizers 0.22.2 give for this vocabulary, in lower case and as it is.
+// The expected tokens are those of Hugging Face's tokenizers 0.22.2, in lower case and unchanged.
 TEST(WordPiece, IsWhatBertsTokenizerGives) {
   const Case cases[] = {
       {"The cats, unbelievable!", {4, 5, 6, 10, 7, 8, 9, 11}, {1, 5, 6, 10, 7, 8, 9, 11}},

@@ -108,10 +108,11 @@ bool drop_suffix(std::string_view& text, std::string_view suffix) {
   return true;
 }
 
-// "base_model.model.model.layers.0.self_attn.q_proj" -> "blk.0.attn_q.weight"
+// Returns the matrix of a PEFT module: "base_model.model.model.layers.0.self_attn.q_proj" ->
+// "blk.0.attn_q.weight".
 std::optional<std::string> matrix_of(std::string_view module) {
   drop_prefix(module, "base_model.model.");
-  // Beside parts for pictures or sounds the decoder is model.language_model or, in older files,
+  // In models for images or sound, the decoder is model.language_model or, in older files,
   // language_model.model.
   for (const char* outer : {"model.", "language_model.", "model."}) drop_prefix(module, outer);
   if (!drop_prefix(module, "layers.")) return std::nullopt;
@@ -146,10 +147,9 @@ bool holds_any(const Json& value) {
   return true;
 }
 
-// What changes the computation in a way that kvick does not have.
-// Adapters that began as a part of the model's weights, which were then taken out of the model
-// (PiSSA, Meng et al. 2024, and its like): they fit that remainder, not the model. PEFT says true
-// once it has made a plain adapter of such a one.
+// Refuses adapters that began as a part of the model's weights (PiSSA, Meng et al. 2024, and
+// similar). That part was subtracted from the model, so the adapter fits only the remainder. PEFT
+// writes true here after it has converted such an adapter to a plain one.
 base::Status<> check_start(const JsonObject& config) {
   const auto value = config.find("init_lora_weights");
   std::string_view start;
@@ -212,7 +212,7 @@ base::Result<AdapterFile> open_peft(const std::string& folder) {
 base::Result<AdapterFile> read_gguf_adapter(ModelFile file) {
   KVICK_TRY_VOID(require_text(file, "general.type", "adapter"));
   KVICK_TRY_VOID(require_text(file, "adapter.type", "lora"));
-  // Activated LoRA: only what follows those tokens is adapted.
+  // Activated LoRA adapts only the tokens that follow the invocation tokens.
   if (file.metadata().contains("adapter.alora.invocation_tokens"))
     return base::fail(
         "{}: adapter.alora.invocation_tokens is set, which kvick does not compute: merge the "
@@ -226,7 +226,7 @@ base::Result<AdapterFile> read_gguf_adapter(ModelFile file) {
     return base::fail("{}: adapter.lora.alpha is {}, and must be a number", file.path(), alpha);
   const auto half_of = [&](const Tensor& tensor) { return gguf_half(tensor, file.path()); };
   KVICK_TRY(adapter.pairs, pairs_of(file, half_of));
-  // Without an alpha llama.cpp multiplies by 1.
+  // Without an alpha, the factor is 1, as in llama.cpp.
   for (AdapterPair& pair : adapter.pairs)
     if (alpha != 0) pair.factor = static_cast<float>(alpha / static_cast<double>(pair.a.shape[0]));
   adapter.file = std::move(file);

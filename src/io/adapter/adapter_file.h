@@ -1,5 +1,5 @@
 #pragma once
-// Files of low-rank adapters (LoRA, Hu et al. 2021): llama.cpp's GGUF files and PEFT's folders.
+// Reads low-rank adapters (LoRA, Hu et al. 2021) from llama.cpp's GGUF files and PEFT's folders.
 
 #include <string>
 #include <string_view>
@@ -10,26 +10,27 @@
 
 namespace kvick::io {
 
-// What is added to one matrix of the model: factor * B A.
+// The update of one matrix of the model: factor * B A is added to it.
 struct AdapterPair {
-  std::string matrix;  // by GGUF's name: "blk.0.attn_q.weight"
+  std::string matrix;  // its name in GGUF: "blk.0.attn_q.weight"
   Tensor a, b;         // [rank][inputs], [outputs][rank]
   float factor = 1;
 };
 
 struct AdapterFile {
-  ModelFile file;                  // holds the bytes that the tensors borrow
+  ModelFile file;                  // owns the bytes that the tensors borrow
   std::string path;                // as the user gave it
-  std::string architecture;        // of the model that it was made for; empty: the file is silent
-  std::vector<AdapterPair> pairs;  // at least one, each matrix once
+  std::string architecture;        // of the model that the adapter was made for; empty: unknown
+  std::vector<AdapterPair> pairs;  // at least one; at most one per matrix
   bool from_gguf() const { return file.container() == Container::kGguf; }
 };
 
-// path: a GGUF file, or a folder with adapter_config.json and adapter_model.safetensors. Errors:
-// what is no adapter, or of a kind that kvick does not compute; the message names file and field.
+// Opens a GGUF file, or a folder with adapter_config.json and adapter_model.safetensors. Errors: it
+// is not an adapter, or of a kind that kvick does not compute; the message names file and field.
 base::Result<AdapterFile> open_adapter(const std::string& path);
 
-// The same of what has been read; what the fuzzer calls. config: the text of adapter_config.json.
+// Read adapters from files that are in memory, for the fuzzer. config: the text of
+// adapter_config.json.
 base::Result<AdapterFile> read_gguf_adapter(ModelFile file);
 base::Result<AdapterFile> read_peft_adapter(ModelFile file, std::string_view config,
                                             const std::string& config_name);

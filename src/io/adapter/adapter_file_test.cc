@@ -13,7 +13,7 @@ constexpr const char* kQ = "blk.0.attn_q.weight";
 
 std::string floats(size_t count) { return std::string(count * sizeof(float), '\0'); }
 
-// Inputs 4, rank 2, outputs 6.
+// An adapter with 4 inputs, rank 2 and 6 outputs.
 GgufImage small_gguf() {
   GgufImage image;
   image.text("general.type", "adapter").text("general.architecture", "llama");
@@ -156,7 +156,7 @@ TEST(AdapterFile, OpensFoldersAndFilesAndSaysWhatTheyLack) {
   EXPECT_TRUE(gguf->from_gguf());
 }
 
-// Whatever is changed, it is read or refused in one line.
+// A file with changed bytes is read, or refused with one line of error.
 TEST(AdapterFile, SurvivesChangedBytes) {
   std::mt19937 random(1);
   const std::string gguf = small_gguf().build(), tensors = peft_tensors();

@@ -1,4 +1,5 @@
-// libFuzzer: any bytes as an adapter's GGUF file, as PEFT's tensors, and as PEFT's configuration.
+// libFuzzer: the input is read as an adapter's GGUF file, as PEFT's tensors, and as PEFT's
+// configuration.
 #include <cstdint>
 
 #include "io/adapter/adapter_file.h"

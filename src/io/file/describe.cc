@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr size_t kListed = 16, kListedInText = 6;  // elements of an array
+constexpr size_t kListed = 16, kListedInText = 6;  // elements of an array that are shown
 constexpr size_t kTextColumns = 72;
 
 struct Total {
@@ -51,7 +51,7 @@ std::string_view container_name(Container container) {
   return "";
 }
 
-// Bytes of the UTF-8 character at the head of a text; 0 if there is none.
+// Returns the length of the UTF-8 character that the text begins with; 0 if it is invalid.
 size_t character_bytes(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char head = byte(0);
@@ -60,7 +60,7 @@ size_t character_bytes(std::string_view text) {
   if (head < 0xc2 || head > 0xf4 || text.size() < bytes) return 0;
   for (size_t i = 1; i < bytes; ++i)
     if ((byte(i) & 0xc0) != 0x80) return 0;
-  // Overlong forms, surrogates, and what lies beyond U+10FFFF.
+  // Overlong forms, surrogates, and code points above U+10FFFF.
   const bool bad = (head == 0xe0 && byte(1) < 0xa0) || (head == 0xed && byte(1) > 0x9f) ||
                    (head == 0xf0 && byte(1) < 0x90) || (head == 0xf4 && byte(1) > 0x8f);
   return bad ? 0 : bytes;
@@ -112,8 +112,7 @@ ordered_json to_json(const Value& value) {
       value.data);
 }
 
-// For one line of the table: JSON's spelling, which has no control characters, cut at a character's
-// end.
+// Returns JSON for one line of the table, without control characters, cut at a character's end.
 std::string one_line(const ordered_json& json, bool more) {
   std::string text = json.dump();
   if (text.size() > kTextColumns) {
@@ -218,7 +217,7 @@ nlohmann::ordered_json describe_json(const ModelFile& file) {
   out["parameters"] = sum.parameters;
   out["tensor_bytes"] = sum.bytes;
   ordered_json::object_t metadata;
-  // push_back, as looking for the key among all before it would take their number squared.
+  // push_back takes linear time; operator[] would search all earlier keys for each key.
   for (const auto& [key, value] : file.metadata())
     metadata.push_back({valid_utf8(key), to_json(value)});
   out["metadata"] = std::move(metadata);

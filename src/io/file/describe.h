@@ -1,5 +1,5 @@
 #pragma once
-// What `kvick inspect` says about a model file.
+// Describes a model file, for `kvick inspect`.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -8,13 +8,14 @@
 
 namespace kvick::io {
 
-// A table for people: metadata (long arrays and texts cut), tensors, totals. Ends with a newline.
+// Returns a table for people: metadata (long arrays and texts are cut), tensors and totals. Ends
+// with a newline.
 std::string describe_text(const ModelFile& file);
 
-// The same for programs: {file, container, version, file_bytes, parameters, tensor_bytes, metadata:
-// {key: value}, tensors: [{name, dtype, shape, bytes}], dtypes: {NAME: {tensors, parameters,
-// bytes}}}. Arrays of more than 16 elements become {length, first: [...]}; texts that are not UTF-8
-// get U+FFFD for what is not.
+// Returns the same for programs: {file, container, version, file_bytes, parameters, tensor_bytes,
+// metadata: {key: value}, tensors: [{name, dtype, shape, bytes}], dtypes: {NAME: {tensors,
+// parameters, bytes}}}. An array of more than 16 elements becomes {length, first: [...]}. Bytes
+// that are not UTF-8 become U+FFFD.
 nlohmann::ordered_json describe_json(const ModelFile& file);
 
 }  // namespace kvick::io

@@ -27,7 +27,7 @@ base::Error missing(const std::string& path, std::string_view key) {
   return base::fail("{}: key {} is missing", path, in_quotes(key));
 }
 
-// NVFP4 of some files has one more factor for each tensor: without it, weights would be wrong.
+// Some files have one more factor per NVFP4 tensor. Weights without it would be wrong.
 base::Status<> check_scales(const ModelFile& file, const std::string& path) {
   constexpr std::string_view kWeight = ".weight";
   for (const Tensor& tensor : file.tensors()) {

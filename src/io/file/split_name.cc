@@ -6,7 +6,7 @@
 namespace kvick::io {
 namespace {
 
-constexpr std::string_view kForm = "-00000-of-00000.gguf";  // digits stand for any
+constexpr std::string_view kForm = "-00000-of-00000.gguf";  // each 0 matches any digit
 
 bool fits(std::string_view text) {
   return std::equal(text.begin(), text.end(), kForm.begin(), kForm.end(), [](char c, char form) {

@@ -1,5 +1,5 @@
 #pragma once
-// Names of the parts of a GGUF file that was split: model-00001-of-00003.gguf.
+// Names of the parts of a split GGUF file: model-00001-of-00003.gguf.
 
 #include <cstdint>
 #include <optional>
@@ -11,17 +11,17 @@ namespace kvick::io {
 
 struct SplitName {
   std::string prefix;  // the path up to "-00001-of-00003.gguf"
-  uint32_t part = 1;   // from 1
+  uint32_t part = 1;   // counts from 1
   uint32_t parts = 1;
 
-  // The name of another part.
+  // Returns the name of another part.
   std::string of(uint32_t part) const;
 };
 
-// nullopt if the name is not that of a part, or its part number is 0 or above the number of parts.
+// Parses a path. nullopt: it is not that of a part, or its part number is 0 or above `parts`.
 std::optional<SplitName> parse_split_name(std::string_view path);
 
-// The paths of all parts in order if `path` is the first of several, else `path` alone.
+// Returns the paths of all parts in order if `path` is the first of several, else `path` alone.
 std::vector<std::string> split_paths(const std::string& path);
 
 }  // namespace kvick::io

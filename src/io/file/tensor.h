@@ -1,5 +1,5 @@
 #pragma once
-// One tensor of a model file: bytes of the mapped file, or rows that are converted when they are
+// One tensor of a model file: bytes of the mapped file, or rows that are converted as they are
 // read.
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 
 namespace kvick::io {
 
-// Rows that are not stored as such but converted from other bytes on each call, so that inspecting
-// a model costs nothing, and loading one needs no memory beyond its packed weights.
+// Rows that are converted from other bytes on each call. So inspecting a model converts nothing,
+// and loading one needs no memory besides its packed weights.
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  // Rows first to first + count of the tensor, in its dtype. Any thread.
+  // Writes rows first to first + count of the tensor, in its dtype, to `out`. Thread-safe.
   virtual void read(uint64_t first, uint64_t count, std::byte* out) const = 0;
-  // The bytes of files that rows are made from.
+  // Returns the bytes of files that the rows are made from.
   virtual std::vector<std::span<const std::byte>> parts() const = 0;
 };
 
@@ -29,7 +29,7 @@ struct Tensor {
   kernels::DType dtype{};
   std::vector<uint64_t> shape;      // outermost first: {rows, inputs}
   std::span<const std::byte> data;  // borrowed from the ModelFile; empty if there is a source
-  std::shared_ptr<const RowSource> source = nullptr;  // borrows from the ModelFile too
+  std::shared_ptr<const RowSource> source = nullptr;  // also borrows from the ModelFile
 
   uint64_t elements() const {
     uint64_t n = 1;
@@ -37,12 +37,12 @@ struct Tensor {
     return n;
   }
   uint64_t bytes() const { return kernels::dtype_bytes(dtype, elements()); }
-  // Elements of one row: the innermost dimension. Rows are counted over all others.
+  // Elements of one row: the innermost dimension. Rows are counted over all other dimensions.
   uint64_t row_elements() const { return shape.empty() ? 1 : shape.back(); }
   uint64_t row_bytes() const { return kernels::dtype_bytes(dtype, row_elements()); }
-  // Copies or converts.
+  // Copies rows, or converts them if there is a source.
   void read_rows(uint64_t first, uint64_t count, std::byte* out) const;
-  // All elements, by kernels::to_f32.
+  // Reads all elements, converted by kernels::to_f32.
   void read_floats(float* out) const;
 };
 

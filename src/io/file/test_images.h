@@ -1,5 +1,6 @@
 #pragma once
-// Small model files for tests, made as the formats say and not by the code under test.
+// Small model files for tests. They follow the formats' specifications and do not use the code
+// under test.
 
 #include <cstring>
 #include <filesystem>
@@ -14,7 +15,7 @@
 
 namespace kvick::io {
 
-// The little-endian bytes of a value; of a text, with its length before it as GGUF has it.
+// Return the little-endian bytes of a value, and of a text with its length before it, as in GGUF.
 template <typename T>
 std::string le(T value) {
   std::string out(sizeof(T), '\0');
@@ -29,7 +30,7 @@ inline std::span<const std::byte> bytes_of(const std::string& image) {
   return std::as_bytes(std::span(image));
 }
 
-// A GGUF file. What is claimed in the header follows what was added, unless it is set.
+// A GGUF file. The counts in its header follow from what was added, unless a test sets them.
 struct GgufImage {
   uint32_t version = 3;
   uint64_t alignment = 32;
@@ -44,12 +45,12 @@ struct GgufImage {
   GgufImage& text(std::string_view name, std::string_view value) {
     return key(name, 8, gguf_text(value));
   }
-  // An array of `count` elements whose bytes are `payload`.
+  // Adds an array of `count` elements whose bytes are `payload`.
   GgufImage& array(std::string_view name, uint32_t type, uint64_t count,
                    const std::string& payload) {
     return key(name, 9, le(type) + le(count) + payload);
   }
-  // dims: innermost first, as the file has them.
+  // dims: innermost first, as in the file.
   GgufImage& info(std::string_view name, std::initializer_list<uint64_t> dims, uint32_t type,
                   uint64_t offset) {
     infos += gguf_text(name) + le<uint32_t>(static_cast<uint32_t>(dims.size()));
@@ -77,14 +78,13 @@ struct GgufImage {
   }
 };
 
-// A safetensors file from its header's text, which is padded to a multiple of 8 bytes, and the
-// data.
+// Returns a safetensors file. header: its JSON, which is padded to a multiple of 8 bytes.
 inline std::string safetensors_image(std::string header, const std::string& data) {
   header.append((8 - header.size() % 8) % 8, ' ');
   return le<uint64_t>(header.size()) + header + data;
 }
 
-// A folder that goes away with its files.
+// A temporary folder, deleted with its files by the destructor.
 class TestFolder {
  public:
   TestFolder() {

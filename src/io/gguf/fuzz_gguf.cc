@@ -1,4 +1,4 @@
-// libFuzzer: any bytes as a GGUF file, read and described.
+// libFuzzer: the input is read as a GGUF file and described.
 #include <cstdint>
 
 #include "io/file/describe.h"

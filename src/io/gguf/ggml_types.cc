@@ -9,12 +9,12 @@ namespace {
 
 using kernels::DType;
 
-// By DType's order.
+// Indexed by DType.
 constexpr std::array<uint32_t, kernels::kWeightTypes> kNumbers = {
     0,  1,  30, 8,  2,  3,  6,  7,  10, 11, 12, 13, 14,
     20, 23, 39, 40, 21, 18, 22, 17, 16, 19, 29, 34, 35};
 
-// Every name that ggml has or had for a number; the empty ones were never given.
+// All names that ggml has or had, by number. An empty one was never given.
 constexpr std::array<std::string_view, 43> kNames = {
     "F32",   "F16",        "Q4_0",       "Q4_1",       "Q4_2",     "Q4_3",     "Q5_0",
     "Q5_1",  "Q8_0",       "Q8_1",       "Q2_K",       "Q3_K",     "Q4_K",     "Q5_K",

@@ -1,5 +1,5 @@
 #pragma once
-// The numbers by which GGUF names element types.
+// GGUF's numbers of element types.
 
 #include <cstdint>
 #include <optional>
@@ -9,12 +9,12 @@
 
 namespace kvick::io {
 
-// The type that a GGUF type number stands for; nullopt if kvick has no kernels for it.
+// Returns the type of a GGUF type number; nullopt if kvick has no kernels for it.
 std::optional<kernels::DType> dtype_of_ggml(uint32_t number);
 uint32_t ggml_of_dtype(kernels::DType type);  // the inverse
-// For messages: "Q1_0 (41)", or "99, unknown".
+// Returns a name for messages: "Q1_0 (41)", or "99, unknown".
 std::string ggml_type_name(uint32_t number);
-// "F32, F16, ...": all types that kvick reads.
+// Returns the names of all types that kvick reads: "F32, F16, ...".
 std::string readable_dtypes();
 
 }  // namespace kvick::io

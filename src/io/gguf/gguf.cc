@@ -1,5 +1,5 @@
 // GGUF, versions 2 and 3, little-endian: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
-// Nothing that the file claims is used before it was compared with the bytes that are there.
+// Every number in the file is compared with the bytes that exist before it is used.
 // Larger than usual because it is one parser, whose checks are best read in the order of the
 // format.
 
@@ -18,12 +18,12 @@ static_assert(std::endian::native == std::endian::little, "files are read as the
 
 constexpr uint64_t kDefaultAlignment = 32;
 constexpr uint64_t kMaxAlignment = 1 << 20;
-constexpr uint64_t kMaxKeyBytes = 65535;              // of the specification
-constexpr int kMaxDepth = 4;                          // of arrays in arrays
+constexpr uint64_t kMaxKeyBytes = 65535;              // from the specification
+constexpr int kMaxDepth = 4;                          // levels of nested arrays
 constexpr uint64_t kMaxKeys = 1 << 16;                // files have about 40
-constexpr uint64_t kMaxElements = uint64_t{1} << 24;  // in all arrays together; Llama-3 has 0.7 M
+constexpr uint64_t kMaxElements = uint64_t{1} << 24;  // in all arrays together; Llama 3 has 0.7 M
 constexpr uint32_t kMaxDims = 4;
-// The smallest a key with its value, and a tensor's description, can be.
+// The least bytes of a key with its value, and of a tensor's description.
 constexpr uint64_t kMinKeyBytes = 8 + 1 + 4 + 1, kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
 
 enum ValueType : uint32_t {
@@ -42,7 +42,7 @@ enum ValueType : uint32_t {
   kF64
 };
 constexpr uint32_t kValueTypes = 13;
-// Bytes that one element takes at least.
+// The least bytes of one element, by value type.
 constexpr std::array<uint64_t, kValueTypes> kMinBytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -113,11 +113,11 @@ class Parser {
   const std::string& name_;
   ModelFileBuilder builder_;
   uint64_t at_ = 0, keys_ = 0, tensors_ = 0, elements_ = 0, alignment_ = kDefaultAlignment;
-  std::string key_;  // being read
+  std::string key_;  // the key that is being read
   struct Place {
     uint64_t offset, bytes;
   };
-  std::vector<Place> offsets_;  // of each tensor, from the start of the data
+  std::vector<Place> offsets_;  // [tensors] from the start of the data
 };
 
 base::Status<> Parser::read_header() {
@@ -263,7 +263,7 @@ base::Status<> Parser::read_array(Value& out, int depth) {
   return base::Done{};
 }
 
-// The caller has checked that the numbers are there.
+// The caller has checked that the file contains these numbers.
 template <typename Stored, typename Kept>
 void Parser::read_numbers(uint64_t count, Value& out) {
   auto& kept = out.data.emplace<std::vector<Kept>>(count);
@@ -374,8 +374,8 @@ base::Result<uint64_t> Parser::tensor_bytes(Tensor& tensor, uint32_t type) {
   return bytes;
 }
 
-// Gives each tensor its bytes; they must be in the file, be nobody else's, and be all that follows
-// the header.
+// Assigns each tensor its bytes. They must be in the file, must not overlap, and must be all that
+// follows the header.
 base::Status<> Parser::place_tensors() {
   const uint64_t start = round_up(at_, alignment_);
   const uint64_t room = image_.size() > start ? image_.size() - start : 0;

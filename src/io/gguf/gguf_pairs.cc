@@ -11,7 +11,7 @@ namespace kvick::io {
 namespace {
 
 constexpr uint32_t kString = 8, kArray = 9;
-// Bytes of each value type; 0: strings and arrays say it themselves.
+// Bytes of each value type; 0 for strings and arrays, which store their length.
 constexpr std::array<uint64_t, 13> kBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 constexpr size_t kHeaderBytes = 24;  // magic, version, number of tensors, number of keys
 

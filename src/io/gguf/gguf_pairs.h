@@ -1,6 +1,6 @@
 #pragma once
-// The metadata of a GGUF file in its encoded form, for writing another file: ModelFile gives values
-// without the types that they were written in.
+// Copies a GGUF file's metadata in encoded form to a new file. (ModelFile does not keep the types
+// that the values were written in.)
 
 #include <cstddef>
 #include <initializer_list>
@@ -11,7 +11,8 @@
 
 namespace kvick::io {
 
-// Appends all pairs of a file that ModelFile has validated, except those with the keys `without`.
+// Appends all pairs except those with the keys `without`. file: must have been validated by
+// ModelFile.
 void copy_pairs(std::span<const std::byte> file, std::initializer_list<std::string_view> without,
                 GgufMetadata& out);
 

@@ -26,7 +26,7 @@ T value_of(const ModelFile& file, std::string_view key) {
   return std::get<T>(file.metadata().find(key)->second.data);
 }
 
-// A file with a bit of everything whose last tensor ends with the file.
+// A file with values of several types, whose last tensor ends at the end of the file.
 GgufImage small_file() {
   GgufImage image;
   image.text("general.architecture", "llama").key("llama.block_count", 4, le<uint32_t>(2));
@@ -272,7 +272,7 @@ TEST(Gguf, EveryPrefixOfAFileIsAnError) {
   ASSERT_TRUE(parse(good).ok());
   for (size_t bytes = 0; bytes < good.size(); ++bytes) {
     const std::string image =
-        good.substr(0, bytes);  // its own allocation, so that ASan sees its end
+        good.substr(0, bytes);  // a copy of exact size, so that ASan sees reads beyond it
     EXPECT_FALSE(parse(image).ok()) << bytes;
   }
 }

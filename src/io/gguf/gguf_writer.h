@@ -1,7 +1,7 @@
 #pragma once
-// What stands before the tensors' data in a GGUF file of version 3, as the format's specification
-// (ggml/docs/gguf.md) describes it. Needs nothing but the standard library, so that programs apart
-// from libkvick write the same files.
+// Writes the part of a GGUF file (version 3) before the tensors' data, by the format's
+// specification (ggml/docs/gguf.md). Needs only the standard library, so that programs without
+// libkvick can write the same files.
 
 #include <cstdint>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace kvick::io {
 
-// The metadata part, in the order of the calls.
+// The metadata, in the order of the calls.
 class GgufMetadata {
  public:
   void put(std::string_view key, std::string_view value);
@@ -44,11 +44,11 @@ struct GgufTensor {
   uint64_t bytes;
 };
 
-// Tensors begin at multiples of this unless general.alignment says otherwise.
+// Tensors begin at multiples of this many bytes unless general.alignment says otherwise.
 inline constexpr uint64_t kGgufAlignment = 32;
 
-// Everything before the data, which begins at the next multiple of the alignment: each tensor's
-// bytes in this order, each padded with zeros to such a multiple.
+// Returns everything before the data. The data begins at the next multiple of the alignment: the
+// bytes of each tensor in this order, each padded with zeros to a multiple of the alignment.
 std::string gguf_header(const GgufMetadata& metadata, std::span<const GgufTensor> tensors,
                         uint64_t alignment = kGgufAlignment);
 

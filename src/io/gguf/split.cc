@@ -1,4 +1,4 @@
-// A GGUF file that was split into parts: the first has the metadata, each has some of the tensors.
+// Reads a split GGUF file: the first part has the metadata, and each part has some of the tensors.
 
 #include <filesystem>
 
@@ -8,7 +8,7 @@
 namespace kvick::io {
 namespace {
 
-// What a part says of itself must be what its name and the first part say.
+// Checks that a part's own numbers agree with its name and the first part.
 base::Status<> check_part(const ModelFile& file, uint64_t number, uint64_t parts) {
   KVICK_TRY(const uint64_t own_number, file.get_uint("split.no"));
   KVICK_TRY(const uint64_t own_parts, file.get_uint("split.count"));

@@ -30,7 +30,7 @@ TEST(SplitName, OnlyTheFirstPartStandsForAll) {
   EXPECT_EQ(split_paths("m.gguf"), std::vector<std::string>{"m.gguf"});
 }
 
-// Part `number`, from 0, of a model with a tensor in each part.
+// Returns part `number` (from 0) of a model with one tensor in each part.
 GgufImage part_of(uint16_t number, uint16_t parts, int32_t tensors) {
   GgufImage image;
   if (number == 0) image.text("general.architecture", "llama");
@@ -46,7 +46,7 @@ class SplitGguf : public testing::Test {
   std::string write(int number, const GgufImage& image) {
     return folder_.write("m-0000" + std::to_string(number) + "-of-00003.gguf", image.build());
   }
-  // The path of the first of three.
+  // Writes three parts and returns the path of the first.
   std::string write_all(int32_t tensors = 3) {
     for (uint16_t i = 2; i > 0; --i) write(i + 1, part_of(i, 3, tensors));
     return write(1, part_of(0, 3, tensors));
@@ -67,7 +67,7 @@ TEST_F(SplitGguf, PartsAreOneModel) {
     const Tensor* tensor = file->find("t" + std::to_string(i) + ".weight");
     ASSERT_NE(tensor, nullptr);
     EXPECT_EQ(static_cast<char>(tensor->data[15]), 'a' + i);
-    file->drop_pages(*tensor);  // they are read again when touched
+    file->drop_pages(*tensor);  // the pages are read again when accessed
     EXPECT_EQ(static_cast<char>(tensor->data[0]), 'a' + i);
   }
   EXPECT_EQ(file->file_bytes(),

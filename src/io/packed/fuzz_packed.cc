@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as the beginning of a file of packed weights, which is otherwise zeros and
-// says its own size and, with an odd last byte, has the right checksum.
+// libFuzzer: the input is the beginning of a packed file of zeros. The file has its correct size in
+// the header and, if the last byte of the input is odd, the correct checksum.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -11,7 +11,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   namespace io = kvick::io;
-  constexpr size_t kFileBytes = 32;  // where a file says its size
+  constexpr size_t kFileBytes = 32;  // offset of the file's size
   std::vector<std::byte> image(io::kPackedUnit + io::kPackedPiece);
   std::copy_n(reinterpret_cast<const std::byte*>(data), std::min(size, image.size()), image.data());
   const uint64_t bytes = image.size();

@@ -25,7 +25,7 @@ constexpr char kMagic[8] = {'k', 'v', 'i', 'c', 'k', 'P', 'W', '\n'};
 constexpr uint32_t kVersion = 1;
 constexpr size_t kAlignment = 64;         // of matrices
 constexpr uint32_t kMostPath = 64 << 10;  // bytes of the model's path
-constexpr size_t kReported = 64;          // pieces that are checked between two reports
+constexpr size_t kReported = 64;          // pieces checked between two calls of progress
 
 struct Header {
   char magic[8];
@@ -38,15 +38,15 @@ static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
 
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Of a header, whose own field counts as zeros, and of what is behind it up to the data.
+// Returns the checksum of a header (with zeros in its own field) and of the rest up to the data.
 XXH128_hash_t sum_of(Header header, std::span<const std::byte> rest) {
   header.sum = {};
   const XXH128_hash_t first = XXH3_128bits(&header, sizeof header);
   return XXH3_128bits_withSeed(rest.data(), rest.size(), first.low64 ^ first.high64);
 }
 
-// The whole file, from a multiple of a huge page: files that were written in large pieces lie in
-// huge pages of the page cache, which are mapped as such.
+// Maps the whole file at a multiple of a huge page. Files that were written in large pieces are in
+// huge pages of the page cache, and are then mapped as huge pages.
 base::Result<std::byte*> map_file(int fd, uint64_t bytes) {
   const uint64_t kept = round_up(bytes, base::page_bytes());
   void* const room = mmap(nullptr, kept + kPackedUnit, PROT_NONE,
@@ -62,7 +62,8 @@ base::Result<std::byte*> map_file(int fd, uint64_t bytes) {
     munmap(reinterpret_cast<void*>(first), kept);
     return fail("cannot be mapped: {}", std::strerror(error));
   }
-  madvise(mapped, bytes, MADV_HUGEPAGE);  // advice only: what is not in memory is read in 2 MiB
+  // advice only: data that is not in memory is read 2 MiB at a time
+  madvise(mapped, bytes, MADV_HUGEPAGE);
   return static_cast<std::byte*>(mapped);
 }
 
@@ -126,7 +127,7 @@ base::Result<PackedHead> parse_packed_head(std::span<const std::byte> image, uin
     return fail("it is of version {}, not {}", header.version, kVersion);
   if (header.file_bytes != file_bytes)
     return fail("it has {} bytes, but says {}", file_bytes, header.file_bytes);
-  // Pieces are far more than their checksums, so that a false number cannot wrap around.
+  // A piece is much larger than its checksum, so this limit keeps the sums below from overflowing.
   if (header.model_bytes > kMostPath || header.pieces > file_bytes / sizeof(uint64_t))
     return fail("it says {} pieces and a path of {} bytes", header.pieces, header.model_bytes);
   const uint64_t sums = sizeof header + header.model_bytes;
@@ -217,7 +218,7 @@ base::Status<> PackedFile::check(base::ThreadPool& pool, Progress* progress, Aft
 }
 
 void PackedFile::unmap(std::span<const std::byte> part) const {
-  // Whole pages: those at its ends have something else too.
+  // Only whole pages: the first and last page may hold other data too.
   const auto begin = reinterpret_cast<uintptr_t>(part.data());
   const uintptr_t first = round_up(begin, base::page_bytes());
   const uintptr_t end = (begin + part.size()) / base::page_bytes() * base::page_bytes();

@@ -1,20 +1,21 @@
 #pragma once
-// A model's packed weights on disk, mapped as they are (docs/adr/0040-packed-files.md).
+// A model's packed weights on disk, in the form in which they are mapped
+// (docs/adr/0040-packed-files.md).
 //
 //   bytes                     little-endian
 //   8    "kvickPW\n"
-//   4    version of this form, 1
-//   4    bytes of the model's path
+//   4    version of this format, 1
+//   4    length of the model's path
 //   16   the key
-//   8    bytes of the file
-//   8    pieces of the data
+//   8    length of the file
+//   8    number of pieces of the data
 //   16   checksum of all above and of what follows up to the data (XXH3, 128 bits)
-//   ..   the model's path, as it was when the file was written
-//   8    of each piece of 4 MiB of the data: its checksum (XXH3, 64 bits, seeded with its number)
+//   ..   the model's path when the file was written
+//   8    for each piece of 4 MiB of the data: its checksum (XXH3, 64 bits, seeded with its number)
 //   ..   from a multiple of 2 MiB: the matrices, each from a multiple of 64 bytes
 //
-// The matrices' offsets follow from the list of matrices, which the reader knows and which the key
-// hashes: no offset is read from the file.
+// The matrices' offsets are not read from the file. They follow from the list of matrices, which
+// the reader knows and which is part of the key.
 
 #include <cstdint>
 #include <filesystem>
@@ -32,7 +33,7 @@ namespace kvick::io {
 inline constexpr size_t kPackedPiece = size_t{4} << 20;  // bytes of data that share a checksum
 inline constexpr size_t kPackedUnit = size_t{2} << 20;   // where data may begin: a huge page
 
-// Identifies a model's files, and which weights are packed in which form. From packed_key().
+// Identifies a model's files and the weights that are packed, with their layout. From packed_key().
 struct PackedKey {
   uint64_t high = 0, low = 0;
   bool operator==(const PackedKey&) const = default;
@@ -41,45 +42,45 @@ std::string key_text(const PackedKey& key);  // 32 hexadecimal digits
 
 // One matrix of a packed file.
 struct PackedMatrix {
-  std::string name;    // all that its bytes depend on, besides the model's files
+  std::string name;    // everything that its bytes depend on besides the model's files
   uint64_t bytes = 0;  // at least 1
 };
 
-// The layout of a packed file of these matrices.
+// The layout of a packed file with these matrices.
 struct PackedPlan {
   // model: the path of the model's file or folder.
   PackedPlan(PackedKey key, std::string model, std::span<const PackedMatrix> matrices);
   PackedKey key;
   std::string model;
-  std::vector<uint64_t> offsets;  // of each matrix, from the beginning of the data
-  std::vector<uint64_t> sizes;    // of each matrix
+  std::vector<uint64_t> offsets;  // [matrices] bytes from the beginning of the data
+  std::vector<uint64_t> sizes;    // [matrices] bytes
   uint64_t data_bytes = 0, pieces = 0;
   uint64_t head_bytes = 0;  // where the data begins
   uint64_t file_bytes() const { return head_bytes + data_bytes; }
 };
 
-// The head of a packed file, checked against its checksum.
+// The head of a packed file. Its checksum has been checked.
 struct PackedHead {
   PackedKey key;
   std::string model;
   uint64_t file_bytes = 0, data_begin = 0;
-  std::vector<uint64_t> sums;  // of each piece
+  std::vector<uint64_t> sums;  // [pieces] checksums
 };
-// image: any bytes, at least the head of a file of `file_bytes` bytes. Errors: no packed file,
-// another version, damaged, another size than it says.
+// image: any bytes; at least the head of a file of `file_bytes` bytes. Errors: not a packed file,
+// another version, damaged, or a wrong size.
 base::Result<PackedHead> parse_packed_head(std::span<const std::byte> image, uint64_t file_bytes);
-// The head as bytes, head_bytes of them.
+// Returns the head, plan.head_bytes bytes. sums: [pieces].
 std::vector<std::byte> packed_head(const PackedPlan& plan, std::span<const uint64_t> sums);
-// Writes its checksum into a head, all bytes up to the data.
+// Writes the checksum into a head. head: all bytes up to the data.
 void put_head_sum(std::span<std::byte> head);
 uint64_t piece_sum(std::span<const std::byte> piece, uint64_t number);
 
-// A packed file, mapped read-only. Processes that serve the same model share its memory. The file
-// may be deleted or replaced by another while it is held, but must not be cut short. Move-only.
+// A packed file, mapped read-only. Processes that serve the same model share its memory. While it
+// is held, the file may be deleted or replaced by another, but must not be truncated. Move-only.
 class PackedFile {
  public:
-  // Checks all but the data. Errors: it cannot be read, or what parse_packed_head says, or another
-  // key or other sizes than the plan's.
+  // Opens the file and checks all but the data. Errors: it cannot be read, those of
+  // parse_packed_head, or a key or sizes other than the plan's.
   static base::Result<PackedFile> open(const std::filesystem::path& path, const PackedPlan& plan);
   PackedFile(PackedFile&& other) noexcept { swap(other); }
   PackedFile& operator=(PackedFile&& other) noexcept {
@@ -88,22 +89,23 @@ class PackedFile {
   }
   ~PackedFile();
 
-  // Reads all data and compares its checksums: at 34 GB/s out of the page cache (ADR 40).
-  // progress, or null: bytes checked and in all, from this thread. kUnmapped: what has been checked
-  // is unmapped, so that the process stays small. Error: which piece differs.
+  // Reads all data and compares its checksums: at 34 GB/s from the page cache (ADR 40). progress:
+  // may be null; called by this thread with the bytes checked so far and in all. kUnmapped: checked
+  // bytes are unmapped, so that the process stays small. Error: a piece that differs.
   using Progress = base::FunctionRef<void(uint64_t done, uint64_t total)>;
   enum class After { kMapped, kUnmapped };
   base::Status<> check(base::ThreadPool& pool, Progress* progress,
                        After after = After::kMapped) const;
-  // Parts of the mapping, such as matrix(i) or a piece of it.
-  // Takes their pages out of this process: the system keeps them if it has room, and touching them
-  // brings them back.
+  // The functions below take parts of the mapping, such as matrix(i) or a part of it.
+  //
+  // Unmaps the part's pages from this process. The system keeps them in memory if it has room, and
+  // an access maps them again.
   void unmap(std::span<const std::byte> part) const;
-  // Asks the system to read them from the disk if it has not, and does not wait for it.
+  // Asks the system to read the part from disk if it is not in memory. Does not wait for it.
   void will_need(std::span<const std::byte> part) const;
-  // Copies them to memory without mapping them. Error: what the system says, such as EIO.
+  // Copies the part to memory without mapping it. Error: the system's, such as EIO.
   base::Status<> read(std::span<const std::byte> part, std::byte* to) const;
-  // Matrix i of the plan.
+  // Returns matrix i of the plan.
   std::span<const std::byte> matrix(size_t i) const {
     return data().subspan(offsets_[i], sizes_[i]);
   }

@@ -27,7 +27,7 @@ class PackedFiles : public testing::Test {
   ~PackedFiles() override { fs::remove_all(folder_); }
 
   PackedPlan plan() const { return {{.high = 1, .low = 2}, "/models/a.gguf", matrices_}; }
-  // In pieces of `step` bytes.
+  // Appends pieces of `step` bytes.
   void write(size_t step = SIZE_MAX) {
     auto writer = PackedWriter::create(path_, plan());
     ASSERT_TRUE(writer.ok()) << writer.error().message;
@@ -45,7 +45,7 @@ class PackedFiles : public testing::Test {
   void write_all(const std::string& bytes) const {
     std::ofstream(path_, std::ios::binary) << bytes;
   }
-  // What is wrong with the file; nothing if it is good.
+  // Returns what is wrong with the file, or "" if it is good.
   std::string wrong() {
     auto file = PackedFile::open(path_, plan());
     if (!file.ok()) return file.error().message;
@@ -57,7 +57,7 @@ class PackedFiles : public testing::Test {
   fs::path path_ = folder_ / "a.packed";
   std::mt19937 random_{1};
   base::ThreadPool pool_{2};
-  // More than one piece, ends that are no multiple of 64, and one that ends with a piece.
+  // Sizes below 64 KiB and above one piece, of which two are not multiples of 64.
   std::vector<std::vector<std::byte>> contents_ = {std::vector<std::byte>(100),
                                                    std::vector<std::byte>(kPackedPiece * 2 + 65),
                                                    std::vector<std::byte>(64)};
@@ -83,7 +83,7 @@ TEST_F(PackedFiles, GiveBackWhatWasWrittenHoweverItWasCut) {
     if (first.empty()) first = read_all();
     EXPECT_EQ(read_all(), first);
   }
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);  // nothing is left beside it
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);  // no other file is left
 }
 
 TEST_F(PackedFiles, AreRefusedWithOneByteChangedAnywhere) {
@@ -92,7 +92,7 @@ TEST_F(PackedFiles, AreRefusedWithOneByteChangedAnywhere) {
   std::vector<size_t> places;
   for (size_t i = 0; i < 128; ++i) places.push_back(i);  // the header, the path and checksums
   for (int i = 0; i < 40; ++i) places.push_back(random_() % good.size());
-  places.push_back(kPackedUnit - 1);  // of the head's end
+  places.push_back(kPackedUnit - 1);  // the last byte of the head
   places.push_back(good.size() - 1);
   for (const size_t place : places) {
     std::string bad = good;
@@ -126,7 +126,7 @@ TEST_F(PackedFiles, OfAnotherKeyOrOtherMatricesAreRefused) {
   EXPECT_EQ(wrong(), "it has 8388928 bytes of weights, not 8388864");
 }
 
-// A head with a good checksum and a false number of pieces, and numbers that would wrap around.
+// Heads with a good checksum but a wrong number of pieces, or with numbers that would overflow.
 TEST_F(PackedFiles, WhoseHeadLiesAreRefused) {
   write();
   const std::string good = read_all();
@@ -157,12 +157,12 @@ TEST_F(PackedFiles, HaveOneWriterAndAppearWhole) {
   EXPECT_EQ(two.error().message, "another process is packing the same weights");
   EXPECT_TRUE(one->append(contents_[0], pool_).ok());
   EXPECT_FALSE(fs::exists(path_));
-  *one = *PackedWriter::create(folder_ / "b.packed", plan());  // the first is given up
+  *one = *PackedWriter::create(folder_ / "b.packed", plan());  // destroys the first writer
   EXPECT_FALSE(fs::exists(path_.string() + ".part"));
   EXPECT_TRUE(PackedWriter::create(path_, plan()).ok());
 }
 
-// A limit on the size of files stands for a full disk.
+// A limit on file sizes simulates a full disk.
 TEST_F(PackedFiles, ThatCannotBeWrittenToTheirEndLeaveNothing) {
   signal(SIGXFSZ, SIG_IGN);
   rlimit before{};

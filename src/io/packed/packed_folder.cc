@@ -24,14 +24,14 @@ struct Known {
   int64_t used = 0;  // nanoseconds since 1970
 };
 
-// Files of packed weights, the one used longest ago first.
+// Returns the files of packed weights, the least recently used first.
 std::vector<Known> known_files(const fs::path& folder, std::string_view kind) {
   std::vector<Known> files;
   std::error_code error;
   for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator();
        it.increment(error)) {
     struct stat info {};
-    // One that another process deletes meanwhile takes no room.
+    // A file that another process deletes meanwhile takes no room.
     if (it->path().extension() != kind || stat(it->path().c_str(), &info) != 0 ||
         !S_ISREG(info.st_mode))
       continue;
@@ -59,8 +59,8 @@ void remove_left_parts(const fs::path& folder) {
   }
 }
 
-// Why a file that is there cannot be opened, as another user's may not be; 0: it can, or there is
-// none.
+// Returns the error of opening a file that exists, which may belong to another user; 0 if it can be
+// opened or does not exist.
 int open_error(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return errno == ENOENT ? 0 : errno;
@@ -83,7 +83,7 @@ std::optional<PackedFile> PackedFolder::find(const PackedPlan& plan, base::Threa
   const fs::path path = path_of(plan.key);
   std::error_code none;
   if (!fs::exists(path, none)) return std::nullopt;
-  // It may be as good as ever, and is neither deleted here nor replaced: begin() refuses, too.
+  // The file may be good, so it is neither deleted nor replaced: begin() refuses as well.
   if (open_error(path) != 0) return std::nullopt;
   auto file = PackedFile::open(path, plan);
   base::Status<> good = base::Done{};
@@ -93,7 +93,8 @@ std::optional<PackedFile> PackedFolder::find(const PackedPlan& plan, base::Threa
     good = std::move(file).error();
   }
   if (good.ok()) {
-    utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // a folder that is only read has no order
+    // fails in a read-only folder, which then has no order of use
+    utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
     return std::move(file).value();
   }
   options_.say(fmt::format("{} is damaged: {}; the weights are packed again", path.string(),

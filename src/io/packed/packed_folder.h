@@ -1,8 +1,7 @@
 #pragma once
-// A folder of packed weights: which files are kept, and which are deleted when there is no room.
+// A folder of packed weights: which files are kept, and which are deleted to make room.
 //
-// Several processes may share a folder. A file that is deleted stays in the memory of those that
-// have mapped it.
+// Several processes may share a folder. A deleted file stays mapped in the processes that use it.
 
 #include <cstdint>
 #include <filesystem>
@@ -19,15 +18,16 @@
 namespace kvick::io {
 
 struct PackedOptions {
-  std::filesystem::path folder;  // made where there is none
-  // Most bytes of all its files; the least recently used are deleted. 0: a quarter of the sum of
-  // the disk's free bytes and theirs.
+  std::filesystem::path folder;  // created if it does not exist
+  // Limit on the bytes of all files; the least recently used are deleted. 0: a quarter of the sum
+  // of the disk's free bytes and the files' bytes.
   uint64_t max_bytes = 0;
-  // Smaller models are not kept but packed at each start: two cores pack this much in 0.3 s.
+  // Smaller models are not kept but packed at each start: two cores pack 256 MiB in 0.3 s.
   uint64_t least_bytes = uint64_t{256} << 20;
-  // What find() leaves of a file in this process.
+  // Whether find() leaves the checked data mapped in this process.
   PackedFile::After after_check = PackedFile::After::kMapped;
-  // Takes a sentence, without a line's end: what is kept, or why not. Called while a model loads.
+  // Called while a model loads, with a sentence without a line end that says what is kept, or why
+  // not.
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
@@ -35,13 +35,13 @@ class PackedFolder {
  public:
   explicit PackedFolder(const PackedOptions& options) : options_(options) {}
 
-  // The file of this plan, fully checked and marked as used now. A damaged file is deleted and
-  // reported through `say`. nullopt: there is none.
+  // Returns the plan's file, fully checked, and marks it as used now. A damaged file is deleted and
+  // reported through `say`. nullopt: there is no file that can be opened.
   std::optional<PackedFile> find(const PackedPlan& plan, base::ThreadPool& pool,
                                  PackedFile::Progress* progress) const;
-  // A writer for the file; others may be deleted to make room. Error (a clause, without what
-  // follows from it): larger than the limit or the disk, the folder cannot be written, another
-  // process is writing it.
+  // Returns a writer for the file. Other files may be deleted to make room. Errors (a clause,
+  // without its consequence): the file is larger than the limit or the free disk, the folder cannot
+  // be written, the existing file cannot be opened, or another process is writing it.
   base::Result<PackedWriter> begin(const PackedPlan& plan) const;
   std::filesystem::path path_of(const PackedKey& key) const;
 
@@ -50,12 +50,12 @@ class PackedFolder {
   const PackedOptions& options_;
 };
 
-// What a folder holds, the one used last first.
+// A file of a folder. packed_entries() returns the most recently used one first.
 struct PackedEntry {
   std::filesystem::path path;
   uint64_t bytes = 0;
   int64_t used = 0;   // nanoseconds since 1970
-  std::string model;  // the path of its model; empty: a damaged file
+  std::string model;  // path of its model; empty: the file is damaged
 };
 std::vector<PackedEntry> packed_entries(const std::filesystem::path& folder);
 

@@ -25,7 +25,7 @@ class PackedFolders : public testing::Test {
   }
   ~PackedFolders() override { fs::remove_all(top_); }
 
-  // Of one matrix; on disk 2 MiB more.
+  // Returns a plan of one matrix; the file has 2 MiB more.
   PackedPlan plan(uint64_t number, uint64_t bytes = kBytes) const {
     const PackedMatrix matrix{.name = "m", .bytes = bytes};
     return {{.high = number, .low = 0}, "/models/" + std::to_string(number), {&matrix, 1}};
@@ -38,7 +38,7 @@ class PackedFolders : public testing::Test {
     return writer.finish();
   }
   bool has(uint64_t number) { return folder().find(plan(number), pool_, nullptr).has_value(); }
-  // Makes a file's last use earlier.
+  // Makes a file's last use earlier by some seconds.
   void age(uint64_t number, int seconds) {
     const fs::path path = folder().path_of(plan(number).key);
     fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::seconds(seconds));
@@ -69,7 +69,7 @@ TEST_F(PackedFolders, DeleteWhatWasUsedLongestAgo) {
   options_.max_bytes = 3 * plan(1).file_bytes();
   for (const uint64_t number : {1, 2, 3}) ASSERT_TRUE(write(plan(number)).ok());
   age(1, 300), age(2, 200), age(3, 100);
-  EXPECT_TRUE(has(1));  // used now
+  EXPECT_TRUE(has(1));  // now the most recently used
   ASSERT_TRUE(write(plan(4)).ok());
   EXPECT_TRUE(has(1));
   EXPECT_FALSE(has(2));
@@ -147,7 +147,7 @@ TEST_F(PackedFolders, ThatCannotBeWrittenAreSaid) {
   EXPECT_NE(refused.error().message.find("cannot make the folder"), std::string::npos);
 }
 
-// The key of a model file, told apart by all that packed weights depend on.
+// Keys differ if anything differs that packed weights depend on.
 TEST_F(PackedFolders, KeysFollowTheModelFile) {
   fs::create_directories(top_);
   const fs::path path = top_ / "model.gguf";

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kEnd = 64;  // bytes of a tensor's ends
+constexpr size_t kEnd = 64;  // bytes at each end of a tensor
 
 class Hash {
  public:

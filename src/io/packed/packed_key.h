@@ -1,5 +1,5 @@
 #pragma once
-// Which packed weights belong to a model file.
+// Computes the key of a model's packed weights.
 
 #include <span>
 
@@ -9,14 +9,16 @@
 
 namespace kvick::io {
 
-// A hash of all that decides the bytes of these matrices:
-//   the model's files: path-independent identity (device, inode, size, time of the last change) of
-//     the file, or of each .json and .safetensors file of the folder, and the first and last 64
-//     bytes of each tensor, with its name, type and shape. Nothing else of the weights is read. A
-//     file that is copied, touched or changed is packed again; one that is only moved is not;
-//   `layout`, kernels::kPackedVersion, and kvick's own version;
-//   the names and sizes of the matrices.
-// Error: the files cannot be looked up, as of a model that is in memory alone.
+// Returns a hash of everything that determines the bytes of these matrices:
+// * the identity of the model's files without their paths: device, inode, size and modification
+//   time of the file, or of each .json and .safetensors file of the folder;
+// * the name, type and shape of each tensor, and its first and last 64 bytes (of each part that it
+// is
+//   converted from). No other weights are read. A model that is copied, touched or changed is
+//   packed again; one that is only moved is not;
+// * `layout`, kernels::kPackedVersion, and kvick's own version;
+// * the names and sizes of the matrices.
+// Error: the files cannot be looked up, for example because the model is only in memory.
 base::Result<PackedKey> packed_key(const ModelFile& file, uint32_t layout,
                                    std::span<const PackedMatrix> matrices);
 

@@ -14,7 +14,7 @@ namespace {
 
 using base::fail;
 
-// Writes all bytes; on failure the system's error.
+// Writes all bytes. Returns 0 or the system's error.
 int write_at(int fd, std::span<const std::byte> bytes, uint64_t at) {
   while (!bytes.empty()) {
     const ssize_t n = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
@@ -26,8 +26,8 @@ int write_at(int fd, std::span<const std::byte> bytes, uint64_t at) {
   return 0;
 }
 
-// A rename is on the disk once its folder is. Where a folder cannot be synchronised, a crash may
-// lose the file, and nothing else.
+// A rename is on disk once its folder is synchronised. If the folder cannot be synchronised, a
+// crash may lose this file, but nothing else.
 void sync_folder(const std::filesystem::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
@@ -49,8 +49,8 @@ base::Result<PackedWriter> PackedWriter::create(std::filesystem::path path, Pack
   PackedWriter writer(std::move(path), std::move(plan), fd);
   const int locked = flock(fd, LOCK_EX | LOCK_NB);
   const int error = errno;
-  // Another process may have given this file its name, or deleted it, before it was locked here:
-  // then what is open here is no longer the part.
+  // Another process may have renamed or deleted the part before it was locked here. In this case
+  // the open file is no longer the part.
   struct stat ours {
   }, named{};
   const bool same = locked == 0 && fstat(fd, &ours) == 0 && stat(part.c_str(), &named) == 0 &&
@@ -59,7 +59,7 @@ base::Result<PackedWriter> PackedWriter::create(std::filesystem::path path, Pack
     if (ftruncate(fd, 0) == 0) return writer;
     return fail("cannot cut {}: {}", part.string(), std::strerror(errno));
   }
-  writer.fd_ = -1;  // the part is not this one's to delete
+  writer.fd_ = -1;  // the part belongs to another writer, which deletes it
   ::close(fd);
   if (locked != 0 && error != EWOULDBLOCK)
     return fail("cannot lock {}: {}", part.string(), std::strerror(error));
@@ -68,7 +68,7 @@ base::Result<PackedWriter> PackedWriter::create(std::filesystem::path path, Pack
 
 PackedWriter::~PackedWriter() {
   if (fd_ < 0) return;
-  unlink(part().c_str());  // before the lock is let go
+  unlink(part().c_str());  // before the lock is released
   ::close(fd_);
 }
 
@@ -84,7 +84,7 @@ void PackedWriter::swap(PackedWriter& other) noexcept {
   std::swap(sums_, other.sums_);
 }
 
-// Whole pieces, or those up to the end of the data.
+// bytes: whole pieces, or everything up to the end of the data.
 base::Status<> PackedWriter::write_pieces(std::span<const std::byte> bytes,
                                           base::ThreadPool& pool) {
   const size_t first = written_ / kPackedPiece;
@@ -108,7 +108,7 @@ base::Status<> PackedWriter::append(std::span<const std::byte> bytes, base::Thre
   if (matrix_ < plan_.sizes.size() && in_matrix_ == plan_.sizes[matrix_]) ++matrix_, in_matrix_ = 0;
   KVICK_CHECK(matrix_ < plan_.sizes.size() && bytes.size() <= plan_.sizes[matrix_] - in_matrix_,
               "{} bytes for matrix {} of {}", bytes.size(), matrix_, plan_.sizes.size());
-  const uint64_t place = plan_.offsets[matrix_] + in_matrix_;  // zeros lie before it
+  const uint64_t place = plan_.offsets[matrix_] + in_matrix_;  // zeros fill the gap before it
   in_matrix_ += bytes.size();
   const size_t gap = place - (written_ + tail_bytes_);
   for (size_t i = 0; i < gap; ++i) {

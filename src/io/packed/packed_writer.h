@@ -1,5 +1,5 @@
 #pragma once
-// Writes a packed file that appears whole or not at all.
+// Writes a packed file, which appears complete or not at all.
 
 #include <filesystem>
 #include <memory>
@@ -13,9 +13,9 @@
 
 namespace kvick::io {
 
-// Writes NAME.part beside the file and renames it. Locks it, so that only one of several processes
-// writes; the lock ends when its process dies. Move-only; destroyed without finish(), it leaves
-// nothing behind.
+// Writes NAME.part beside the file, then renames it. A lock on the part ensures that only one
+// process writes it; the lock ends with its process. Move-only. If destroyed without finish(), it
+// deletes the part.
 class PackedWriter {
  public:
   // Errors: the folder cannot be written, or another process is writing the same file.
@@ -27,12 +27,12 @@ class PackedWriter {
   }
   ~PackedWriter();
 
-  // Appends bytes of the current matrix of the plan, or of the next once that is complete. Written
-  // in pieces of 4 MiB, which file systems keep in huge pages. Error: what the system says, such as
-  // a full disk.
+  // Appends bytes to the current matrix of the plan, or to the next one once that is complete. The
+  // file is written in pieces of 4 MiB, which file systems keep in huge pages. Error: the system's,
+  // such as a full disk.
   base::Status<> append(std::span<const std::byte> bytes, base::ThreadPool& pool);
-  // Writes the head, waits until all is on the disk, and gives the file its name. KVICK_CHECKs that
-  // all matrices are there.
+  // Writes the head, waits until everything is on disk, and renames the file. All matrices must be
+  // complete (KVICK_CHECK).
   base::Status<> finish();
 
  private:
@@ -43,10 +43,10 @@ class PackedWriter {
   std::filesystem::path path_;
   PackedPlan plan_{{}, {}, {}};
   int fd_ = -1;
-  size_t matrix_ = 0;       // index in the plan, for the next bytes
-  uint64_t in_matrix_ = 0;  // bytes of it that are there
-  uint64_t written_ = 0;    // bytes of data, whole pieces
-  base::Buffer tail_;       // the piece that is not whole
+  size_t matrix_ = 0;       // index in the plan of the matrix that gets the next bytes
+  uint64_t in_matrix_ = 0;  // bytes of that matrix written so far
+  uint64_t written_ = 0;    // bytes of data in the file; whole pieces
+  base::Buffer tail_;       // the last piece, which is not complete yet
   size_t tail_bytes_ = 0;
   std::vector<uint64_t> sums_;
 };

@@ -1,4 +1,4 @@
-// libFuzzer: any bytes as a safetensors file, read and described.
+// libFuzzer: the input is read as a safetensors file and described.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 

@@ -9,7 +9,7 @@ constexpr size_t kSafeDigits = 18;  // digits that always fit into 64 bits
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
-// The same JSON with ".0" behind each integer of more than kSafeDigits digits.
+// Returns the same JSON with ".0" after each integer of more than kSafeDigits digits.
 std::string widen_long_integers(std::string_view text) {
   std::string out;
   out.reserve(text.size() + 16);

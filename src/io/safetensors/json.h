@@ -1,5 +1,6 @@
 #pragma once
-// JSON of model folders, read with simdjson: typed fields whose errors name the file and the field.
+// Reads the JSON of model folders with simdjson: typed fields, with errors that name file and
+// field.
 
 #include <cstdint>
 #include <memory>
@@ -14,11 +15,11 @@ namespace kvick::io {
 
 using Json = simdjson::dom::element;
 
-// One parsed text; elements live as long as it does. Move-only.
+// One parsed text. Its elements are valid as long as the document. Move-only.
 class JsonDocument {
  public:
-  // Error: not JSON, with the reason; more than max_bytes. Integers beyond 64 bits become floats,
-  // as Python writes "model_max_length": 1000000000000000019884624838656 into nearly every
+  // Errors: not JSON, with the reason; more than max_bytes. Integers beyond 64 bits become floats,
+  // because Python writes "model_max_length": 1000000000000000019884624838656 into nearly every
   // tokenizer_config.json.
   static base::Result<JsonDocument> parse(std::string_view text, const std::string& name,
                                           uint64_t max_bytes);
@@ -29,18 +30,18 @@ class JsonDocument {
   Json root_;
 };
 
-// A JSON object with the name by which errors call it, such as "dir/config.json: rope_scaling".
+// A JSON object with its name in error messages, such as "dir/config.json: rope_scaling".
 class JsonObject {
  public:
   static base::Result<JsonObject> from(const Json& element, std::string name);
 
   const std::string& name() const { return name_; }
   std::string label(std::string_view key) const;
-  // nullopt: the key is absent or null.
+  // Returns nullopt if the key is absent or null.
   std::optional<Json> find(std::string_view key) const;
 
-  // Absent or null: the fallback, or without one an Error. Of another type or out of range: an
-  // Error.
+  // Typed look-ups. If the key is absent or null, they return the fallback or, without one, an
+  // Error. A value of another type or out of range is an Error.
   base::Result<uint64_t> get_uint(std::string_view key,
                                   std::optional<uint64_t> fallback = {}) const;
   base::Result<double> get_float(std::string_view key, std::optional<double> fallback = {}) const;

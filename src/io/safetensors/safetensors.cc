@@ -14,7 +14,7 @@ namespace {
 
 using kernels::DType;
 
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // of the reference implementation
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
 constexpr uint64_t kMaxDims = 8;
 // Indexed by StoredType.
 constexpr std::array<StoredTypeInfo, 15> kTypes = {{{"F32", 4, DType::kF32},
@@ -75,7 +75,7 @@ base::Status<> read_shape(const JsonObject& fields, StoredTensor& tensor, uint64
       return base::fail("{} must hold whole numbers above 0", fields.label("shape"));
     if (tensor.shape.size() == kMaxDims)
       return base::fail("{} has more than {} dimensions", fields.label("shape"), kMaxDims);
-    // 2^60 elements still have a size in bytes that fits.
+    // 2^60 elements have a size in bytes that fits in 64 bits.
     if (__builtin_mul_overflow(elements, value, &elements) || elements > uint64_t{1} << 60)
       return base::fail("{} has more elements than a file can hold", fields.label("shape"));
     tensor.shape.push_back(value);
@@ -124,7 +124,7 @@ base::Result<uint64_t> header_bytes(std::span<const std::byte> image, const std:
   return bytes;
 }
 
-// In the order of their bytes, the pieces must touch, from the first byte to the last.
+// Checks that the pieces, in order of their bytes, fill the data without gaps or overlaps.
 base::Status<> place(std::vector<Piece>& pieces, std::span<const std::byte> image, uint64_t start,
                      const std::string& name) {
   const auto data = image.subspan(start);

@@ -15,8 +15,8 @@
 
 namespace kvick::io {
 
-// Types of elements: those that kernels read, those that quantised tensors are made of, and those
-// of tensors that only other parts of a model have.
+// Element types: those that kernels read, those of quantised tensors, and those that only tensors
+// of other parts of a model have.
 enum class StoredType : uint8_t {
   kF32,
   kF16,
@@ -46,20 +46,20 @@ struct StoredTensor {
   StoredType type{};
   std::vector<uint64_t> shape;      // outermost first
   std::span<const std::byte> data;  // borrowed from the image
-  std::string label;                // of messages: "dir/model.safetensors: tensor 'lm_head.weight'"
+  std::string label;  // name for messages: "dir/model.safetensors: tensor 'lm_head.weight'"
 };
 
 struct Safetensors {
-  std::vector<StoredTensor> tensors;         // in the order of their bytes
+  std::vector<StoredTensor> tensors;         // in order of their bytes in the file
   std::map<std::string, std::string> notes;  // __metadata__
 };
 
-// Reads and checks the header. Error: anything about it that is cut off, contradictory, or of an
-// unknown type; tensors must fill the file without gap or overlap, as the format demands.
+// Reads and checks the header. Errors: it is cut off, contradicts itself, or has an unknown type;
+// or the tensors do not fill the file without gaps and overlaps, as the format demands.
 base::Result<Safetensors> parse_safetensors_image(std::span<const std::byte> image,
                                                   const std::string& name);
 
-// The tensor as it is stored. Error: kernels do not read this type.
+// Returns the tensor as it is stored. Error: kernels do not read its type.
 base::Result<Tensor> plain_tensor(StoredTensor stored);
 
 }  // namespace kvick::io

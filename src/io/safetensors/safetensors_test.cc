@@ -41,7 +41,7 @@ TEST(Safetensors, NamesTypesShapesAndBytesAreKept) {
   EXPECT_EQ(file->find("late")->data[0], std::byte{'b'});
   EXPECT_EQ(file->find("scalar")->dtype, DType::kBF16);
   EXPECT_EQ(file->find("scalar")->elements(), 1u);
-  EXPECT_EQ(&file->tensors()[0], first);  // in the order of their bytes
+  EXPECT_EQ(&file->tensors()[0], first);  // in order of their bytes
 }
 
 TEST(Safetensors, EachCorruptionIsOneLineThatNamesFileAndField) {

@@ -35,7 +35,8 @@ class Mxfp4Rows final : public RowSource {
   uint64_t of_, groups_;
 };
 
-// Elements from one to the next: of a row, of rows, of experts.
+// Distances, in elements, between neighbouring elements of a row, between rows, and between
+// experts.
 struct Strides {
   uint64_t element, row, expert;
 };
@@ -49,7 +50,7 @@ class StridedRows final : public RowSource {
         strides_(strides),
         first_(first) {}
 
-  // Rows inside of columns: where the tensor is turned, they lie next to each other.
+  // The inner loop is over rows: in a transposed tensor they are adjacent.
   void read(uint64_t first, uint64_t count, std::byte* out) const override {
     for (uint64_t column = 0; column < size_.inputs; ++column)
       for (uint64_t i = 0; i < count; ++i) {

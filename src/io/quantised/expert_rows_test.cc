@@ -17,7 +17,7 @@ const Tensor& named(const std::vector<JoinedTensor>& all, const std::string& nam
   throw std::runtime_error("no " + name);
 }
 
-// [experts][inputs][outputs] of numbers that say where they are.
+// The values are consecutive numbers, [experts][inputs][outputs], so that each shows its place.
 TEST(ExpertRows, GateAndUpAreTakenApartAndTurned) {
   constexpr uint64_t kExperts = 2, kInputs = 3, kOutputs = 8;
   std::vector<float> values, biases;

@@ -20,7 +20,7 @@ class Fp8Weights final : public RowSource {
   Fp8Weights(const StoredTensor& codes, const ScaleGrid& scales)
       : codes_(codes.data), inputs_(codes.shape[1]), scales_(scales), values_(all_codes()) {}
 
-  // Block after block: the 256 weights that a scale makes are rounded once for it.
+  // Works block by block: the 256 weights that a scale makes are rounded once per block.
   void read(uint64_t first, uint64_t count, std::byte* out) const override {
     const MatrixSize block = scales_.block();
     std::array<uint16_t, 256> halves{};

@@ -8,7 +8,7 @@
 namespace kvick::io {
 namespace {
 
-// By the definition: (-1)^sign * 2^(exponent - 7) * 1.significand, or 2^-6 * 0.significand.
+// The definition: (-1)^sign * 2^(exponent - 7) * 1.significand, or 2^-6 * 0.significand.
 TEST(Fp8Weights, AllCodesAreThoseOfTheDefinition) {
   for (int code = 0; code < 256; ++code) {
     const int exponent = code / 8 % 16;
@@ -29,9 +29,9 @@ TEST(Fp8Weights, AllCodesAreThoseOfTheDefinition) {
 TEST(Fp8Weights, AreScaledByTheirBlockAndRoundedOnce) {
   struct {
     std::vector<uint64_t> scales;
-    MatrixSize block;                             // as config.json has it
-    uint64_t block_outputs, block_inputs;         // as it is
-  } const table[] = {{{3, 4}, {16, 16}, 16, 16},  // the last ones are cut off
+    MatrixSize block;                             // according to config.json
+    uint64_t block_outputs, block_inputs;         // expected
+  } const table[] = {{{3, 4}, {16, 16}, 16, 16},  // the last blocks are incomplete
                      {{2, 5}, {}, 20, 10},       {{40, 1}, {128, 128}, 1, 50},
                      {{40}, {}, 1, 50},          {{1}, {}, 40, 50},
                      {{}, {128, 128}, 40, 50},   {{1, 1}, {128, 128}, 40, 50}};

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kWordBits = 32;
 constexpr uint64_t kTile = 64;
-// Which of a word's eighths a row is in, of AWQ.
+// AWQ: the place of each row among a word's eight codes.
 constexpr std::array<uint32_t, 8> kInterleavedPlace = {0, 4, 1, 5, 2, 6, 3, 7};
 
 uint64_t words_for(uint64_t codes, uint64_t in_word) {
@@ -69,7 +69,7 @@ base::Result<IntegerCodes> IntegerCodes::of(const StoredTensor& words, Packing p
 }
 
 IntegerCodes::Place IntegerCodes::place(uint64_t row, uint64_t column) const {
-  const uint64_t last = (uint64_t{1} << shift_) - 1;  // of a word
+  const uint64_t last = (uint64_t{1} << shift_) - 1;  // mask of the index within a word
   const auto shift = [&](uint64_t index) { return static_cast<uint32_t>(index & last) * bits_; };
   switch (packing_) {
     case Packing::kColumns:
@@ -95,7 +95,7 @@ uint32_t IntegerCodes::at(uint64_t row, uint64_t column) const {
   return load<uint32_t>(data_, at.word) >> at.shift & mask_;
 }
 
-// Words of neighbouring columns, each read once.
+// Reads words of neighbouring columns, each word once.
 void IntegerCodes::read_columns(uint64_t first, uint64_t count, uint8_t* out) const {
   const uint64_t columns = size_.inputs, in_word = uint64_t{1} << shift_;
   const bool row_major = packing_ == Packing::kRowMajor;
@@ -127,7 +127,7 @@ void IntegerCodes::read(uint64_t first, uint64_t count, uint8_t* out) const {
                 out + row * columns + column);
 }
 
-// Rows of AWQ lie next to each other inside of a column: turned in a piece that stays in the cache.
+// AWQ's rows are adjacent within a column. Transposes a tile that fits in the cache.
 void IntegerCodes::read_tile(MatrixSize from, MatrixSize size, uint8_t* out) const {
   std::array<std::array<uint8_t, kTile>, kTile> tile;
   for (uint64_t column = 0; column < size.inputs; ++column)

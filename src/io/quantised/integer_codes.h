@@ -1,5 +1,5 @@
 #pragma once
-// Integers of 4 or 8 bits, packed into words of 32 bits in the ways that quantisers do.
+// Integers of 4 or 8 bits, packed into words of 32 bits in the layouts of several quantisers.
 
 #include <cstdint>
 #include <span>
@@ -10,31 +10,31 @@
 
 namespace kvick::io {
 
-// Where the integer of a row (output) and column (an input or a group of inputs) is stored.
+// The layout of integers by row (output) and column (an input, or a group of inputs).
 enum class Packing : uint8_t {
   kColumns,       // words [columns / n][rows]: n neighbouring columns of a row share a word (GPTQ)
   kRows,          // words [columns][rows / n]: n neighbouring rows of a column (GPTQ's zero points)
-  kInterleaved,   // the same, but half 0 to 7 of a word are rows 0, 2, 4, 6, 1, 3, 5, 7 (AWQ)
+  kInterleaved,   // like kRows, but the eight codes of a word are rows 0, 2, 4, 6, 1, 3, 5, 7 (AWQ)
   kRowMajor,      // words [rows][columns / n] (compressed-tensors)
-  kRowMajorRows,  // words [rows / n][columns] (its zero points)
-  kSigned,        // bytes [rows][columns], of two's complement
+  kRowMajorRows,  // words [rows / n][columns] (zero points of compressed-tensors)
+  kSigned,        // bytes [rows][columns] in two's complement
 };
 
 class IntegerCodes {
  public:
-  // All are the same number: what symmetric quantisers leave out.
+  // Codes that are all equal, for values that symmetric quantisers do not store.
   static IntegerCodes constant(uint32_t code);
-  // Error: the tensor is of another type or shape than the packing of rows x columns has.
+  // Error: type or shape of `words` do not fit this packing of rows x columns.
   static base::Result<IntegerCodes> of(const StoredTensor& words, Packing packing, uint32_t bits,
                                        MatrixSize size);
 
-  // 0 to 2^bits - 1; of kSigned, the number plus 128.
+  // Returns a code, 0 to 2^bits - 1; for kSigned, the number plus 128.
   uint32_t at(uint64_t row, uint64_t column) const;
-  // Those of some rows, [count][columns].
+  // Writes the codes of `count` rows to out, [count][columns].
   void read(uint64_t first, uint64_t count, uint8_t* out) const;
-  // Whether all are this one. Stops at the first that is not.
+  // Returns whether all codes equal this one. Stops at the first other code.
   bool all_are(uint32_t code) const;
-  // Empty if they are constant.
+  // Empty if the codes are constant.
   std::span<const std::byte> bytes() const { return data_; }
 
  private:
@@ -49,8 +49,8 @@ class IntegerCodes {
   std::span<const std::byte> data_;
   Packing packing_ = Packing::kSigned;
   uint32_t bits_ = 8, mask_ = 255;
-  uint32_t shift_ = 2;   // 2^shift_ integers are in a word
-  uint64_t stride_ = 0;  // words or bytes of the tensor's inner dimension
+  uint32_t shift_ = 2;   // a word holds 2^shift_ integers
+  uint64_t stride_ = 0;  // words (kSigned: bytes) in the tensor's inner dimension
   uint32_t constant_ = 0;
   MatrixSize size_;
 };

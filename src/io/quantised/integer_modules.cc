@@ -15,7 +15,7 @@ base::Status<> check_matrix(const StoredTensor& tensor) {
   return base::fail("{}: is {}; a matrix is expected", tensor.label, shape_text(tensor));
 }
 
-// Of scales [groups][outputs].
+// Sets the size of a group. scales: [groups][outputs]. told: the size in the config; 0: unknown.
 base::Status<> set_group(const StoredTensor& scales, uint64_t told, IntegerParts& parts) {
   const uint64_t inputs = parts.size.inputs, groups = parts.scales.columns();
   parts.group = told == 0 ? parts.scales.block().inputs : std::min(told, inputs);
@@ -40,7 +40,7 @@ base::Result<Tensor> grouped_tensor(const Module& module, const Scheme& scheme, 
   return integer_tensor(module.name() + ".weight", parts);
 }
 
-// Of compressed-tensors: one scale for all, one for each output, or one for each group of inputs.
+// compressed-tensors has one scale for all, one per output, or one per group of inputs.
 base::Status<> read_scales(const Module& module, const Scheme& scheme, const StoredTensor& codes,
                            IntegerParts& parts) {
   KVICK_TRY(const StoredTensor* scales, module.need(".weight_scale", codes));
@@ -62,7 +62,7 @@ base::Result<MatrixSize> read_shape(const StoredTensor& shape) {
   return MatrixSize{static_cast<uint64_t>(outputs), static_cast<uint64_t>(inputs)};
 }
 
-// Files may have modules of several widths.
+// Finds the bits of a module: files may have modules of several widths.
 base::Result<uint32_t> bits_of(const StoredTensor& words, MatrixSize size) {
   for (const uint32_t bits : {4U, 8U}) {
     const uint64_t in_word = 32 / bits;
@@ -115,7 +115,7 @@ base::Result<Tensor> signed_tensor(const Module& module, const Scheme& scheme) {
   KVICK_TRY_VOID(read_scales(module, scheme, codes, parts));
   parts.zeros = IntegerCodes::constant(128);
   if (const StoredTensor* zeros = module.find(".weight_zero_point")) {
-    // Of the scales' shape, whatever number of dimensions that has.
+    // The zero points have the scales' shape, with any number of dimensions.
     StoredTensor matrix = *zeros;
     if (matrix.shape.size() < 2) matrix.shape.resize(2, 1);
     KVICK_TRY(parts.zeros, IntegerCodes::of(matrix, Packing::kSigned, 8,

@@ -1,5 +1,5 @@
 #pragma once
-// Modules of integer weights as GPTQ, AWQ and compressed-tensors write them.
+// Reads modules of integer weights in the forms of GPTQ, AWQ and compressed-tensors.
 
 #include "base/result.h"
 #include "io/file/tensor.h"
@@ -8,16 +8,17 @@
 
 namespace kvick::io {
 
-// Each gives NAME.weight, [outputs][inputs]. Error: a part is missing, or its type or shape
+// Each function returns NAME.weight, [outputs][inputs]. Error: a part is missing, or its type or
+// shape contradicts the other parts or the scheme.
 // contradicts the others or the scheme.
 
-// NAME.qweight, qzeros and scales; of GPTQ, g_idx if there is one.
+// Read NAME.qweight, qzeros and scales; for GPTQ also g_idx if present.
 base::Result<Tensor> gptq_tensor(const Module& module, const Scheme& scheme);
 base::Result<Tensor> awq_tensor(const Module& module, const Scheme& scheme);
-// NAME.weight_packed, weight_shape and weight_scale; weight_zero_point and weight_g_idx if there
-// are any.
+// Reads NAME.weight_packed, weight_shape and weight_scale; weight_zero_point and weight_g_idx if
+// present.
 base::Result<Tensor> packed_tensor(const Module& module, const Scheme& scheme);
-// NAME.weight of bytes and weight_scale; weight_zero_point if there is one.
+// Reads NAME.weight (bytes) and weight_scale; weight_zero_point if present.
 base::Result<Tensor> signed_tensor(const Module& module, const Scheme& scheme);
 
 }  // namespace kvick::io

@@ -9,7 +9,7 @@ namespace {
 
 using kernels::DType;
 
-constexpr uint64_t kBlock = 32;  // inputs of a block of Q4_0, Q4_1 and Q8_0
+constexpr uint64_t kBlock = 32;  // inputs per block of Q4_0, Q4_1 and Q8_0
 constexpr uint64_t kRowsAtOnce = 64;
 
 void put_half(float value, std::byte*& out) {
@@ -18,7 +18,7 @@ void put_half(float value, std::byte*& out) {
   out += sizeof(half);
 }
 
-// Input i of a block in the low half of byte i, input i + 16 in the high one.
+// Puts input i of a block in the low half of byte i, and input i + 16 in the high half.
 void put_halves(const uint8_t* codes, std::byte*& out) {
   for (uint64_t i = 0; i < kBlock / 2; ++i)
     *out++ = static_cast<std::byte>(codes[i] | codes[i + kBlock / 2] << 4);
@@ -28,7 +28,7 @@ class IntegerWeights final : public RowSource {
  public:
   IntegerWeights(const IntegerParts& parts, DType dtype, std::vector<uint32_t> group_of)
       : parts_(parts), dtype_(dtype), group_of_(std::move(group_of)) {
-    parts_.group_of = nullptr;  // read, and about to go
+    parts_.group_of = nullptr;  // it has been read, and may not live as long as this
   }
 
   void read(uint64_t first, uint64_t count, std::byte* out) const override;
@@ -37,7 +37,7 @@ class IntegerWeights final : public RowSource {
   }
 
  private:
-  // Of a row's group.
+  // Scale and zero point of a row's group.
   struct Step {
     float scale;
     uint32_t zero;
@@ -73,8 +73,8 @@ void IntegerWeights::write_blocks(uint64_t row, const uint8_t* codes, std::byte*
   }
 }
 
-// The weights that a group's codes stand for are rounded once for it: inputs of a group need not
-// lie together.
+// Rounds the weights of all codes once per group, because the inputs of a group need not be
+// adjacent.
 void IntegerWeights::write_floats(uint64_t row, const uint8_t* codes, std::byte*& out) const {
   const uint64_t groups = parts_.scales.columns(), levels = uint64_t{1} << parts_.bits;
   std::vector<uint16_t> halves(groups * levels);
@@ -106,7 +106,7 @@ void IntegerWeights::read(uint64_t first, uint64_t count, std::byte* out) const 
   }
 }
 
-// Empty: in order.
+// Returns the group of each input; empty: groups are in order.
 base::Result<std::vector<uint32_t>> read_group_of(const IntegerParts& parts) {
   std::vector<uint32_t> group_of;
   if (parts.group_of == nullptr) return group_of;

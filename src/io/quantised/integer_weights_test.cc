@@ -12,7 +12,7 @@ namespace {
 using kernels::DType;
 using Method = Scheme::Method;
 
-// The naive twins: the weight of an output and an input, by the formats' definitions.
+// The naive twins: one weight, by output and input, by the formats' definitions.
 float gptq_twin(TestTensors& t, uint32_t bits, uint64_t group, uint64_t out, uint64_t in,
                 uint32_t zero_added) {
   const uint64_t n = 32 / bits, outputs = t.find("m.scales")->shape[1];
@@ -44,7 +44,7 @@ Tensor joined(const Scheme& scheme, const TestTensors& t) {
   return all->front().tensor;
 }
 
-// Rows in pieces are the rows of the whole.
+// Rows read in pieces must equal the rows read at once.
 void expect_pieces(const Tensor& tensor) {
   const uint64_t rows = tensor.shape[0], bytes = tensor.row_bytes();
   std::vector<std::byte> whole(tensor.bytes()), pieces(tensor.bytes());
@@ -128,7 +128,7 @@ TEST(IntegerWeights, OfAwqAreThoseOfTheNaiveTwin) {
   }
 }
 
-// Words of rows, or bytes; one scale for each group, output or matrix.
+// Weights are words of rows, or bytes; there is one scale per group, per output or for the matrix.
 TEST(IntegerWeights, OfCompressedTensorsAreThoseOfTheNaiveTwin) {
   constexpr uint64_t kOutputs = 12, kInputs = 96;
   for (const std::vector<uint64_t>& grid : {std::vector<uint64_t>{12, 3}, {12, 1}, {12}, {1}, {}})

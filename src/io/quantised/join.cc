@@ -16,8 +16,8 @@ using base::Done;
 using base::Status;
 using Method = Scheme::Method;
 
-// A tensor that belongs to another one of its module; an empty `to`: no weight needs it, as it is
-// of activations or of a quantised cache.
+// A tensor that belongs to another one (`to`) of its module. An empty `to`: no weight needs it,
+// because it is about activations or a quantised cache.
 struct Part {
   std::string_view name, to;
 };
@@ -41,7 +41,7 @@ constexpr std::array kParts = {
     Part{".v_scale", ""},
 };
 
-// "a.b.qweight" without ".qweight": "a.b".
+// Returns the name without its end ("a.b.qweight" without ".qweight" is "a.b"), or nullopt.
 std::optional<std::string> without(std::string_view name, std::string_view end) {
   if (!name.ends_with(end)) return std::nullopt;
   name.remove_suffix(end.size());
@@ -63,7 +63,7 @@ class Joiner {
   std::vector<JoinedTensor> take() { return std::move(out_); }
 
  private:
-  // False: not one of these.
+  // Return false if the tensor is not of this kind.
   base::Result<bool> add_quantised(const StoredTensor& stored);
   base::Result<bool> add_experts(const StoredTensor& stored);
   Status<> add_mxfp4(const StoredTensor& blocks, const std::string& base);
@@ -74,7 +74,8 @@ class Joiner {
     out_.push_back({std::move(whole), from.label});
     return Done{};
   }
-  // make(name, outputs), of each tensor that `stored` becomes. base: "...experts.gate_up_proj".
+  // Calls make(name, outputs) for each tensor that `stored` becomes. base:
+  // "...experts.gate_up_proj".
   template <typename Make>
   Status<> put_experts(const StoredTensor& stored, const std::string& base, std::string_view end,
                        uint64_t outputs, const Make& make);
@@ -91,7 +92,7 @@ bool Joiner::is_part(const StoredTensor& stored) const {
     if (!base) continue;
     if (to.empty()) return true;
     const auto whole = index_.find(*base + std::string(to));
-    // Scales beside floats would be of nothing: they are left to be refused.
+    // Scales of float weights have no meaning, so they do not count as parts and are refused later.
     if (whole != index_.end() && (to != ".weight" || !is_float(*whole->second))) return true;
   }
   return false;

@@ -1,6 +1,6 @@
 #pragma once
-// Joins the tensors that a Hugging Face folder stores into those of its model: the parts of a
-// quantised module become one tensor, whose rows are converted when they are read.
+// Joins the tensors that a Hugging Face folder stores to those of the model: the parts of a
+// quantised module become one tensor, whose rows are converted as they are read.
 
 #include <string>
 #include <vector>
@@ -15,12 +15,12 @@ namespace kvick::io {
 
 struct JoinedTensor {
   Tensor tensor;
-  std::string label;  // of messages: where the first of its parts lies
+  std::string label;  // for messages: the label of its first part
 };
 
-// Names are those of the folder: "model.layers.0.mlp.up_proj.weight". Experts that share a tensor
-// become "...experts.gate_proj", "up_proj" and "down_proj". Error: a part is missing or contradicts
-// the others, or a tensor is of a type that neither kernels nor the scheme know.
+// Names are the folder's: "model.layers.0.mlp.up_proj.weight". Experts in a shared tensor become
+// "...experts.gate_proj", "up_proj" and "down_proj". Error: a part is missing or contradicts the
+// others, or neither kernels nor the scheme know a tensor's type.
 base::Result<std::vector<JoinedTensor>> join_tensors(const Scheme& scheme, GateUp gate_up,
                                                      const std::vector<StoredTensor>& stored);
 

@@ -75,7 +75,7 @@ TEST(Join, APartThatIsMissingOrOfAnotherShapeIsOneLine) {
   struct {
     const Format& format;
     const char* tensor;
-    std::function<void(StoredTensor&)> spoil;  // empty: takes it away
+    std::function<void(StoredTensor&)> spoil;  // empty: removes the tensor
     const char* expected;
   } const table[] = {
       {kGptq, "m.qzeros", {}, "has no m.qzeros beside it"},
@@ -210,7 +210,8 @@ TEST(Join, GroupsAndShapesThatFilesGetWrongAreRefused) {
   }
 }
 
-// Whatever the shapes are, as long as the bytes are theirs: an error, or a tensor that can be read.
+// Whatever shapes the tensors claim for their bytes, the result is an error or a tensor that can be
+// read.
 TEST(Join, HostileShapesAreErrorsOrCanBeRead) {
   std::mt19937 random(3);
   const Format formats[] = {kGptq, kAwq, kPacked, kBytes, kFp8, kMxfp4};

@@ -1,5 +1,5 @@
 #pragma once
-// The tensors of one quantised module: "model.layers.0.mlp.up_proj" and what follows the name.
+// The tensors of one quantised module: names that begin with, say, "model.layers.0.mlp.up_proj".
 
 #include <functional>
 #include <map>
@@ -18,11 +18,11 @@ class Module {
   Module(const StoredIndex& index, std::string name) : index_(index), name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
-  const StoredTensor* find(std::string_view part) const {  // null if absent
+  const StoredTensor* find(std::string_view part) const {  // nullptr if absent
     const auto at = index_.find(name_ + std::string(part));
     return at == index_.end() ? nullptr : at->second;
   }
-  // Error: absent; `beside` names the tensor that needs it.
+  // Error: the part is absent; the message names `beside`, the tensor that needs it.
   base::Result<const StoredTensor*> need(std::string_view part, const StoredTensor& beside) const {
     if (const StoredTensor* tensor = find(part)) return tensor;
     return base::fail("{}: has no {}{} beside it", beside.label, name_, part);

@@ -1,5 +1,5 @@
 #pragma once
-// The scales of a quantised matrix: one for each block of outputs and inputs.
+// The scales of a quantised matrix, one per block of outputs and inputs.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,14 +22,14 @@ struct MatrixSize {
   uint64_t outputs = 0, inputs = 0;
 };
 
-// Blocks are numbered along outputs and inputs.
+// Blocks have a row (along outputs) and a column (along inputs).
 class ScaleGrid {
  public:
-  // Shapes: [], [1] or [1][1]: one scale for all; [outputs] or [outputs][1]: one per output;
-  // [a][b]: one per `block` (the last may be cut off) or, if `block` is 0 or does not fit, one for
-  // each of a x b equal parts. Error: another shape, or not floats.
+  // Accepts these shapes: [], [1] or [1][1]: one scale for all; [outputs] or [outputs][1]: one per
+  // output; [a][b]: one per `block` (the last may be incomplete) or, if `block` is 0 or does not
+  // fit, one for each of a x b equal parts. Error: another shape, or not floats.
   static base::Result<ScaleGrid> of(const StoredTensor& scales, MatrixSize size, MatrixSize block);
-  // Of shape [groups][outputs].
+  // Accepts the shape [groups][outputs].
   static base::Result<ScaleGrid> transposed(const StoredTensor& scales, MatrixSize size);
 
   float at(uint64_t row, uint64_t column) const;
@@ -46,7 +46,7 @@ class ScaleGrid {
   bool transposed_ = false;
 };
 
-// "[2, 3]"
+// Returns "[2, 3]".
 std::string shape_text(const StoredTensor& tensor);
 bool has_shape(const StoredTensor& tensor, std::initializer_list<uint64_t> shape);
 

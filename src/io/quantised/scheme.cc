@@ -14,7 +14,7 @@ constexpr uint64_t kMaxGroup = uint64_t{1} << 31;
 constexpr std::string_view kMethods =
     "fp8, gptq, awq, mxfp4 and compressed-tensors (pack-quantized, int-quantized, float-quantized)";
 
-// -1: all inputs share a scale, which the shapes say too.
+// group_size -1: all inputs share a scale, which the shapes show too.
 base::Status<> read_group(const JsonObject& fields, Scheme& scheme) {
   const auto element = fields.find("group_size");
   int64_t group = 0;
@@ -66,7 +66,7 @@ base::Status<> read_blocks(const JsonObject& fields, std::string_view key, Schem
   return base::Done{};
 }
 
-// Rotations that a model applies while it runs.
+// Refuses rotations that a model applies at run time.
 base::Status<> refuse_transforms(const JsonObject& fields) {
   if (!fields.find("transform_config")) return base::Done{};
   KVICK_TRY(const JsonObject transforms, fields.get_object("transform_config"));
@@ -103,7 +103,7 @@ base::Status<> read_compressed(const JsonObject& fields, Scheme& scheme) {
       fields.label("format"), in_quotes(format));
 }
 
-// MLX writes its numbers under both keys, and names no method.
+// MLX writes its numbers under both keys and names no method.
 base::Status<> check_not_mlx(const JsonObject& config) {
   for (const std::string_view key : {"quantization", "quantization_config"}) {
     if (!config.find(key)) continue;
@@ -123,7 +123,7 @@ base::Status<> check_not_mlx(const JsonObject& config) {
 base::Result<Scheme> read_scheme(const JsonObject& config) {
   Scheme scheme;
   KVICK_TRY_VOID(check_not_mlx(config));
-  // The second is what the first versions of compressed-tensors wrote.
+  // The first versions of compressed-tensors wrote the second key.
   for (const std::string_view key : {"quantization_config", "compression_config"}) {
     if (!config.find(key)) continue;
     KVICK_TRY(const JsonObject fields, config.get_object(key));

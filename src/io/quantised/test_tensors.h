@@ -1,5 +1,5 @@
 #pragma once
-// Stored tensors for tests, with bytes of their own.
+// Stored tensors for tests, which own their bytes.
 
 #include <cstring>
 #include <deque>
@@ -26,7 +26,7 @@ class TestTensors {
                                          .data = bytes,
                                          .label = "test: tensor '" + name + "'"});
   }
-  // Random bytes, as many as the shape has.
+  // Adds a tensor of this shape with random bytes.
   StoredTensor& random(const std::string& name, StoredType type,
                        const std::vector<uint64_t>& shape) {
     uint64_t bytes = stored_type_info(type).bytes;
@@ -35,7 +35,7 @@ class TestTensors {
     for (uint8_t& value : values) value = static_cast<uint8_t>(engine());
     return add(name, type, shape, values);
   }
-  // Float16 numbers from 0.01 to 0.02 or so.
+  // Adds float16 scales of about 0.01 to 0.02.
   StoredTensor& scales(const std::string& name, const std::vector<uint64_t>& shape) {
     uint64_t count = 1;
     for (const uint64_t size : shape) count *= size;

@@ -1,4 +1,4 @@
-// libFuzzer: bytes cut at each of the first four 0 into config.json, tokenizer.json,
+// libFuzzer: the first four zero bytes split the input into config.json, tokenizer.json,
 // tokenizer_config.json, generation_config.json and model.safetensors.
 #include <algorithm>
 #include <array>
@@ -36,7 +36,7 @@ base::Status<> read(const std::array<std::string_view, 5>& texts) {
   io::Metadata out;
   KVICK_TRY(io::HfConfig config, io::map_config(root, out));
   if (!texts[4].empty()) KVICK_TRY_VOID(read_tensors(root, config.gate_up, texts[4]));
-  // The rows of the embedding bound it, where there are weights.
+  // If there are weights, the embedding's rows limit this number.
   config.vocabulary = std::min<uint64_t>(config.vocabulary, 4096);
   KVICK_TRY_VOID(io::map_tokenizer(
       {{"tokenizer", texts[1]}, {"tokenizer_config", texts[2]}, {"generation", texts[3]}, {}},

@@ -21,7 +21,7 @@ base::Result<const HfFamily*> family_of(const JsonObject& config) {
                     in_quotes(type), known);
 }
 
-// The sizes that every family has under the same names.
+// Maps the sizes that all families name alike.
 base::Result<HfHeads> map_sizes(Mapper& map) {
   HfHeads out;
   KVICK_TRY(out.embedding, map.size("hidden_size"));
@@ -51,7 +51,8 @@ base::Status<> map_heads(Mapper& map, HfHeads& sizes) {
                       map.config().label("num_key_value_heads"), kv_heads, sizes.heads);
   map.set("attention.head_count_kv", kv_heads);
   if (map.config().find("qk_rope_head_dim")) {
-    KVICK_TRY(sizes.head_dim, map.size("qk_rope_head_dim"));  // what turns of a latent layer's
+    // the part of a latent head that rotates
+    KVICK_TRY(sizes.head_dim, map.size("qk_rope_head_dim"));
   } else if (map.config().find("head_dim")) {
     KVICK_TRY(sizes.head_dim, map.size("head_dim"));
     map.set("attention.key_length", sizes.head_dim);
@@ -62,7 +63,7 @@ base::Status<> map_heads(Mapper& map, HfHeads& sizes) {
   return base::Done{};
 }
 
-// Which layers see a window only.
+// Reads which layers have a window.
 base::Status<> read_layer_types(const Mapper& map, std::vector<bool>& slides) {
   if (!map.config().find("layer_types")) return base::Done{};
   KVICK_TRY(const simdjson::dom::array types, map.config().get_array("layer_types"));
@@ -81,7 +82,8 @@ base::Status<> read_layer_types(const Mapper& map, std::vector<bool>& slides) {
   return base::Done{};
 }
 
-// The default without layer_types: all but the last of each period layers have the window. 0: all.
+// Returns the default without layer_types: in each period, all layers but the last have the window.
+// 0: all layers have it.
 uint64_t window_period(const Mapper& map, std::string_view architecture) {
   if (architecture == "gemma2" || architecture == "gpt-oss") return 2;
   if (architecture == "olmo2") return 4;
@@ -94,7 +96,7 @@ base::Status<> map_window(Mapper& map, const std::string& architecture) {
   if (!map.config().find("sliding_window")) return base::Done{};
   KVICK_TRY(const uint64_t layers, map.size("num_hidden_layers"));
   std::vector<bool> slides(layers, true);
-  if (architecture.starts_with("qwen")) {  // they switch it, and by default it is off
+  if (architecture.starts_with("qwen")) {  // Qwen's configs have a switch, which is off by default
     KVICK_TRY(const bool on, map.config().get_bool("use_sliding_window", false));
     KVICK_TRY(const uint64_t full_layers, map.config().get_uint("max_window_layers", 28));
     for (uint64_t i = 0; i < layers; ++i) slides[i] = on && i >= full_layers;
@@ -108,7 +110,7 @@ base::Status<> map_window(Mapper& map, const std::string& architecture) {
   return map.copy_size("sliding_window", "attention.sliding_window");
 }
 
-// Named by one of two fields; Gemma's first files had another name for the same function.
+// Two fields may name the activation. Gemma's first files have another name for the same function.
 base::Status<> check_activation(const Mapper& map, std::string_view wanted) {
   for (const std::string_view field : {"hidden_activation", "hidden_act"}) {
     if (!map.config().find(field)) continue;
@@ -119,7 +121,7 @@ base::Status<> check_activation(const Mapper& map, std::string_view wanted) {
   return base::Done{};
 }
 
-// Of the feed-forward blocks: one number, or a list of one for each layer.
+// Maps the widths of the feed-forward blocks: one number, or a list of one per layer.
 base::Status<> map_widths(Mapper& map, std::string_view field) {
   const auto told = map.config().find(field);
   if (!told || !told->is_array()) return map.copy_size(field, "feed_forward_length");
@@ -139,7 +141,7 @@ base::Status<> map_widths(Mapper& map, std::string_view field) {
   return base::Done{};
 }
 
-// true and "all"; with "vision" only a picture's tokens see later ones.
+// Returns true for true and "all". With "vision" only an image's tokens attend to later ones.
 bool sees_later_tokens(const JsonObject& config) {
   const auto told = config.find("use_bidirectional_attention");
   if (!told) return false;
@@ -149,8 +151,8 @@ bool sees_later_tokens(const JsonObject& config) {
   return told->get(name) != simdjson::SUCCESS || name != "vision";
 }
 
-// Decoders made into encoders, as EmbeddingGemma: their pooling and dense layers lie in folders of
-// their own, which are not read.
+// Refuses decoders made into encoders, such as EmbeddingGemma: their pooling and dense layers are
+// in other folders, which are not read.
 base::Status<> require_causal(const JsonObject& config) {
   KVICK_TRY(const bool causal, config.get_bool("is_causal", true));
   if (causal && !sees_later_tokens(config)) return base::Done{};
@@ -160,8 +162,8 @@ base::Status<> require_causal(const JsonObject& config) {
       config.label(causal ? "use_bidirectional_attention" : "is_causal"));
 }
 
-// The first files of LFM2 have another name for it. Where all layers have experts, no layer has
-// another width.
+// Returns the field of the feed-forward width. LFM2's first files have another name for it. If all
+// layers have experts, their width is the only one.
 std::string_view width_field(const JsonObject& config) {
   constexpr std::string_view kUsual = "intermediate_size";
   for (const std::string_view field :
@@ -197,7 +199,7 @@ base::Status<> map_opt(Mapper& map) {
                       map.config().label("word_embed_proj_dim"), projected, sizes.embedding);
   map.set("attention.head_count_kv", sizes.heads);
   map.set("attention.layer_norm_epsilon", 1e-5);  // fixed in the published code
-  // Rows 0 and 1 of the position table belong to padding: position p is row p + 2.
+  // Rows 0 and 1 of the position table are for padding: position p is row p + 2.
   map.set("position_offset", uint64_t{2});
   return base::Done{};
 }

@@ -1,4 +1,4 @@
-// DeepSeek V2 and V3, and what was built like them: GLM-4.5 to 4.7, MiniCPM3.
+// DeepSeek V2 and V3, and models built like them: GLM-4.5 to 4.7, MiniCPM3.
 
 #include <cmath>
 
@@ -9,8 +9,8 @@ namespace {
 
 using base::Status;
 
-// Where the rotation is stretched: GGUF's files have a tenth of mscale_all_dim, which scores
-// follow, and the factor on cosines and sines whole.
+// Maps YaRN scaling. GGUF has a tenth of mscale_all_dim, from which the scale of scores follows,
+// and the whole factor on cosines and sines.
 Status<> map_stretched(Mapper& map) {
   const JsonObject& config = map.config();
   for (const std::string_view field : {"rope_scaling", "rope_parameters"}) {
@@ -29,7 +29,7 @@ Status<> map_stretched(Mapper& map) {
   return base::Done{};
 }
 
-// value_dim: of a head, where the file does not have it.
+// value_dim: dimension of a head's values, for files that omit it.
 Status<> map_latent(Mapper& map, std::optional<uint64_t> value_dim = {}) {
   KVICK_TRY(const uint64_t plain, map.size("qk_nope_head_dim"));
   KVICK_TRY(const uint64_t rotated, map.size("qk_rope_head_dim"));
@@ -42,7 +42,7 @@ Status<> map_latent(Mapper& map, std::optional<uint64_t> value_dim = {}) {
   return map.copy_size("q_lora_rank", "attention.q_lora_rank");
 }
 
-// GGUF's numbers of routers.
+// GGUF's numbers of gating functions.
 constexpr uint64_t kSoftmax = 1, kSigmoid = 2;
 
 Status<> map_router(Mapper& map, bool sigmoid) {
@@ -62,7 +62,7 @@ Status<> map_routed(Mapper& map, bool sigmoid) {
   KVICK_TRY(const uint64_t shared, map.config().get_uint("n_shared_experts", 0));
   map.set("expert_shared_count", shared);
   KVICK_TRY(const uint64_t dense, map.config().get_uint("first_k_dense_replace", sigmoid ? 1 : 0));
-  map.set("leading_dense_block_count", dense);  // which layers have experts the tensors say
+  map.set("leading_dense_block_count", dense);  // the tensors show which layers have experts
   return map_router(map, sigmoid);
 }
 

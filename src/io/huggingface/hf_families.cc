@@ -1,4 +1,4 @@
-// Larger than 400 lines because it is one table: a row for each family, and its modules' names.
+// Larger than 400 lines because it is one table: a row per family, and the names of its modules.
 
 #include "io/huggingface/hf_families.h"
 
@@ -15,7 +15,7 @@ constexpr Rename kHeadNorms[] = {
     {"self_attn.q_norm", "attn_q_norm"},
     {"self_attn.k_norm", "attn_k_norm"},
 };
-// Norms before and after each block.
+// Gemma has norms before and after each block.
 constexpr Rename kGemma[] = {
     {"post_attention_layernorm", "post_attention_norm"},
     {"pre_feedforward_layernorm", "ffn_norm"},
@@ -23,7 +23,7 @@ constexpr Rename kGemma[] = {
     {"self_attn.q_norm", "attn_q_norm"},
     {"self_attn.k_norm", "attn_k_norm"},
 };
-// Parameters that are no module's have their whole name here.
+// A parameter that is not a module's has its whole name here.
 constexpr Rename kGemma3n[] = {
     {"post_attention_layernorm", "post_attention_norm"},
     {"pre_feedforward_layernorm", "ffn_norm"},
@@ -216,7 +216,7 @@ Status<> copy_positive(Mapper& map, std::string_view field, std::string_view key
   return base::Done{};
 }
 
-// Scores are multiplied by this number's inverse root, not the head's.
+// Scores are divided by the square root of this number instead of the head dimension.
 Status<> map_query_scalar(Mapper& map) {
   if (!map.config().find("query_pre_attn_scalar")) return base::Done{};
   KVICK_TRY(const double scalar, positive(map.config(), "query_pre_attn_scalar"));
@@ -236,7 +236,7 @@ Status<> map_gemma3(Mapper& map) {
   return map_query_scalar(map);
 }
 
-// Absent and null both mean none here, but files converted to GGUF without the key may have one.
+// Absent and null both mean no window here, but GGUF files without the key may have one.
 Status<> map_phi3(Mapper& map) {
   if (!map.config().find("sliding_window")) map.set("attention.sliding_window", uint64_t{0});
   return base::Done{};
@@ -259,7 +259,7 @@ Status<> map_experts(Mapper& map) {
   }
   return map.copy_size("num_experts_per_tok", "expert_used_count");
 }
-// Which layers have experts the tensors say.
+// The tensors show which layers have experts.
 Status<> map_qwen_moe(Mapper& map) {
   KVICK_TRY_VOID(map_experts(map));
   KVICK_TRY(const bool normalised, map.config().get_bool("norm_topk_prob", false));
@@ -267,7 +267,7 @@ Status<> map_qwen_moe(Mapper& map) {
   return base::Done{};
 }
 
-// Which layers have a gated delta net.
+// Maps which layers have a gated delta net.
 Status<> map_delta_layers(Mapper& map) {
   const JsonObject& config = map.config();
   if (!config.find("layer_types")) {
@@ -302,7 +302,7 @@ Status<> map_delta(Mapper& map) {
   return base::Done{};
 }
 
-// Weights of the chosen experts have sum 1 where the file does not say it.
+// If the file does not say so, the weights of the chosen experts still have the sum 1.
 Status<> map_delta_moe(Mapper& map) {
   KVICK_TRY_VOID(map_delta(map));
   KVICK_TRY_VOID(map.require_flag("norm_topk_prob", true));
@@ -331,7 +331,7 @@ Status<> map_gpt_oss(Mapper& map) {
   return map_experts(map);
 }
 
-// Queries grow with the number of original contexts before them.
+// Queries are scaled up with the number of original context lengths before them.
 Status<> map_ministral3(Mapper& map) {
   if (!map.config().find("rope_parameters")) return base::Done{};
   KVICK_TRY(const JsonObject rope, map.config().get_object("rope_parameters"));
@@ -341,7 +341,7 @@ Status<> map_ministral3(Mapper& map) {
   return base::Done{};
 }
 
-// The layers that do not rotate are every fourth; a file may say others, which no model does.
+// Every fourth layer has no rotation. Files could say otherwise, but no model does.
 Status<> require_fourth_layers(Mapper& map) {
   KVICK_TRY(const uint64_t interval, map.config().get_uint("no_rope_layer_interval", 4));
   if (interval != 4)
@@ -373,7 +373,8 @@ Status<> map_stablelm(Mapper& map) {
   return map_layer_norms(map);
 }
 
-// On, or as the first files have it, a number, which transformers only compares with 0.
+// The setting must be on. The first files have a number instead, which transformers only compares
+// with 0.
 Status<> require_temperatures(const Mapper& map) {
   const std::string_view field = "attn_temperature_tuning";
   const auto told = map.config().find(field);
@@ -382,9 +383,9 @@ Status<> require_temperatures(const Mapper& map) {
   return map.require_flag(field, true);
 }
 
-// Layers that rotate see chunks; what else files may set, published ones do not.
+// Layers with rotation attend within chunks. Published files do not set the other options.
 Status<> map_llama4(Mapper& map) {
-  constexpr uint64_t kMaverick = 128;  // experts of the model without normalised heads
+  constexpr uint64_t kMaverick = 128;  // experts of the model that does not normalise heads
   KVICK_TRY_VOID(require_fourth_layers(map));
   KVICK_TRY_VOID(require_number(map, "floor_scale", 8192));
   KVICK_TRY_VOID(require_number(map, "attn_scale", 0.1));
@@ -400,7 +401,7 @@ Status<> map_llama4(Mapper& map) {
 }
 
 constexpr std::string_view kTanhGelu = "gelu_pytorch_tanh";
-// Google's folders of 4B, 12B and 27B leave out what has these values.
+// Google's folders of 4B, 12B and 27B omit fields with these values.
 constexpr std::string_view kGemma3Defaults =
     R"("vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,)"
     R"( "max_position_embeddings": 131072, "rope_theta": 1000000.0, "sliding_window": 4096,)"

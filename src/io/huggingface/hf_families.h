@@ -1,5 +1,5 @@
 #pragma once
-// The kinds of models that config.json may name, one row each.
+// The families of models that config.json may name, one row each.
 
 #include <span>
 #include <string_view>
@@ -12,18 +12,19 @@ namespace kvick::io {
 
 struct HfFamily {
   std::string_view model_type, architecture;
-  bool tied = false;           // transformers' default for tie_word_embeddings
-  bool interleaved = false;    // rotary pairs are (2i, 2i+1), as GGUF has them for llama
+  bool tied = false;           // transformers' default of tie_word_embeddings
+  bool interleaved = false;    // rotary pairs are (2i, 2i+1), as in GGUF's llama
   bool shifted_norms = false;  // norms multiply by 1 + weight (Gemma)
   std::string_view activation = "silu";
   GateUp gate_up = GateUp::kNone;                // HfConfig::gate_up
   std::span<const Rename> modules = {};          // HfConfig::modules
-  base::Status<> (*map)(Mapper& map) = nullptr;  // maps fields that other families lack
-  std::string_view defaults = {};  // transformers', as JSON, of fields that published files lack
+  base::Status<> (*map)(Mapper& map) = nullptr;  // maps fields that only this family has
+  // JSON: transformers' defaults of fields that published files omit
+  std::string_view defaults = {};
 };
 
 std::span<const HfFamily> hf_families();
-// Null: unknown model_type.
+// Returns nullptr for an unknown model_type.
 const HfFamily* find_hf_family(std::string_view model_type);
 
 }  // namespace kvick::io

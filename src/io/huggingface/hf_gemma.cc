@@ -1,4 +1,4 @@
-// What config.json of Gemma 3n and 4 has beside other families.
+// Maps the fields of config.json that only Gemma 3n and 4 have.
 
 #include <algorithm>
 #include <charconv>
@@ -11,8 +11,8 @@
 namespace kvick::io {
 namespace {
 
-// Numbers of the layers without a window, which have wider heads and may have fewer of them; and of
-// the others.
+// Head dimensions and numbers of KV heads, for layers without a window (full) and with one. Full
+// layers have wider heads and may have fewer of them.
 struct Heads {
   uint64_t full_dim = 0, window_dim = 0;
   uint64_t full_kv = 0, window_kv = 0;
@@ -32,7 +32,7 @@ base::Result<std::vector<bool>> full_layers(const Mapper& map) {
   return full;
 }
 
-// Files name them once for all layers without a window, or layer by layer with one value.
+// Files give the sizes of layers without a window once for all, or per layer with equal values.
 base::Status<> read_layer(const Mapper& map, const std::vector<bool>& full, Heads& heads) {
   if (!map.config().find("per_layer_config")) return base::Done{};
   KVICK_TRY(const JsonObject layers, map.config().get_object("per_layer_config"));
@@ -74,7 +74,7 @@ base::Status<> map_gemma4_heads(Mapper& map, const std::vector<bool>& full, Head
   return base::Done{};
 }
 
-// Of a head without a window the first pairs rotate, at the frequencies of the whole head.
+// In a head without a window only the first pairs rotate, at the frequencies of the whole head.
 base::Status<> map_proportional(Mapper& map, uint64_t head_dim) {
   KVICK_TRY(const JsonObject rope, map.config().get_object("rope_parameters"));
   KVICK_TRY(const JsonObject full, rope.get_object("full_attention"));
@@ -84,7 +84,7 @@ base::Status<> map_proportional(Mapper& map, uint64_t head_dim) {
   if (head_dim > kMostHeadDim)
     return base::fail("{}: heads of {} elements; {} are the most", map.config().label("head_dim"),
                       head_dim, kMostHeadDim);
-  constexpr float kNever = 1e30F;  // a frequency divided by this turns nothing
+  constexpr float kNever = 1e30F;  // a frequency divided by this does not rotate
   std::vector<float> factors(head_dim / 2, kNever);
   const auto turning = static_cast<uint64_t>(part * static_cast<double>(head_dim) / 2);
   for (uint64_t i = 0; i < std::min<uint64_t>(turning, factors.size()); ++i)
@@ -102,8 +102,8 @@ base::Status<> map_gemma4_experts(Mapper& map) {
   return map.copy_size("moe_intermediate_size", "expert_feed_forward_length");
 }
 
-// How many standard deviations above the mean a share of a normal distribution ends: by halving,
-// since the integral has no inverse in the library.
+// Returns the number of standard deviations above the mean below which `share` of a normal
+// distribution lies. Found by bisection, because the library has no inverse of the integral.
 double deviations_of(double share) {
   constexpr double kMost = 40;
   double low = -kMost, high = kMost;
@@ -114,7 +114,7 @@ double deviations_of(double share) {
   return low;
 }
 
-// Of each layer the share of a gate's values that count as none.
+// Maps, for each layer, the share of a gate's values that are taken as zero.
 base::Status<> map_sparsity(Mapper& map) {
   const std::string_view field = "activation_sparsity_pattern";
   KVICK_TRY(const uint64_t layers, map.size("num_hidden_layers"));
@@ -182,7 +182,7 @@ base::Status<> map_gemma4(Mapper& map) {
     map.set("feed_forward_length", std::move(widths));
   }
   KVICK_TRY_VOID(map_layer_inputs(map));
-  map.set("final_logit_softcapping", 0.0);  // what absent means in Gemma 4
+  map.set("final_logit_softcapping", 0.0);  // an absent field means no limit in Gemma 4
   KVICK_TRY_VOID(map_softcap(map, "final_logit_softcapping"));
   return map_gemma4_experts(map);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// From fields of a config.json to <arch>.* keys.
+// Maps fields of a config.json to <arch>.* keys.
 
 #include <optional>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace kvick::io {
 
-// More than any model has; what is sized by them stays small.
+// Larger than in any model, but small enough for memory that is sized by them.
 constexpr uint64_t kMaxLayers = 100'000, kMaxSize = uint64_t{1} << 31;
 
 // Writes <arch>.* keys from fields of one config.
@@ -27,13 +27,13 @@ class Mapper {
     out_[prefix_ + std::string(key)].data = std::move(value);
   }
 
-  // A key without the architecture in front.
+  // Sets a key that has no architecture in front.
   template <typename T>
   void set_whole(const std::string& key, T value) {
     out_[key].data = std::move(value);
   }
 
-  // A size: 1 to 2^31.
+  // Reads a size, 1 to 2^31.
   base::Result<uint64_t> size(std::string_view field, std::optional<uint64_t> fallback = {}) const {
     KVICK_TRY(const uint64_t value, config_.get_uint(field, fallback));
     if (value < 1 || value > kMaxSize)
@@ -47,7 +47,7 @@ class Mapper {
     return base::Done{};
   }
 
-  // For settings that must have the one value that kvick computes with.
+  // Check a setting that must have the one value that kvick supports.
   base::Status<> require_flag(std::string_view field, bool wanted) const {
     KVICK_TRY(const bool value, config_.get_bool(field, wanted));
     if (value == wanted) return base::Done{};
@@ -68,7 +68,7 @@ class Mapper {
   Metadata& out_;
 };
 
-// A number above 0.
+// Reads a number above 0.
 base::Result<double> positive(const JsonObject& fields, std::string_view field,
                               std::optional<double> fallback = {});
 
@@ -76,24 +76,24 @@ struct HfHeads {
   uint64_t embedding = 0, heads = 0, head_dim = 0;
 };
 
-// Latent attention and its mixtures of experts, as DeepSeek's models have them; the experts alone;
-// and the same attention in MiniCPM3. See hf_deepseek.cc.
+// Map latent attention with its mixture of experts, as in DeepSeek's models; the experts alone; and
+// the same attention in MiniCPM3. See hf_deepseek.cc.
 base::Status<> map_deepseek2(Mapper& map);
 base::Status<> map_deepseek3(Mapper& map);
 base::Status<> map_glm4_moe(Mapper& map);
 base::Status<> map_minicpm3(Mapper& map);
 
-// Layers of Mamba-2 beside others that attend, as Granite has them; of short convolutions; these
-// with experts. See hf_states.cc.
+// Map layers of Mamba-2 between attention layers, as in Granite; layers of short convolutions; and
+// these with experts. See hf_states.cc.
 base::Status<> map_mamba_layers(Mapper& map);
 base::Status<> map_lfm2(Mapper& map);
 base::Status<> map_lfm2_moe(Mapper& map);
 
-// Rotary keys, from rope_theta, rope_scaling and rope_parameters; see hf_rope.cc.
+// Maps rotary keys from rope_theta, rope_scaling and rope_parameters; see hf_rope.cc.
 base::Status<> map_rope(Mapper& map, const HfHeads& sizes);
 
-// Limits on logits. A field that is null stands for none; of one that is absent the family has a
-// default. See hf_gemma.cc.
+// Map limits on logits. A null field means that there is no limit; if it is absent, the family's
+// default applies. See hf_gemma.cc.
 base::Status<> map_softcap(Mapper& map, std::string_view field);
 base::Status<> map_gemma3n(Mapper& map);
 base::Status<> map_gemma4(Mapper& map);

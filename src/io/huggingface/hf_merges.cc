@@ -12,7 +12,7 @@ namespace kvick::io {
 namespace {
 
 constexpr uint32_t kNever = UINT32_MAX;
-constexpr size_t kMaxPieceBytes = 512;  // the work on a piece grows with the square of its length
+constexpr size_t kMaxPieceBytes = 512;  // the work on a piece is quadratic in its length
 
 struct Pair {
   std::string_view left, right;
@@ -41,7 +41,7 @@ bool one_character(std::string_view text) {
   return std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }) <= 1;
 }
 
-// Ids and merges, to look up by text. Borrows from the pieces.
+// Looks up ids and merges by text. Borrows from the pieces.
 class MergeTable {
  public:
   explicit MergeTable(const Pieces& pieces)
@@ -69,7 +69,7 @@ class MergeTable {
 
   uint32_t first_rank(uint32_t whole) const { return first_rank_[whole]; }
 
-  // True if some two known pieces make this one and there is no merge that does it.
+  // Returns true if two known pieces make up this one but no merge joins them.
   bool lacks_merge(uint32_t whole) const {
     const std::string_view text = pieces_.texts[whole];
     for (size_t cut = 1; cut < text.size(); ++cut) {
@@ -107,12 +107,12 @@ base::Result<std::vector<std::string>> read_merges(const JsonObject& model) {
   return merges;
 }
 
-// A file of this form was made from a SentencePiece model: for each piece, in the order of the
-// scores, every way to cut it into two pieces became one merge. So the order of the pieces by the
-// rank of their first merge is the order by score, and -rank serves as well as the scores, which
-// the file does not have. That every cut is a merge is checked; else the algorithm, which merges
-// whatever makes a known piece, would merge more than the file allows. One piece may lack its
-// merges: converters before 2024 dropped those of the piece whose score is 0, the best one.
+// A file of this form was made from a SentencePiece model: for each piece, in order of score, every
+// way to split it into two pieces became one merge. So the order of pieces by the rank of their
+// first merge is the order by score, and -rank can replace the scores, which the file does not
+// have. The function checks that every split is a merge; otherwise the algorithm, which merges any
+// neighbours that make a known piece, would merge more than the file allows. One piece may lack its
+// merges: converters before 2024 dropped those of the piece with score 0, the best one.
 base::Result<std::vector<float>> scores_from_merges(const JsonObject& model, const Pieces& pieces) {
   KVICK_TRY(const simdjson::dom::array list, model.get_array("merges"));
   MergeTable table(pieces);

@@ -25,7 +25,7 @@ constexpr Rename kRotaryOuter[] = {
     {"altup_unembed_projections.1.weight", "altup_unembd_proj.1.weight"},
     {"altup_unembed_projections.2.weight", "altup_unembd_proj.2.weight"},
 };
-// Each is followed by ".weight" or ".bias".
+// ".weight" or ".bias" follows each of these.
 constexpr Rename kRotaryLayer[] = {
     {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
     {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
@@ -56,7 +56,7 @@ std::optional<std::string_view> look_up(std::span<const Rename> table, std::stri
   return std::nullopt;
 }
 
-// "mlp.experts.7.up_proj" -> "mlp.experts.*.up_proj", and 7.
+// Splits "mlp.experts.7.up_proj" into the pattern "mlp.experts.*.up_proj" and the expert 7.
 std::optional<uint64_t> take_expert(std::string_view module, std::string& pattern) {
   constexpr std::string_view kBefore = "experts.";
   const size_t at = module.find(kBefore);
@@ -76,7 +76,7 @@ bool drop_prefix(std::string_view& name, std::string_view prefix) {
   return true;
 }
 
-// name: what follows "layers.". nullopt: unknown. An empty string: not needed.
+// Maps what follows "layers.". nullopt: unknown name. Empty string: not needed.
 std::optional<std::string> map_layer(const HfConfig& config, std::string_view name) {
   uint64_t layer = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
@@ -84,7 +84,7 @@ std::optional<std::string> map_layer(const HfConfig& config, std::string_view na
   if (layer >= config.layers) return "";
   name.remove_prefix(end - name.data());
   if (!drop_prefix(name, ".")) return std::nullopt;
-  if (name == "self_attn.rotary_emb.inv_freq") return "";  // a buffer that old files carry
+  if (name == "self_attn.rotary_emb.inv_freq") return "";  // a buffer in old files
   const std::span<const Rename> own = config.modules;
   if (const auto whole = look_up(own, name)) return fmt::format("blk.{}.{}", layer, *whole);
   const size_t dot = name.rfind('.');
@@ -111,18 +111,18 @@ base::Result<std::optional<std::string>> map_tensor_name(const HfConfig& config,
                                                          std::string_view name,
                                                          const std::string& label) {
   const bool opt = config.architecture == "opt";
-  // Folders with other parts may have it beside the decoder: "language_model.lm_head.weight".
+  // Multimodal folders may have it beside the decoder: "language_model.lm_head.weight".
   if (name == "lm_head.weight" || (config.nested && name == "language_model.lm_head.weight")) {
     if (config.tied) return std::optional<std::string>();
     return std::optional<std::string>("output.weight");
   }
   if (config.architecture.starts_with("qwen3") && name.starts_with("mtp."))
-    return std::optional<std::string>();  // a drafter
+    return std::optional<std::string>();  // the draft layers
   std::string_view rest = name;
   if (config.nested && !drop_prefix(rest, "model.language_model.") &&
       !drop_prefix(rest, "language_model.model."))
     return std::optional<std::string>();
-  drop_prefix(rest, "model.");  // absent where a file holds the bare decoder
+  drop_prefix(rest, "model.");  // absent if the file holds only the decoder
   std::optional<std::string> mapped;
   if (!opt || drop_prefix(rest, "decoder.")) {
     if (const auto outer = opt ? look_up(kOptOuter, rest) : look_up(kRotaryOuter, rest)) {

@@ -1,5 +1,5 @@
 #pragma once
-// Tensor names of Hugging Face models in GGUF's vocabulary.
+// Maps tensor names of Hugging Face models to GGUF's.
 
 #include <optional>
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace kvick::io {
 
-// "model.layers.3.self_attn.q_proj.weight" -> "blk.3.attn_q.weight". nullopt: a tensor that is not
-// needed (a buffer, or the output matrix of a model that shares it with the embedding). Error: a
-// name that the architecture does not have, or a layer past the last; `label` says where it stands.
+// Maps "model.layers.3.self_attn.q_proj.weight" to "blk.3.attn_q.weight". nullopt: the tensor is
+// not needed (a buffer, or the output matrix if the embedding replaces it). Error: the architecture
+// has no such name, or the layer does not exist. label: where the tensor is, for the message.
 base::Result<std::optional<std::string>> map_tensor_name(const HfConfig& config,
                                                          std::string_view name,
                                                          const std::string& label);

@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
 
-// The steps before the bytes, with the published files' patterns as they stand there; ends of lines
-// by their names, which some files have. GGUF's names also say whether a stretch that is a piece
-// becomes its token whatever the merges say, which is "ignore_merges" here: where the file's answer
-// is not that of the first name, the second one counts.
+// The steps before ByteLevel, with the patterns of published files (line ends are written as
+// escapes, as in some of them). GGUF's names also determine whether a stretch that is a piece
+// becomes its token without merging; tokenizer.json calls this "ignore_merges". If the file's value
+// differs from that of `name`, `otherwise` is used.
 struct Known {
   std::string_view splits, name;
-  bool ignores_merges = false;  // what `name` stands for
+  bool ignores_merges = false;  // the value that `name` implies
   std::string_view otherwise = {};
 };
 constexpr std::array kPatterns = {
@@ -36,14 +36,14 @@ constexpr std::array kPatterns = {
     Known{R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
           R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
           "qwen35"},
-    // gpt-oss, Llama 4, Phi-4-mini.
+    // gpt-oss, Llama 4, Phi-4-mini
     Known{R"(Split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
           R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
           R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
           R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
           R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
           "gpt-4o", false, "granite-embed-multi-97m"},
-    // Mistral Nemo and later.
+    // Mistral Nemo and later
     Known{R"(Split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
           R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
           R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
@@ -55,7 +55,7 @@ constexpr std::array kPatterns = {
           "deepseek-v3"},
 };
 
-// The steps of a normalizer or pre-tokenizer, a Sequence spread out. Absent: none.
+// Returns the steps of a normalizer or pre-tokenizer, with a Sequence expanded. If absent: none.
 base::Result<std::vector<JsonObject>> steps_of(const JsonObject& root, std::string_view field,
                                                std::string_view list) {
   std::vector<JsonObject> steps;
@@ -87,8 +87,8 @@ std::string with_named_lines(std::string_view regex) {
   return out;
 }
 
-// One step in a form that can be compared: "Digits", "ByteLevel", "ByteLevel without words", "Split
-// PATTERN", "Find PATTERN" (which drops what is between matches).
+// Describes a step in a form that can be compared: "Digits", "ByteLevel", "ByteLevel without
+// words", "Split PATTERN", "Find PATTERN" (which drops the text between matches).
 base::Result<std::string> describe_step(const JsonObject& step) {
   KVICK_TRY(const std::string type, step.get_string("type"));
   if (type == "Digits") {
@@ -111,7 +111,7 @@ base::Result<std::string> describe_step(const JsonObject& step) {
   return type + " of another kind";
 }
 
-// The model's "ignore_merges", which files from before 2024 lack.
+// Returns the model's "ignore_merges"; nullopt for files from before 2024, which lack it.
 base::Result<std::optional<bool>> ignores_merges(const JsonObject& root) {
   if (!root.find("model")) return std::optional<bool>();
   KVICK_TRY(const JsonObject model, root.get_object("model"));
@@ -141,7 +141,7 @@ base::Result<std::string> byte_level_pretokenizer(const JsonObject& root) {
     KVICK_TRY(const std::string form, describe_step(step));
     all += (all.empty() ? "" : ", then ") + form;
   }
-  // A pattern that leaves nothing between matches.
+  // These patterns leave nothing between matches, so Find equals Split.
   if (steps.size() == 2 && all.starts_with("Find ")) all.replace(0, 4, "Split");
   if (all == "ByteLevel") return std::string("gpt-2");
   if (all == "Digits, then ByteLevel") return std::string("smollm");
@@ -184,7 +184,8 @@ base::Result<SpacePrefix> sentencepiece_prefix(const JsonObject& root) {
   KVICK_TRY(const auto pretokenizers, steps_of(root, "pre_tokenizer", "pretokenizers"));
   for (const JsonObject& step : pretokenizers) {
     KVICK_TRY(const std::string type, step.get_string("type"));
-    if (type == "Split" && marks_spaces) {  // Gemma's, at spaces, which are gone by then
+    // Gemma's split at spaces, which have been replaced by now
+    if (type == "Split" && marks_spaces) {
       KVICK_TRY(const JsonObject pattern, step.get_object("pattern"));
       KVICK_TRY(const std::string at, pattern.get_string("String", ""));
       if (at == " ") continue;

@@ -1,5 +1,5 @@
 #pragma once
-// Which of the known ways of cutting text into words a tokenizer.json asks for.
+// Finds which known pre-tokenizer a tokenizer.json describes.
 
 #include <string>
 
@@ -8,16 +8,16 @@
 
 namespace kvick::io {
 
-// The name that GGUF gives a byte-level BPE's pre-tokenizer: "gpt-2", "smollm", "llama-bpe",
-// "qwen2". `root` is the whole tokenizer.json. Error: any other, with what it is; a normalizer that
-// changes text beyond Unicode's NFC.
+// Returns GGUF's name of a byte-level BPE's pre-tokenizer: "gpt-2", "smollm", "llama-bpe", "qwen2",
+// ... root: the whole tokenizer.json. Error: any other pre-tokenizer, which the message describes,
+// or a normalizer that does more than Unicode's NFC.
 base::Result<std::string> byte_level_pretokenizer(const JsonObject& root);
 
-// Whether a space is put before the text, and behind special tokens, too, unless `once`.
+// Whether a space is put before the text and, unless `once`, also after special tokens.
 struct SpacePrefix {
   bool added = false, once = false;
 };
-// For the SentencePiece-like form. Error: a normalizer or pre-tokenizer that does more than turn
+// Reads the SentencePiece-like form. Error: a normalizer or pre-tokenizer that does more than turn
 // spaces into U+2581.
 base::Result<SpacePrefix> sentencepiece_prefix(const JsonObject& root);
 

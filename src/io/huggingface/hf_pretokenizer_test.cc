@@ -1,4 +1,4 @@
-// Pre-tokenizers of several splits, as published files have them.
+// Pre-tokenizers of several splits, as in published files.
 
 #include "io/huggingface/hf_pretokenizer.h"
 
@@ -17,7 +17,7 @@ json split(const std::string& regex, const char* behavior = "Isolated", bool inv
           {"invert", invert}};
 }
 
-// DeepSeek-V3's, with the ends of lines themselves in its third pattern.
+// DeepSeek-V3's steps; the third pattern contains literal line ends.
 json deepseek3() {
   const std::string line = "\r\n";
   return json::array({split(R"(\p{N}{1,3})"),

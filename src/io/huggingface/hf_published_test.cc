@@ -1,4 +1,4 @@
-// What config.json of published folders leaves out, or writes in ways of its own.
+// Fields that config.json of published folders omits, or writes in its own way.
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -30,7 +30,7 @@ TEST(HfPublished, Gemma3sFoldersLeaveOutTransformersDefaults) {
   EXPECT_EQ(*file->get_uint("gemma3.context_length"), 131072u);
   EXPECT_EQ(*file->get_float("gemma3.rope.freq_base"), 1e6);
   EXPECT_EQ(*file->get_float("gemma3.attention.scale"), 1.0 / 16);
-  // Its own fields go before them.
+  // The file's own fields take precedence over defaults.
   EXPECT_EQ(*file->get_uint("gemma3.vocab_size"), 6u);
   EXPECT_EQ(*file->get_uint("gemma3.attention.key_length"), 128u);
   EXPECT_EQ(*file->get_uint("gemma3.attention.sliding_window"), 1024u);
@@ -49,7 +49,7 @@ TEST(HfPublished, MiniCpm3sFolderHasNoSizeOfValuesAndNoOutputMatrix) {
   config.erase("tie_word_embeddings");
   const auto file = open_with(config, "model.embed_tokens.weight");
   ASSERT_TRUE(file.ok()) << file.error().message;
-  EXPECT_EQ(*file->get_uint("minicpm3.attention.value_length"), 2u);  // 8 for 4 heads
+  EXPECT_EQ(*file->get_uint("minicpm3.attention.value_length"), 2u);  // 8 / 4 heads
   EXPECT_EQ(*file->get_uint("minicpm3.attention.key_length"), 6u);
 }
 
@@ -84,7 +84,7 @@ TEST(HfPublished, Lfm2sFirstFoldersNameTheWidthOtherwise) {
   EXPECT_EQ(*file->get_uint("lfm2.feed_forward_length"), 16u);  // two thirds
 }
 
-// Those of FP8 have an expert each in a tensor, the others all in one.
+// FP8 folders have a tensor per expert; the others have one tensor for all experts.
 TEST(HfPublished, Qwen35sExpertsMayBeOneTensor) {
   const HfConfig config{.architecture = "qwen35moe",
                         .modules = find_hf_family("qwen3_5_moe_text")->modules,
@@ -160,7 +160,7 @@ TEST(HfPublished, PartsThatAreNotReadMayHaveAnyType) {
   }
 }
 
-// As Mistral Small 3.1 has it. The tokenizer's own goes before it.
+// Mistral Small 3.1 has such a file. The tokenizer's own template takes precedence.
 TEST(HfPublished, AChatTemplateMayLieBesideTheTokenizer) {
   const TestFolder folder;
   folder.write("config.json", with(llama_config(), {{"tie_word_embeddings", true}}).dump());
@@ -176,7 +176,7 @@ TEST(HfPublished, AChatTemplateMayLieBesideTheTokenizer) {
   EXPECT_EQ(*ModelFile::open(folder.path())->get_string("tokenizer.chat_template"), "own");
 }
 
-// As transformers 5.24 reads them.
+// transformers 5.24 reads them the same way.
 TEST(HfPublished, LimitsAndWindowsThatAreNullAreNone) {
   json gemma2 = with(llama_config(), {{"model_type", "gemma2"},
                                       {"tie_word_embeddings", true},

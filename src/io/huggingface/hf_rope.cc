@@ -21,7 +21,7 @@ base::Status<> map_original_context(Mapper& map, const JsonObject& rope) {
 base::Status<> map_llama3(Mapper& map, const JsonObject& rope) {
   KVICK_TRY(const double low, positive(rope, "low_freq_factor"));
   KVICK_TRY(const double high, positive(rope, "high_freq_factor"));
-  // Equal ones, as Llama 4 has them, leave nothing to blend.
+  // If both are equal, as in Llama 4, there is no range to blend.
   if (low > high)
     return base::fail("{} is {}, which must not be below 'low_freq_factor', {}",
                       rope.label("high_freq_factor"), high, low);
@@ -30,7 +30,7 @@ base::Status<> map_llama3(Mapper& map, const JsonObject& rope) {
   return map_original_context(map, rope);
 }
 
-// What YaRN multiplies cosines and sines with; both fields or none have a say.
+// Returns YaRN's factor on cosines and sines. The two fields count only if both are present.
 base::Result<double> yarn_magnitude(const JsonObject& rope, double usual) {
   if (!rope.find("mscale") || !rope.find("mscale_all_dim")) return usual;
   KVICK_TRY(const double scale, positive(rope, "mscale"));
@@ -45,7 +45,7 @@ base::Status<> map_yarn(Mapper& map, const JsonObject& rope, double factor) {
   map.set("rope.scaling.yarn_beta_slow", slow);
   KVICK_TRY(const bool truncates, rope.get_bool("truncate", true));
   if (!truncates) map.set("rope.scaling.yarn_truncate", false);
-  // transformers gives the whole factor on cos and sin; GGUF what multiplies the usual one.
+  // transformers has the whole factor on cos and sin; GGUF has its ratio to the usual factor.
   const double usual = factor > 1 ? 0.1 * std::log(factor) + 1 : 1;
   KVICK_TRY(const double told, yarn_magnitude(rope, usual));
   KVICK_TRY(const double whole, positive(rope, "attention_factor", told));
@@ -67,8 +67,8 @@ base::Status<> map_factors(Mapper& map, const JsonObject& rope, std::string_view
   return base::Done{};
 }
 
-// LongRoPE (Ding et al. 2024). The factor on cosines and sines, where the file has none, follows
-// from how far the context was stretched.
+// LongRoPE (Ding et al. 2024). If the file has no factor on cosines and sines, it follows from the
+// ratio of the context lengths.
 base::Status<> map_long_rope(Mapper& map, const JsonObject& rope) {
   KVICK_TRY_VOID(map_factors(map, rope, "long_factor", "rope_factors_long"));
   KVICK_TRY_VOID(map_factors(map, rope, "short_factor", "rope_factors_short"));
@@ -90,7 +90,7 @@ base::Status<> map_scaling(Mapper& map, const JsonObject& rope) {
   KVICK_TRY(type, rope.get_string("rope_type", type));
   if (type == "default") return base::Done{};
   KVICK_TRY(const std::string model, map.config().get_string("model_type"));
-  if (type == "proportional" && model == "gemma4_text") return base::Done{};  // map_gemma4 has it
+  if (type == "proportional" && model == "gemma4_text") return base::Done{};  // map_gemma4 maps it
   if (type == "longrope" || type == "su") return map_long_rope(map, rope);
   if (type != "linear" && type != "yarn" && type != "llama3")
     return base::fail("{} is {}; kvick knows default, linear, llama3, yarn and longrope",
@@ -120,7 +120,7 @@ void set_rope(Mapper& map, const HfHeads& sizes, const RopeNumbers& numbers,
   map.set("rope.dimension_count" + suffix, static_cast<uint64_t>(dims));
 }
 
-// Parameters of the layers with a window, which none scales.
+// Maps the parameters of layers with a window, whose rotation must not be scaled.
 base::Status<> map_window_rope(Mapper& map, const HfHeads& sizes, const JsonObject& rope,
                                RopeNumbers numbers) {
   KVICK_TRY_VOID(read_rope_numbers(rope, numbers));
@@ -134,8 +134,8 @@ base::Status<> map_window_rope(Mapper& map, const HfHeads& sizes, const JsonObje
 
 }  // namespace
 
-// Older files: rope_theta beside an optional rope_scaling. Newer ones: both in rope_parameters, or
-// in one object there for each kind of layer.
+// Older files have rope_theta and an optional rope_scaling. Newer ones have both in
+// rope_parameters, or in one object there per kind of layer.
 base::Status<> map_rope(Mapper& map, const HfHeads& sizes) {
   const JsonObject& config = map.config();
   std::optional<JsonObject> rope;

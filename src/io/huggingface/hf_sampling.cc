@@ -26,7 +26,7 @@ base::Status<> map_sampling(const NamedText& generation_config, Metadata& out) {
     KVICK_TRY(const double value, config.get_float(field));
     out["general.sampling." + std::string(key)].data = value;
   }
-  // A whole number, as GGUF files have it; 0 and -1 both stand for all tokens.
+  // A whole number, as in GGUF files; 0 and -1 both mean all tokens.
   if (config.find("top_k")) {
     KVICK_TRY(const double value, config.get_float("top_k"));
     out["general.sampling.top_k"].data =

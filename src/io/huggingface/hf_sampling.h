@@ -1,5 +1,5 @@
 #pragma once
-// How a Hugging Face folder says that its model's answers are best sampled.
+// Reads a Hugging Face folder's recommended sampling options.
 
 #include "base/result.h"
 #include "io/file/model_file.h"
@@ -7,10 +7,9 @@
 
 namespace kvick::io {
 
-// Reads the sampling values of a Hugging Face folder's generation_config.json into `out`, under
-// GGUF's keys: general.sampling.{temp, top_k, top_p, min_p, penalty_repeat}. As in vLLM they count
-// whatever do_sample says, which few models set on purpose. Error: no JSON, or a value that is no
-// number.
+// Copies the sampling options of generation_config.json to `out`, under GGUF's keys:
+// general.sampling.{temp, top_k, top_p, min_p, penalty_repeat}. As in vLLM, do_sample is ignored,
+// because few models set it on purpose. Error: not JSON, or a value that is not a number.
 base::Status<> map_sampling(const NamedText& generation_config, Metadata& out);
 
 }  // namespace kvick::io

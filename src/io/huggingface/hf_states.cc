@@ -1,4 +1,5 @@
-// Layers that keep a state, which have no KV heads, and layers that attend: LFM2, Granite 4.0 H.
+// Models with layers that keep a state (they have no KV heads) and attention layers: LFM2, Granite
+// 4.0 H.
 
 #include <algorithm>
 #include <span>
@@ -10,8 +11,8 @@ namespace {
 
 using base::Status;
 
-// Which layers attend: layer_types says it of each, or an older field lists them. others: what it
-// calls those that do not.
+// Returns which layers have attention. layer_types names the kind of each layer; an older field
+// lists the attention layers. others: the names of the other kinds.
 base::Result<std::vector<bool>> attending_layers(const JsonObject& config, uint64_t layers,
                                                  std::span<const std::string_view> others) {
   std::vector<bool> attends(layers, false);
@@ -65,8 +66,8 @@ Status<> map_short_convs(Mapper& map) {
 
 }  // namespace
 
-// Of the published folders those without experts, whose gate and up are one matrix; one norm is of
-// all that a state gives.
+// Accepts the published folders without experts. In these, gate and up are one matrix, and one norm
+// covers the whole output of a state.
 Status<> map_mamba_layers(Mapper& map) {
   static constexpr std::string_view kOthers[] = {"linear_attention", "mamba"};
   const JsonObject& config = map.config();
@@ -95,7 +96,7 @@ Status<> map_mamba_layers(Mapper& map) {
   return base::Done{};
 }
 
-// Two thirds of the width that the file says, times a factor, rounded up.
+// The feed-forward width is two thirds of the width in the file, times a factor, rounded up.
 Status<> map_lfm2(Mapper& map) {
   KVICK_TRY_VOID(map_short_convs(map));
   const JsonObject& config = map.config();

@@ -13,7 +13,7 @@
 namespace kvick::io {
 namespace {
 
-// tokenizer.json has 9 MB for Llama 3; the others are a hundredth of that.
+// tokenizer.json of Llama 3 has 9 MB; the other files have a hundredth of that.
 constexpr uint64_t kMaxTokenizerBytes = 128 << 20, kMaxConfigBytes = 64 << 20;
 constexpr size_t kMaxEndTokens = 64;
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
@@ -24,7 +24,7 @@ bool is_byte_piece(std::string_view piece) {
          hex(piece[4]);
 }
 
-// The content of a token written as a string or as {"content": ...}; nullopt if there is none.
+// Returns a token written as a string or as {"content": ...}; nullopt if there is none.
 base::Result<std::optional<std::string>> token_name(const JsonObject& config,
                                                     std::string_view key) {
   const auto element = config.find(key);
@@ -39,7 +39,7 @@ base::Result<std::optional<std::string>> token_name(const JsonObject& config,
   return std::optional<std::string>(std::move(text));
 }
 
-// A parsed file, or an object without fields where there is no file.
+// A parsed file; an object without fields if the file does not exist.
 struct Parsed {
   static base::Result<Parsed> from(const NamedText& file, uint64_t max_bytes) {
     KVICK_TRY(JsonDocument document,
@@ -85,12 +85,12 @@ class Mapper {
   Metadata& out_;
   bool byte_fallback_ = false, add_bos_ = false, add_eos_ = false;
   std::string unknown_;                   // the model's unk_token
-  std::optional<std::string> bos_, eos_;  // their names
+  std::optional<std::string> bos_, eos_;  // their texts
   Pieces pieces_;
 };
 
 base::Status<> Mapper::check_model(const JsonObject& model) {
-  KVICK_TRY(const std::string type, model.get_string("type", "BPE"));  // old files leave it out
+  KVICK_TRY(const std::string type, model.get_string("type", "BPE"));  // old files omit it
   if (type != "BPE")
     return base::fail("{} is {}; kvick reads BPE tokenizers", model.label("type"), in_quotes(type));
   for (const std::string_view field : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -144,10 +144,10 @@ base::Status<> Mapper::read_added_tokens() {
     if (text.empty()) return base::fail("{} is empty", token.label("content"));
     PieceKind kind = special ? PieceKind::kControl : PieceKind::kUserDefined;
     if (byte_fallback_ && text == unknown_) kind = PieceKind::kUnknown;
-    // A token of the family's other models, such as Gemma 3 1B's <image_soft_token>: this model's
+    // A token of other models of the family, such as <image_soft_token> in Gemma 3 1B: this model's
     // embedding has no row for it.
     if (id >= vocabulary_) continue;
-    // Gemma's runs of spaces: merges make them, and in an answer they are spaces again.
+    // Gemma's runs of spaces: merges make them, and in answers they must become spaces again.
     if (byte_fallback_ && !special && pieces_.kinds[id] == PieceKind::kNormal &&
         pieces_.texts[id] == text && text.find(kSpaceMark) != std::string::npos)
       continue;
@@ -187,20 +187,20 @@ base::Status<> Mapper::map_pieces() {
   return byte_fallback_ ? read_sentencepiece(model) : read_byte_level(model);
 }
 
-// The id of the token of that name, or none.
+// Returns a list with the token's id; empty if there is no name, or padding or unknown is missing.
 base::Result<std::vector<int64_t>> Mapper::named_id(std::string_view key,
                                                     const std::optional<std::string>& name) const {
   if (!name) return std::vector<int64_t>();
   const auto at = std::ranges::find(pieces_.texts, *name);
   if (at != pieces_.texts.end()) return std::vector<int64_t>{at - pieces_.texts.begin()};
-  // transformers would add a missing one behind the vocabulary; padding and unknown are never
-  // needed here.
+  // transformers would add a missing token after the vocabulary. Padding and unknown tokens are
+  // never needed here.
   if (key == "pad_token" || key == "unk_token") return std::vector<int64_t>();
   return base::fail("{} is {}, which {} does not have", config_.label(key), in_quotes(*name),
                     root_.name());
 }
 
-// The ids in an eos_token_id or bos_token_id: a number or a list of numbers.
+// Appends the ids of an eos_token_id or bos_token_id: a number or a list of numbers.
 base::Status<> append_ids(const JsonObject& config, std::string_view key, uint64_t vocabulary,
                           std::vector<int64_t>& ids) {
   const auto element = config.find(key);
@@ -228,7 +228,7 @@ base::Status<> append_ids(const JsonObject& config, std::string_view key, uint64
   return base::Done{};
 }
 
-// The tokenizer's own name for a token goes before the ids of generation_config.json and
+// The tokenizer's own name of a token takes precedence over the ids of generation_config.json and
 // config.json.
 base::Status<> Mapper::map_special_ids(std::span<const JsonObject> model_configs) {
   struct Special {
@@ -254,7 +254,7 @@ base::Status<> Mapper::map_special_ids(std::span<const JsonObject> model_configs
   return base::Done{};
 }
 
-// A post-processor may put BOS before the text and EOS behind it, and nothing else.
+// Accepts a post-processor that puts BOS before the text and EOS after it, and nothing else.
 base::Status<> Mapper::read_template(const JsonObject& processor) {
   KVICK_TRY(const simdjson::dom::array single, processor.get_array("single"));
   bool text_seen = false;
@@ -296,7 +296,7 @@ base::Status<> Mapper::map_added_bos_eos() {
   }
   for (const JsonObject& processor : processors) {
     KVICK_TRY(const std::string type, processor.get_string("type"));
-    if (type == "ByteLevel") continue;  // about offsets only
+    if (type == "ByteLevel") continue;  // affects offsets only
     if (type != "TemplateProcessing")
       return base::fail("{} is {}; kvick knows ByteLevel and TemplateProcessing",
                         processor.label("type"), in_quotes(type));

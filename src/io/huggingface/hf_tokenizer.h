@@ -1,5 +1,5 @@
 #pragma once
-// A Hugging Face tokenizer in GGUF's vocabulary.
+// Maps a Hugging Face tokenizer to GGUF's keys.
 
 #include <string>
 
@@ -10,7 +10,7 @@
 
 namespace kvick::io {
 
-// One file of a folder, or none (empty text).
+// One file of a folder; empty text: it does not exist.
 struct NamedText {
   std::string name;
   std::string_view text;
@@ -20,16 +20,16 @@ struct HfTokenizerFiles {
   NamedText tokenizer_config;         // tokenizer_config.json
   NamedText generation_config;        // generation_config.json
   NamedText chat_template;            // chat_template.jinja, Jinja source
-  NamedText processor_template = {};  // chat_template.json, of models with pictures or sounds
+  NamedText processor_template = {};  // chat_template.json, of models for images or sound
 };
 
 // Adds to `out`: tokenizer.ggml.{model, pre, tokens, token_type, merges | scores, add_space_prefix,
 // add_bos_token, add_eos_token, {bos,eos,unknown,padding}_token_id},
-// tokenizer.chat_template[.NAME], kvick.eos_token_ids (int64 list) where more than one token ends a
+// tokenizer.chat_template[.NAME], kvick.eos_token_ids (int64 list) if more than one token ends a
 // generation, kvick.strips_right_ids (int64 list) of tokens with "rstrip", and
-// kvick.space_prefix_once where no space goes behind special tokens. Ids without a token are
-// "[PAD<id>]", unused, up to the model's vocab_size; added tokens behind it are left out. Error: a
-// tokenizer that would cut text in a way that kvick does not know.
+// kvick.space_prefix_once if no space goes after special tokens. Ids without a token, up to the
+// model's vocab_size, become unused tokens "[PAD<id>]"; added tokens beyond it are omitted. Error:
+// a tokenizer that splits text in a way that kvick does not know.
 base::Status<> map_tokenizer(const HfTokenizerFiles& files, const HfConfig& config,
                              const JsonObject& config_json, Metadata& out);
 

@@ -29,7 +29,7 @@ json split(const char* regex) {
   return {{"type", "Sequence"}, {"pretokenizers", {step, byte_level(false)}}};
 }
 
-// A GPT-2-like tokenizer.json: 6 pieces, 2 added tokens, ids up to 8 with a gap at 6.
+// A GPT-2-like tokenizer.json: 6 pieces, 2 added tokens, ids up to 8, and none with id 6.
 json gpt2_json() {
   return {{"added_tokens",
            {{{"id", 5}, {"content", "<end>"}, {"special", true}},
@@ -49,8 +49,8 @@ json gpt2_json() {
             {"merges", {"a b", "\xc4\xa0 ab"}}}}};
 }
 
-// A Llama-2-like one: the pieces of `order` behind <unk>, <s>, </s>, a byte and single characters;
-// best first.
+// A Llama-2-like tokenizer.json: <unk>, <s>, </s>, one byte, single characters, and the pieces of
+// `order`, best first.
 json llama2_json(const Strings& characters, const Strings& order) {
   json vocab = {{"<unk>", 0}, {"<s>", 1}, {"</s>", 2}, {"<0x0A>", 3}};
   for (const auto* list : {&characters, &order})
@@ -270,8 +270,8 @@ TEST(HfTokenizer, ThePieceWithScoreZeroMayLackItsMerges) {
             std::string::npos);
 }
 
-// The definitions: repeatedly join the neighbours with the lowest rank, or the best score; the
-// leftmost of equals.
+// The definition of both algorithms: repeatedly joins the neighbours with the lowest cost (the
+// rank, or minus the score); of equal costs, the leftmost.
 template <typename Cost>
 Strings join(const std::string& text, Cost cost) {
   Strings parts;
@@ -289,9 +289,9 @@ Strings join(const std::string& text, Cost cost) {
   }
 }
 
-// A vocabulary as training leaves it: each piece joins two earlier ones and is part of none. Pieces
-// that begin as they end ("aba") are left out: on texts like "ababa" the two algorithms take their
-// two cuts in different orders.
+// Returns a vocabulary as training makes it: each piece joins two earlier ones and is part of no
+// other. Pieces with an equal beginning and end ("aba") are excluded: on texts like "ababa" the two
+// algorithms merge in different orders.
 Strings random_pieces(std::mt19937& random) {
   Strings all = {"a", "b", "c", "d"};
   for (int tries = 0; tries < 200 && all.size() < 30; ++tries) {
@@ -334,7 +334,7 @@ TEST(HfTokenizer, ScoresMakeTheMergesThatTheRanksMake) {
   }
 }
 
-// Changes one place of a good file.
+// Returns the files with one value of tokenizer.json changed.
 Files changed(Files files, const char* pointer, const json& value) {
   files.tokenizer[json::json_pointer(pointer)] = value;
   return files;

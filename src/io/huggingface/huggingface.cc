@@ -1,4 +1,4 @@
-// A folder as Hugging Face's transformers writes it.
+// Reads a folder in the form that Hugging Face's transformers writes.
 
 #include <array>
 #include <filesystem>
@@ -32,7 +32,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-// A file of the folder as text; empty if it is not there.
+// A file of the folder as text; empty if it does not exist.
 class TextFile {
  public:
   static base::Result<TextFile> open(const fs::path& folder, std::string_view name) {
@@ -56,11 +56,11 @@ class TextFile {
 
 struct Shard {
   std::string path;
-  std::map<std::string, bool> wanted;  // by the index: true once it was found
-  bool checked = false;                // against `wanted`
+  std::map<std::string, bool> wanted;  // tensors that the index places here; true once found
+  bool checked = false;                // whether its tensors were compared with `wanted`
 };
 
-// The shards that the index names, with their tensors.
+// Returns the shards that the index names, with the names of their tensors.
 base::Result<std::vector<Shard>> read_index(const fs::path& folder) {
   KVICK_TRY(const TextFile file, TextFile::open(folder, kIndex));
   const NamedText index = file.get();
@@ -121,20 +121,21 @@ base::Status<> read_shard(Shard& shard, std::vector<StoredTensor>& stored,
   return base::Done{};
 }
 
-// Of a convolution of each channel by itself: [channels][1][kernel].
+// Removes the middle dimension of a depthwise convolution: [channels][1][kernel].
 void drop_channels_of_one(Tensor& tensor) {
   if (tensor.shape.size() == 3 && tensor.shape[1] == 1)
     tensor.shape.erase(tensor.shape.begin() + 1);
 }
 
-// Of pictures or sound, whose tensors may have types that kvick does not read. As map_tensor_name
-// tells them.
+// Returns whether a tensor belongs to the part for images or sound, which may have types that kvick
+// does not read. Must agree with map_tensor_name.
 bool is_of_other_part(const HfConfig& config, std::string_view name) {
   return config.nested && !name.starts_with("model.language_model.") &&
          !name.starts_with("language_model.") && !name.starts_with("lm_head.");
 }
 
-// Parts of one quantised tensor may lie in several shards: joined once all are read.
+// The parts of one quantised tensor may be in several shards, so they are joined after all are
+// read.
 base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, const HfConfig& config,
                            ModelFileBuilder& builder) {
   std::vector<StoredTensor> stored;
@@ -153,7 +154,7 @@ base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, con
   return base::Done{};
 }
 
-// What the names alone do not say. Sizes of the other tensors are the model's business.
+// Checks what names alone do not show. The model checks the sizes of all other tensors.
 base::Status<> check_embedding(const ModelFile& file, const HfConfig& config) {
   const Tensor* embedding = file.find("token_embd.weight");
   if (embedding == nullptr)
@@ -170,7 +171,7 @@ base::Status<> check_embedding(const ModelFile& file, const HfConfig& config) {
 base::Status<> add_tokenizer(const fs::path& folder, const HfConfig& config,
                              const JsonObject& config_json, Metadata& out) {
   KVICK_TRY(const TextFile tokenizer, TextFile::open(folder, "tokenizer.json"));
-  if (tokenizer.get().text.empty()) return base::Done{};  // the weights are of use without
+  if (tokenizer.get().text.empty()) return base::Done{};  // weights can be used without a tokenizer
   KVICK_TRY(const TextFile tokenizer_config, TextFile::open(folder, "tokenizer_config.json"));
   KVICK_TRY(const TextFile generation, TextFile::open(folder, "generation_config.json"));
   KVICK_TRY(const TextFile chat, TextFile::open(folder, "chat_template.jinja"));
@@ -181,7 +182,7 @@ base::Status<> add_tokenizer(const fs::path& folder, const HfConfig& config,
   return map_sampling(generation.get(), out);
 }
 
-// The config of the model's text part: a "text_config" inside, where the model has other parts.
+// Returns the config of the text part, "text_config", if the model has other parts; else nullopt.
 base::Result<std::optional<JsonObject>> text_config(const JsonObject& config) {
   KVICK_TRY(const std::string type, config.get_string("model_type", std::string()));
   if (find_hf_family(type) != nullptr || !config.find("text_config"))
@@ -190,14 +191,14 @@ base::Result<std::optional<JsonObject>> text_config(const JsonObject& config) {
   return std::optional<JsonObject>(inner);
 }
 
-// The config with its family's defaults behind its own fields: of two of one name the first is
-// found. None: the family has none.
+// Returns the config with the family's defaults appended after its own fields: of two fields with
+// one name the first is found. nullopt: the family has no defaults.
 base::Result<std::optional<JsonDocument>> with_defaults(const JsonObject& config) {
   KVICK_TRY(const std::string type, config.get_string("model_type", std::string()));
   const HfFamily* family = find_hf_family(type);
   if (family == nullptr || family->defaults.empty()) return std::optional<JsonDocument>();
   std::string text = simdjson::minify(config.fields());
-  text.pop_back();  // the brace; as it has a type, it has fields
+  text.pop_back();  // the closing brace; there are fields before it, as it has a type
   text.append(", ").append(family->defaults).append("}");
   KVICK_TRY(JsonDocument document, JsonDocument::parse(text, config.name(), kMaxConfigBytes));
   return std::optional<JsonDocument>(std::move(document));

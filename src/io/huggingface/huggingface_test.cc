@@ -43,7 +43,7 @@ json gemma4_config() {
          {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 9.0}}}}}});
 }
 
-// The folder of a model that has only what io itself asks for.
+// Opens the folder of a model that has only what io requires.
 base::Result<ModelFile> open_with(const json& config) {
   const TestFolder folder;
   folder.write("config.json", config.dump());
@@ -148,7 +148,7 @@ TEST(HuggingFace, RopeIsReadFromItsOlderAndNewerPlaces) {
     EXPECT_EQ(*file->get_float("llama.rope.freq_base"),
               field == std::string("rope_scaling") ? 5e5 : 10);
   }
-  const json equal = with(llama3, {{"high_freq_factor", 1.0}});  // as Llama 4 has them
+  const json equal = with(llama3, {{"high_freq_factor", 1.0}});  // as in Llama 4
   EXPECT_TRUE(open_with(with(llama_config(), {{"rope_scaling", equal}})).ok());
   const auto linear =
       open_with(with(llama_config(), {{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}}));
@@ -257,7 +257,7 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
   }
 }
 
-// As transformers 5.24 reads it.
+// transformers 5.24 reads it the same way.
 TEST(HuggingFace, Gemma4sLimitThatIsNullOrAbsentIsNone) {
   const auto cap = [](const json& fields) {
     const auto file = open_with(with(gemma4_config(), fields));

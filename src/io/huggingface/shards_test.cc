@@ -84,7 +84,7 @@ TEST(HuggingFace, MissingFilesAndTensorsAreNamed) {
       "two tensors are named 'output_norm.weight'");
 }
 
-// Tensors of zeros.
+// Returns a shard of zeros with these tensors.
 std::string part(
     const std::vector<std::tuple<const char*, const char*, std::vector<uint64_t>, uint64_t>>&
         tensors) {
@@ -124,7 +124,7 @@ TEST(HuggingFace, PartsOfAQuantisedTensorMayLieInSeveralShards) {
   EXPECT_EQ(tensor->shape, (std::vector<uint64_t>{16, 32}));
   std::vector<std::byte> rows(tensor->bytes()), again(tensor->bytes());
   tensor->read_rows(0, 16, rows.data());
-  file->drop_pages(*tensor);  // they are read again when touched
+  file->drop_pages(*tensor);  // the pages are read again when accessed
   tensor->read_rows(0, 16, again.data());
   EXPECT_EQ(rows, again);
 }

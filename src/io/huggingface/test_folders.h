@@ -12,7 +12,7 @@ namespace kvick::io {
 
 using nlohmann::json;
 
-// A safetensors file of F32 tensors with these names and shapes; element i of each is i.
+// Returns a safetensors file of F32 tensors with these names and shapes; element i of each is i.
 inline std::string weights(
     const std::vector<std::pair<std::string, std::vector<uint64_t>>>& tensors) {
   json header = json::object();

@@ -17,16 +17,17 @@ namespace {
 using kernels::BlockCodes;
 using kernels::DType;
 
-// Weights are clamped to this: more than any float16 scale reaches, and its square is finite.
+// Weights are clamped to this. It is larger than any float16 scale reaches, and its square is
+// finite.
 constexpr float kMost = 1e9F;
 
-// What the error of each weight of a block counts. Larger weights count more, for an error of a
-// weight is less harmful the less it adds (measured: docs/results/quantize.md).
+// Sets the factor of each weight's error in a block. Larger weights get larger factors: an error is
+// less harmful in a weight that contributes less (measured: docs/results/quantize.md).
 void weigh(std::span<const float> x, const float* importance, std::array<float, kSuper>& w) {
   float squares = 0;
   for (const float value : x) squares += value * value;
   const float mean = squares / static_cast<float>(x.size());
-  // A column that no token uses still counts a little, so that zeros divide nothing.
+  // A column that no token uses still gets a small factor, to avoid divisions by zero.
   for (size_t i = 0; i < x.size(); ++i)
     w[i] = (importance != nullptr ? importance[i] + 1e-12F : 1.0F) *
            std::sqrt(mean + x[i] * x[i] + 1e-30F);
@@ -38,7 +39,7 @@ void put_codes(const float* code, size_t n, int added, int* out) {
 
 // -- blocks of 32 ---------------------------------------------------------------------------------
 
-// Q8_0 takes the extreme as it is: a search wins nothing at eight bits.
+// Q8_0 takes its scale from the extreme: at eight bits a search gains nothing.
 void fill_q8_0(const float* x, const float* w, BlockCodes& block) {
   const float scale = put_half(std::fabs(extreme(x, kSmall)) / 127, block.d);
   float code[kSmall];
@@ -63,7 +64,7 @@ void fill_line(const float* x, const float* w, int top, BlockCodes& block) {
 
 // -- levels ---------------------------------------------------------------------------------------
 
-// A table of values in ascending order, and the code of each.
+// A table of values in ascending order, with the code of each value.
 struct SortedLevels {
   Levels levels{};
   std::array<int, 16> code{};
@@ -100,7 +101,7 @@ void fill_iq4_nl(const float* x, const float* w, BlockCodes& block) {
   put_levels(x, w, scale, nonlinear_levels(), block.code.data());
 }
 
-// The exponent at which the extreme is just below the largest value, 6, or one beside it.
+// Tries the exponent at which the extreme is just below the largest value, 6, and its neighbours.
 void fill_mxfp4(const float* x, const float* w, BlockCodes& block) {
   const float most = std::fabs(extreme(x, kSmall));
   if (!(most > 0)) return;
@@ -108,7 +109,7 @@ void fill_mxfp4(const float* x, const float* w, BlockCodes& block) {
   float least = INFINITY;
   for (int exponent = first - 1; exponent <= first + 1; ++exponent) {
     std::array<int, kSmall> code{};
-    // Levels are twice the values.
+    // The levels are twice the values.
     const float error =
         put_levels(x, w, std::ldexp(1.0F, exponent - 128), float_levels(), code.data());
     if (error >= least) continue;
@@ -120,11 +121,11 @@ void fill_mxfp4(const float* x, const float* w, BlockCodes& block) {
 
 // -- superblocks ----------------------------------------------------------------------------------
 
-// value = d * scale[g] * code, groups of N, scales -field..field-1.
+// value = d * scale[g] * code, with N weights per group and scales in -field..field-1.
 struct Symmetric {
   int half, field;
 };
-// The scale of each group beside which the error is smallest, and its codes.
+// Tries the scales next to each group's wanted one, and keeps the best with its codes.
 template <size_t N>
 void choose_scales(const float* x, const float* w, const Symmetric& form, float d,
                    const float* wanted, BlockCodes& block) {
@@ -145,7 +146,7 @@ void choose_scales(const float* x, const float* w, const Symmetric& form, float 
   }
 }
 
-// The least-squares d for given group scales and codes.
+// Returns the least-squares d for given group scales and codes.
 template <size_t N>
 float regress_scale(const float* x, const float* w, int half, const BlockCodes& block, float d) {
   float xq = 0, qq = 0;
@@ -169,7 +170,8 @@ void fill_symmetric(const float* x, const float* w, const Symmetric& form, Block
   choose_scales<N>(x, w, form, d, scales.data(), block);
 }
 
-// value = d * scale[g] * code - m * min[g], groups of N, scales and minima 0..field.
+// value = d * scale[g] * code - m * min[g], with N weights per group and scales and minima in
+// 0..field.
 struct Asymmetric {
   int top, field;
 };
@@ -193,7 +195,7 @@ void choose_line(const float* x, const float* w, const Asymmetric& form, float d
   }
 }
 
-// The least-squares d and m for given group scales, minima and codes.
+// Computes the least-squares d and m for given group scales, minima and codes.
 template <size_t N>
 void regress_both(const float* x, const float* w, const BlockCodes& block, float& d, float& m) {
   float aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;
@@ -238,7 +240,7 @@ void fill_asymmetric(const float* x, const float* w, const Asymmetric& form, Blo
   }
 }
 
-// value = d * scale[g] * level, groups of 32, scales -32..31.
+// value = d * scale[g] * level, with 32 weights per group and scales in -32..31.
 void fill_iq4_xs(const float* x, const float* w, BlockCodes& block) {
   const SortedLevels& levels = nonlinear_levels();
   std::array<float, 8> scales;

@@ -1,6 +1,6 @@
-// value = d * scale[group] * level: d a float16 of 256 weights, scales odd and positive, levels
-// those of a point of the type's grid with signs. For given d and scale the best point of each 4 or
-// 8 weights is found exactly (grid_search.h); scales and d come from trying.
+// value = d * scale[group] * level: d is a float16 per 256 weights, scales are odd and positive,
+// and levels are those of a point of the type's grid, with signs. For a given d and scale the best
+// point of each 4 or 8 weights is found exactly (grid_search.h). Scales and d are found by trial.
 
 #include "quantize/encode_grid.h"
 
@@ -23,7 +23,7 @@ namespace {
 using kernels::BlockCodes;
 using kernels::DType;
 
-// Below this a group is all zeros.
+// A group with smaller weights than this becomes zeros.
 constexpr float kTiny = 1e-30F;
 
 // Sums of w * x * q and w * q * q over weights with levels q.
@@ -32,21 +32,21 @@ struct Sums {
   void add(float w, float x, float q) { xq += w * x * q, qq += w * q * q; }
   float scale() const { return qq > 0 ? xq / qq : 0; }
   float gain() const { return xq > 0 ? xq * xq / qq : 0; }
-  // The error of scale * q minus that of all zeros.
+  // The error of scale * q minus the error of all zeros.
   float error(float scale) const { return scale * (scale * qq - 2 * xq); }
 };
 
 // How the signs of a group's weights are stored.
 enum class Signs : uint8_t {
-  kAll,     // of each weight
-  kEven,    // of each 8 weights an even number is negative
-  kOf32,    // IQ1: one sign of what is added to each 32 weights
-  kOfEight  // IQ1: to each 8
+  kAll,     // one per weight
+  kEven,    // an even number of each 8 weights is negative
+  kOf32,    // IQ1: one sign of the added constant per 32 weights
+  kOfEight  // IQ1: one sign of the added constant per 8 weights
 };
 
 // -- points with signs ----------------------------------------------------------------------------
 
-// N: weights of a point. L: levels without sign.
+// N: weights per point. L: number of levels without sign.
 template <size_t N, size_t L>
 struct SignedGrid {
   GridSearch<N, L> search;
@@ -61,14 +61,14 @@ struct SignedGrid {
   using Costs = typename GridSearch<N, L>::Costs;
   using Choice = typename GridSearch<N, L>::Choice;
 
-  // The error w * (|x| / scale - level)^2 without the term that does not depend on the level.
+  // Computes w * (|x| / scale - level)^2 without the term that does not depend on the level.
   void costs(const float* x, const float* w, float inverse, float sign, Costs& out) const {
     for (size_t i = 0; i < N; ++i) {
       const float twice = 2 * sign * std::fabs(x[i]) * inverse;
       for (size_t k = 0; k < L; ++k) out[i][k] = w[i] * level[k] * (level[k] - twice);
     }
   }
-  // The weight of a point whose sign can be flipped at the least cost.
+  // Returns the weight of a point whose sign flips at the least cost.
   size_t cheapest_flip(const float* x, const float* w, uint16_t point) const {
     size_t best = 0;
     float cost = std::numeric_limits<float>::infinity();
@@ -78,7 +78,7 @@ struct SignedGrid {
     }
     return best;
   }
-  // N: none is flipped.
+  // flipped: the weight with the wrong sign; N: none.
   void put(const float* x, const float* w, uint16_t point, size_t flipped, int* code,
            Sums& sums) const {
     for (size_t i = 0; i < N; ++i) {
@@ -89,8 +89,8 @@ struct SignedGrid {
     }
   }
 
-  // Eight weights. An odd number of negative ones where it has to be even: one sign is wrong, where
-  // that costs least.
+  // Encodes eight weights. If their number of negative signs must be even but is odd, one sign is
+  // flipped, where that costs least.
   void choose(const float* x, const float* w, float inverse, bool even, int* code,
               Sums& sums) const {
     const bool flip = even && std::count_if(x, x + 8, [](float v) { return v < 0; }) % 2 != 0;
@@ -103,7 +103,7 @@ struct SignedGrid {
       costs(x + N * p, w + N * p, inverse, -1, flipped);
       wrong[p] = search.nearest_flipped(plain, flipped);
     }
-    size_t in = flip ? 0 : 8 / N;  // the point with the wrong sign
+    size_t in = flip ? 0 : 8 / N;  // the point with the flipped sign
     if constexpr (N < 8)
       if (flip && wrong[1].cost - right[1].cost < wrong[0].cost - right[0].cost) in = 1;
     for (size_t p = 0; p < 8 / N; ++p) {
@@ -136,8 +136,7 @@ const GridSearch<8, 3>& ternary_grid() {
   return search;
 }
 
-// Encodes eight weights as -1, 0 or 1 with `added` to each; returns the error minus that of all
-// zeros.
+// Encodes eight weights as -1, 0 or 1 plus `added`. Returns the error minus that of all zeros.
 float choose_ternary(const float* x, const float* w, float inverse, float added, int* code,
                      Sums& sums) {
   GridSearch<8, 3>::Costs costs;
@@ -155,7 +154,7 @@ float choose_ternary(const float* x, const float* w, float inverse, float added,
   return cost;
 }
 
-// n weights that have one sign of what is added.
+// Encodes n weights that share the sign of the added constant.
 void choose_added(const float* x, const float* w, size_t n, float inverse, int* code, Sums& sums) {
   float least = std::numeric_limits<float>::infinity();
   Sums best;
@@ -179,9 +178,9 @@ struct Form {
   DType type;
   Signs signs;
   int top;       // the largest scale
-  size_t group;  // weights of a scale
+  size_t group;  // weights per scale
   float most;    // the largest level
-  // Scales that are tried: the largest weight over `most`, times these and between.
+  // The scales that are tried are the largest weight / `most`, times `low` to `high`.
   float low, high;
 };
 constexpr Form kForms[] = {
@@ -199,7 +198,7 @@ const Form& form_of(DType type) {
   KVICK_CHECK(false, "{} is no type that is written", kernels::dtype_info(type).name);
 }
 
-// Codes of a group for a scale, with their sums.
+// Finds the codes of a group for a scale, and returns their sums.
 Sums choose_codes(const Form& form, const float* x, const float* w, float scale, int* code) {
   Sums sums;
   const float inverse = scale > kTiny ? 1 / scale : 0;
@@ -230,21 +229,22 @@ class Filler {
     const float d = put_half(best_d(most), block.d);
     if (d <= 0) return zero(block);
     const Sums sums = choose(d, block);
-    // The least-squares d for these scales and codes, and what is best beside it. A third time wins
-    // less than 0.02 % of the error.
+    // Tries the least-squares d for these scales and codes once, with the scales and codes that fit
+    // it best. A further round gains less than 0.02 % of the error.
     BlockCodes again;
     const float fitted = put_half(sums.scale(), again.d);
     if (fitted > 0 && choose(fitted, again).error(fitted) < sums.error(d)) block = again;
   }
 
  private:
-  // Scales of a group. 12 or 20 win less than 0.1 % of the error.
+  // The number of scales tried per group. 12 or 20 gain less than 0.1 % of the error.
   static constexpr size_t kTried = 7;
-  // Values of d, as parts of the one with which the largest scale is the last number.
+  // The values of d that are tried, relative to the d at which the largest scale has the largest
+  // code.
   static constexpr int kDs = 24;
   static constexpr float kLowD = 0.8F, kStepD = 0.03F;
 
-  // Sums of the codes of each scale that is tried, and the best scale.
+  // Computes the sums of the codes for each scale that is tried, and the best scale.
   void try_scales(size_t g) {
     const float* x = x_ + form_.group * g;
     const float* w = w_ + form_.group * g;
@@ -256,7 +256,7 @@ class Filler {
     float scale = most * form_.low;
     for (size_t k = 0; k < kTried; ++k, scale *= step) {
       std::array<int, kSmall> code;
-      // The last one is the best so far, fitted to its codes.
+      // The last scale is the best so far, fitted to its codes.
       tried_[g][k] = choose_codes(form_, x, w, k + 1 < kTried ? scale : wanted_[g], code.data());
       if (tried_[g][k].gain() <= gain) continue;
       gain = tried_[g][k].gain();
@@ -264,14 +264,14 @@ class Filler {
     }
   }
 
-  // The two odd numbers beside a group's scale, or one twice.
+  // Returns the two odd numbers next to a group's scale, or one of them twice.
   std::array<int, 2> near(size_t g, float d) const {
     const float at = (divide(wanted_[g], d) - 1) / 2;
     const int last = form_.top / 2;
     return {2 * nearest(std::floor(at), 0, last) + 1, 2 * nearest(std::floor(at) + 1, 0, last) + 1};
   }
 
-  // The error of all groups for d, minus that of all zeros, over the codes in tried_.
+  // Returns the error of all groups for d, minus that of all zeros, over the codes in tried_.
   float error_of(float d) const {
     float all = 0;
     for (size_t g = 0; g < groups_; ++g) {
@@ -295,7 +295,7 @@ class Filler {
     return best;
   }
 
-  // Scales and codes of all groups for d.
+  // Chooses scales and codes of all groups for d.
   Sums choose(float d, BlockCodes& block) const {
     Sums all;
     for (size_t g = 0; g < groups_; ++g) {
@@ -320,7 +320,7 @@ class Filler {
     return all;
   }
 
-  // All weights are zeros, or too small for any float16: any point of the grid will do.
+  // All weights are zero, or too small for any float16, so any point of the grid will do.
   void zero(BlockCodes& block) const {
     block.d = 0;
     for (size_t g = 0; g < groups_; ++g) {
@@ -343,8 +343,8 @@ void fill_grid(DType type, const float* x, const float* w, BlockCodes& block) {
   Filler(form_of(type), x, w).fill(block);
 }
 
-// In descending order of magnitude the weights with non-zero codes come first; running sums find
-// how many of them give the smallest error.
+// The weights of largest magnitude get non-zero codes. Running sums in descending order find the
+// number of them with the smallest error.
 void fill_ternary(const float* x, const float* w, BlockCodes& block) {
   std::array<size_t, kSuper> order;
   std::iota(order.begin(), order.end(), size_t{0});

@@ -43,7 +43,7 @@ void expect_the_cheapest_of_all(std::span<const uint16_t> points, uint32_t seed)
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> uniform(0, 1.5F * L);
   for (int round = 0; round < 300; ++round) {
-    // Squared distances from a place among the levels, or beside them.
+    // Squared distances from a number among the levels, or outside them.
     typename Search::Costs costs, flipped;
     for (size_t i = 0; i < N; ++i) {
       const float at = uniform(random), weight = 0.1F + uniform(random);
@@ -85,10 +85,10 @@ TEST(GridSearch, finds_the_cheapest_of_all_points) {
 
 // -- blocks ---------------------------------------------------------------------------------------
 
-// What a type's points are.
+// The points of a type.
 struct Naive {
   std::span<const uint16_t> grid;
-  size_t n;  // weights of a point
+  size_t n;  // weights per point
   const kernels::Codebook& book;
   float unit;
   bool even;
@@ -108,7 +108,7 @@ Naive naive_of(DType type) {
   }
 }
 
-// The smallest error of 8 weights over all points and signs.
+// Returns the smallest error of 8 weights over all points and signs.
 double least_error(const Naive& type, const float* x, const float* w, float scale) {
   double least = INFINITY;
   const uint32_t bits = type.n == 8 ? 2 : 3;
@@ -176,7 +176,7 @@ TEST(EncodeGrid, ternary_points_are_the_best_of_all_for_the_scales) {
   for (const DType type : {DType::kIQ1_S, DType::kIQ1_M}) {
     const std::vector<float> x = gaussian(256, 9), w = positive(256, 10);
     const Decoded block = filled(type, x.data(), w.data());
-    const size_t together = type == DType::kIQ1_S ? 32 : 8;  // weights with one sign
+    const size_t together = type == DType::kIQ1_S ? 32 : 8;  // weights that share a sign
     for (size_t at = 0; at < 256; at += together) {
       const float scale = kernels::f16_to_f32(block.block.d) *
                           static_cast<float>(block.block.scale[at / (together == 32 ? 32 : 16)]);
@@ -200,7 +200,7 @@ TEST(EncodeGrid, ternary_points_are_the_best_of_all_for_the_scales) {
   }
 }
 
-// No code of R bits for each Gaussian weight has a relative error below 2^-R (Shannon).
+// No code of R bits per Gaussian weight has a relative error below 2^-R (Shannon).
 TEST(EncodeGrid, errors_are_near_the_least_that_the_bits_allow) {
   const std::vector<float> x = gaussian(256 * 64, 11), ones(x.size(), 1);
   for (const DType type : kGridTypes) {

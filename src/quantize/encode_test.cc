@@ -22,7 +22,7 @@ std::vector<DType> block_types() {
   return types;
 }
 
-// Blocks of 256 with very different sizes, some of one sign, a few outliers.
+// Returns blocks of 256 weights of very different sizes, some of one sign, with a few outliers.
 std::vector<float> weights(size_t n, uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
@@ -56,7 +56,7 @@ std::vector<std::byte> encoded(DType type, const std::vector<float>& x,
 
 bool has_grid(DType type) { return type >= DType::kIQ3_S && type <= DType::kIQ1_M; }
 
-// What errors count where no importance is known.
+// Returns the factors of errors if no importance is known.
 std::vector<float> counts_of(const std::vector<float>& x) {
   std::vector<float> counts(x.size());
   for (size_t at = 0; at < x.size(); at += 256) {
@@ -70,13 +70,15 @@ std::vector<float> counts_of(const std::vector<float>& x) {
 TEST(Encode, every_type_beats_or_equals_plain_rounding) {
   const std::vector<float> x = weights(256 * 64, 1);
   for (const DType type : block_types()) {
-    // These types give up weights that count little, so their error is weighed as they weigh it.
+    // These types neglect weights with small factors, so their errors are compared with the same
+    // factors.
     const std::vector<float> counts = has_grid(type) ? counts_of(x) : std::vector<float>();
     std::vector<std::byte> plain(kernels::dtype_bytes(type, x.size()));
     tools::encode(type, x.data(), x.size(), plain.data());
     const double ours = error(type, x, encoded(type, x), counts);
     const double theirs = error(type, x, plain, counts);
-    // Q8_0 is the same rounding. MXFP4 has a few exponents to choose from, by a weighted error.
+    // Q8_0 rounds alike. MXFP4 has only a few exponents to choose from, and chooses by weighted
+    // error.
     EXPECT_LE(ours, theirs * (type == DType::kMXFP4 ? 1.02 : 1.0001))
         << kernels::dtype_info(type).name;
     if (type != DType::kQ8_0 && type != DType::kMXFP4) {
@@ -87,7 +89,7 @@ TEST(Encode, every_type_beats_or_equals_plain_rounding) {
 
 TEST(Encode, what_a_type_can_say_exactly_comes_back) {
   for (const DType type : block_types()) {
-    // Codes that use their range, so that scales are found again.
+    // The codes use their whole range, so that the encoder finds the same scales again.
     std::vector<float> x = weights(256 * 16, 2), exact(x.size());
     kernels::to_f32(type, encoded(type, x).data(), x.size(), exact.data());
     double squares = 0;
@@ -132,7 +134,7 @@ TEST(Encode, importance_of_nothing_counts_all_columns) {
         << kernels::dtype_info(type).name;
 }
 
-// The best of so many scales, tried one by one: what fit_scale looks for.
+// Returns the smallest error over 8001 scales: the definition of what fit_scale looks for.
 double best_scale_error(const float* x, int half) {
   double best = INFINITY;
   const float most = std::fabs(extreme(x, 32));

@@ -7,10 +7,10 @@
 namespace kvick::quantize {
 namespace {
 
-// Below this a group is all zeros: the inverse of its scale would overflow.
+// A group with smaller weights than this becomes zeros: the inverse of its scale would overflow.
 constexpr float kTiny = 1e-30F;
 
-// To the nearest integer, for |x| below 2^22: two additions, which compilers make vectors of.
+// Rounds to the nearest integer, for |x| below 2^22. Compilers vectorise these two additions.
 inline float rounded(float x) {
   constexpr float kShift = 12582912.0F;  // 1.5 * 2^23
   return (x + kShift) - kShift;
@@ -20,11 +20,11 @@ inline float cut(float x, float low, float high) { return std::min(std::max(x, l
 struct Sums {
   float xq = 0, qq = 0;  // of w * x * q and w * q * q
   float scale() const { return qq > 0 ? xq / qq : 0; }
-  // What the best scale for these codes takes off the error.
+  // The reduction of the error by the best scale for these codes.
   float gain() const { return qq > 0 ? xq * xq / qq : 0; }
 };
 
-// Steps of a tenth of a code around the scale at which the extreme is the last code.
+// Tries steps of a tenth of a code around the scale at which the extreme gets the last code.
 constexpr int kSteps = 9;
 constexpr float kStep = 0.1F;
 
@@ -56,7 +56,7 @@ float fit_scale(const float* x, const float* w, int low, int high) {
   if (std::fabs(most) < kTiny) return 0;
   const auto least_code = static_cast<float>(low), most_code = static_cast<float>(high);
   Sums best;
-  // The extreme may be the lowest code, which is the largest one, or with the other sign the
+  // The extreme may get the lowest code, whose magnitude is larger, or with the other sign the
   // highest.
   for (const float end : {least_code, most_code}) {
     for (int step = -kSteps; step <= kSteps; ++step) {
@@ -88,7 +88,7 @@ float round_to_line(const float* x, const float* w, Line line, int top, float* c
 
 namespace {
 
-// The line for given codes: linear regression.
+// Returns the line for given codes, by linear regression.
 template <size_t N>
 Line regress(const float* x, const float* w, const float* code, bool free_min) {
   float s1 = 0, sx = 0, sq = 0, sqq = 0, sqx = 0;
@@ -124,7 +124,7 @@ Line fit_line(const float* x, const float* w, int top, bool free_min) {
     round_to_line<N>(x, w, {.scale = (high - low) / steps, .min = low}, top, code);
     const Line line = regress<N>(x, w, code, free_min);
     if (!(line.scale > 0)) continue;
-    // With its own codes it is better still.
+    // The line's own nearest codes reduce the error further.
     const float error = round_to_line<N>(x, w, line, top, code);
     if (error < least) least = error, best = line;
   }
@@ -156,7 +156,7 @@ float fit_levels(const float* x, const float* w, const Levels& levels) {
   float level[N];
   for (const float end : {levels.front(), levels.back()}) {
     for (int step = -kSteps; step <= kSteps; ++step) {
-      // Steps of a hundredth of the widest level.
+      // Steps of 1 % of the widest level.
       const float scale = most / (end * (1 + 0.01F * static_cast<float>(step)));
       round_to_levels<N>(x, w, scale, levels, level);
       Sums sums;

@@ -1,7 +1,7 @@
 #pragma once
-// The scales and codes of a group of weights that leave the smallest weighted squared error
-// sum of w[i] * (x[i] - value[i])^2. Each fit tries scales near the one that the extremes suggest,
-// solves for the best one with the codes that it gives (linear least squares), and keeps the best.
+// Finds the scales and codes of a group of weights with the smallest weighted squared error, sum of
+// w[i] * (x[i] - value[i])^2. Each fit tries scales near the one that the extremes suggest. For the
+// codes of each, it computes the best scale by linear least squares. It returns the best of all.
 
 #include <algorithm>
 #include <array>
@@ -27,35 +27,36 @@ inline int nearest(float x, int low, int high) {
 }
 inline float divide(float x, float by) { return by != 0 ? x / by : 0; }
 
-// N: weights of a group, 16 or 32. All have finite x and w above 0.
+// In the templates, N is the number of weights in a group, 16 or 32. All x are finite, all w above
+// 0.
 
-// value = scale * code, codes in low..high.
+// Fits value = scale * code, with codes in low..high.
 template <size_t N>
 float fit_scale(const float* x, const float* w, int low, int high);
 
-// value = scale * code + min, codes in 0..top, scale not negative; min is not positive unless free.
+// value = scale * code + min, with codes in 0..top and scale >= 0; min <= 0 unless free_min.
 struct Line {
   float scale = 0, min = 0;
 };
 template <size_t N>
 Line fit_line(const float* x, const float* w, int top, bool free_min);
 
-// Codes nearest to x for given numbers, and their weighted squared error.
+// Find the codes nearest to x for a given scale or line; return their weighted squared error.
 template <size_t N>
 float round_to_scale(const float* x, const float* w, float scale, int low, int high, float* code);
 template <size_t N>
 float round_to_line(const float* x, const float* w, Line line, int top, float* code);
 
-// The sixteen values that codes stand for, ascending.
+// The sixteen values of the codes, ascending.
 using Levels = std::array<float, 16>;
-// value = scale * levels[code].
+// Fits value = scale * levels[code].
 template <size_t N>
 float fit_levels(const float* x, const float* w, const Levels& levels);
 template <size_t N>
 float round_to_levels(const float* x, const float* w, float scale, const Levels& levels,
                       float* level);
 
-// The x of the largest magnitude, with its sign.
+// Returns the x of the largest magnitude, with its sign.
 float extreme(const float* x, size_t n);
 
 }  // namespace kvick::quantize

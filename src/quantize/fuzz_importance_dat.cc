@@ -1,4 +1,4 @@
-// libFuzzer: any bytes as an importance file of the older form.
+// libFuzzer: the input is read as an importance file of the older form.
 #include <cstdint>
 
 #include "quantize/importance_dat.h"

@@ -5,9 +5,9 @@
 namespace kvick::quantize {
 namespace {
 
-float less(float a, float b) { return a < b ? a : b; }  // compilers make vectors of it
+float less(float a, float b) { return a < b ? a : b; }  // compilers vectorise this
 
-// The cheapest level of each weight, be they a point or not.
+// The cheapest level of each weight, whether or not they form a point.
 template <size_t N, size_t L>
 struct Cheapest {
   std::array<unsigned, N> level;
@@ -28,7 +28,7 @@ struct Cheapest {
     for (size_t i = 0; i < N; ++i) all |= level[i] << GridSearch<N, L>::kBits * i;
     return static_cast<uint16_t>(all);
   }
-  float from(size_t begin) const {  // the cost of that weight and those behind
+  float from(size_t begin) const {  // cost of the weights from this one on
     float all = 0;
     for (size_t i = begin; i < N; ++i) all += cost[i];
     return all;
@@ -43,7 +43,7 @@ void add_all(const Table<A>& a, const Table<A>& b, Table<A * A>& out) {
   for (size_t i = 0; i < A; ++i)
     for (size_t j = 0; j < A; ++j) out[A * i + j] = a[i] + b[j];
 }
-// a1, b1: with one flipped.
+// a1, b1: costs with exactly one weight flipped.
 template <size_t A>
 void add_flipped(const Table<A>& a, const Table<A>& a1, const Table<A>& b, const Table<A>& b1,
                  Table<A * A>& out) {
@@ -51,9 +51,9 @@ void add_flipped(const Table<A>& a, const Table<A>& a1, const Table<A>& b, const
     for (size_t j = 0; j < A; ++j) out[A * i + j] = less(a1[i] + b[j], a[i] + b1[j]);
 }
 
-// One half of a point's weights: the cost of each combination of levels that they can have (`all`),
-// the same if exactly one weight costs what `flipped` says (`one`, the cheapest such weight), and
-// the cost of each combination of the first half of these weights (`quarter`).
+// For one half of a point's weights: the cost of each combination of levels (`all`); the same if
+// exactly one weight, the cheapest, costs what `flipped` says (`one`); and the cost of each
+// combination of the first half of these weights (`quarter`).
 template <size_t N, size_t L>
 struct Half {
   static constexpr size_t kQuarter = N == 8 ? L * L : L;
@@ -149,7 +149,7 @@ auto GridSearch<N, L>::nearest_flipped(const Costs& costs, const Costs& flipped)
   Cheapest<N, L> free(costs);
   const Cheapest<N, L> free_flipped(flipped);
   const float behind_quarter = free.from(N / 4), behind_half = free.from(N / 2);
-  // What a flip adds at least, to the second half and to all.
+  // The least that a flip adds, in the second half and in all weights.
   float of_half = std::numeric_limits<float>::infinity(), of_all = of_half;
   size_t cheapest = 0;
   for (size_t i = N; i-- > 0;) {

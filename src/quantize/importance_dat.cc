@@ -9,7 +9,7 @@ namespace {
 
 using base::fail;
 
-// Reads numbers and arrays from bytes, one after another.
+// Reads numbers and arrays from bytes, in order.
 class Front {
  public:
   explicit Front(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -23,7 +23,8 @@ class Front {
     return true;
   }
 
-  // Reads an int32 length and that number of elements. False: a negative length, or too few bytes.
+  // Reads an int32 length and as many elements. Returns false for a negative length or too few
+  // bytes.
   template <typename Things>
   bool take_counted(Things& things) {
     constexpr size_t kEach = sizeof(typename Things::value_type);

@@ -9,7 +9,7 @@
 namespace kvick::quantize {
 namespace {
 
-// Builds the bytes of a .dat importance file, one field after another.
+// Builds the bytes of a .dat importance file, field by field.
 struct Dat {
   std::string bytes;
   Dat& number(int32_t value) {
@@ -98,7 +98,7 @@ TEST(ImportanceDat, IsNotCopiedIntoMemory) {
   const std::string path = testing::TempDir() + "/kvick_huge_importance.dat";
   std::ofstream(path, std::ios::binary) << "";
   std::error_code error;
-  std::filesystem::resize_file(path, uint64_t{1} << 38, error);  // takes no room on the disk
+  std::filesystem::resize_file(path, uint64_t{1} << 38, error);  // a sparse file
   if (error) GTEST_SKIP() << error.message();
   const auto read = read_importance(path);
   std::remove(path.c_str());

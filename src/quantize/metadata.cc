@@ -7,7 +7,7 @@
 namespace kvick::quantize {
 namespace {
 
-// What a GGUF file says with its tensors, or does not have to.
+// Keys whose content a GGUF file has in its tensors, or does not need.
 constexpr std::string_view kLeftOut[] = {"kvick.rope.interleaved", "kvick.norm.shifted",
                                          "kvick.rope_factors_long", "kvick.rope_factors_short",
                                          "kvick.rope_freqs"};
@@ -36,20 +36,20 @@ struct Putter {
     out.put(key, std::span(narrow));
   }
   void operator()(const std::vector<bool>& values) const { out.put(key, values); }
-  void operator()(const io::Array&) const {}  // no folder gives any
+  void operator()(const io::Array&) const {}  // no folder has any
 };
 
 }  // namespace
 
 void put_metadata(const io::Metadata& metadata, io::GgufMetadata& out) {
-  // Llama 3's rule is a tensor of divisors; a factor without a type would be taken for a linear
-  // one.
+  // Llama 3's scaling becomes a tensor of divisors. A factor without a type would be read as linear
+  // scaling.
   bool llama3 = false;
   for (const auto& [key, value] : metadata) {
     const auto* text = std::get_if<std::string>(&value.data);
     llama3 |= key.ends_with(".rope.scaling.type") && text != nullptr && *text == "llama3";
   }
-  // The architecture comes first: it says what the file is.
+  // The architecture comes first, because other keys depend on it.
   for (const bool first : {true, false})
     for (const auto& [key, value] : metadata) {
       if ((key == "general.architecture") != first) continue;

@@ -6,8 +6,8 @@
 namespace kvick::quantize {
 
 // Writes a Hugging Face folder's metadata as pairs of a GGUF file, with the value types that other
-// programs expect (whole numbers uint32, others float32). Leaves out kvick.* keys that the tensors
-// of a GGUF file make redundant.
+// programs expect (integers uint32, other numbers float32). Omits kvick.* keys whose content is in
+// the tensors of a GGUF file.
 void put_metadata(const io::Metadata& metadata, io::GgufMetadata& out);
 
 }  // namespace kvick::quantize

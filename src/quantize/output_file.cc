@@ -27,7 +27,7 @@ base::Result<OutputFile> OutputFile::open(const std::string& path) {
     ::close(fd);
     return base::fail("cannot write {}: another process is writing it", path);
   }
-  // A file system without locks does not keep two processes apart.
+  // On a file system without locks, two processes are not kept apart.
   if (ftruncate(fd, 0) == 0) file.file_.reset(fdopen(fd, "wb"));
   if (file.file_) return file;
   const base::Error error = file.failure();
@@ -38,7 +38,7 @@ base::Result<OutputFile> OutputFile::open(const std::string& path) {
 OutputFile::~OutputFile() {
   if (file_ == nullptr) return;  // finished, or moved from
   std::error_code none;
-  std::filesystem::remove(part_name(), none);  // before the lock is let go
+  std::filesystem::remove(part_name(), none);  // before the lock is released
 }
 
 base::Error OutputFile::failure() const {

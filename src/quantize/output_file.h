@@ -12,8 +12,8 @@
 
 namespace kvick::quantize {
 
-// A large file that appears whole under its name, or not at all: it is written beside it as
-// NAME.part and renamed by finish(). Dropped without finish(): nothing is left.
+// A large file that appears complete or not at all. It is written as NAME.part in the same folder,
+// and finish() renames it. If destroyed without finish(), it deletes the part.
 class OutputFile {
  public:
   // Error: the path cannot be written, or another process is writing it.
@@ -22,7 +22,7 @@ class OutputFile {
   OutputFile(OutputFile&&) = default;
   OutputFile& operator=(OutputFile&&) = delete;
 
-  // Errors name what the system says, such as a full disk.
+  // Errors give the system's message, such as a full disk.
   base::Status<> write(std::span<const std::byte> bytes);
   base::Status<> write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
   base::Status<> pad_to(uint64_t multiple);  // with zeros

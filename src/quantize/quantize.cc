@@ -18,7 +18,7 @@ using kernels::DType;
 constexpr uint32_t kQuantisationVersion = 2;  // of GGML's blocks
 constexpr uint64_t kPieceBytes = 4 << 20;
 
-// Whether `name` is `pattern`, in which * stands for any text.
+// Returns whether the pattern, in which * matches any text, matches the whole name.
 bool matches(std::string_view pattern, std::string_view name) {
   const size_t star = pattern.find('*');
   if (star == std::string_view::npos) return pattern == name;
@@ -34,7 +34,7 @@ bool is_float(DType type) { return kernels::dtype_info(type).block == 1; }
 DType wanted_type(const SourceTensor& tensor, const Options& options, const ModelTraits& traits) {
   for (const auto& [pattern, type] : options.overrides)
     if (matches(pattern, tensor.name)) return fitting_type(type, tensor.inputs());
-  // Engines read vectors as float32.
+  // Inference engines read vectors as float32.
   if (!is_quantised(tensor.name, tensor.shape))
     return is_float(tensor.type) ? DType::kF32 : tensor.type;
   return type_of(*options.recipe, tensor.name, tensor.inputs(), traits);
@@ -44,14 +44,14 @@ uint64_t matrices_of(const SourceTensor& tensor) {
   return std::max<uint64_t>(1, tensor.shape.size() == 3 ? tensor.shape[0] : tensor.parts.size());
 }
 
-// Whether the importance of any of its matrices is known.
+// Returns whether the importance of any matrix of the tensor is known.
 bool knows(const Importance& importance, const SourceTensor& tensor) {
   for (uint64_t m = 0; m < matrices_of(tensor); ++m)
     if (!importance.means(tensor.name, m, tensor.inputs()).empty()) return true;
   return false;
 }
 
-// Rows of one tensor, encoded piece by piece.
+// Writes the rows of one tensor, encoded in pieces.
 class TensorWriter {
  public:
   TensorWriter(Choice& choice, const Options& options, base::ThreadPool& pool)
@@ -123,8 +123,8 @@ class TensorWriter {
   Choice& choice_;
   const SourceTensor& tensor_;
   base::ThreadPool& pool_;
-  uint64_t rows_each_ = 1;                 // of a matrix
-  std::vector<std::vector<float>> means_;  // of each matrix
+  uint64_t rows_each_ = 1;                 // rows per matrix
+  std::vector<std::vector<float>> means_;  // [matrices][inputs]
   bool finite_ = true, fits_ = true;
 };
 

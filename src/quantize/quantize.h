@@ -1,5 +1,5 @@
 #pragma once
-// A model file written again with smaller weights: kvick quantize.
+// Writes a model file again with smaller weights, for `kvick quantize`.
 
 #include <cstdint>
 #include <functional>
@@ -19,7 +19,7 @@ namespace kvick::quantize {
 
 struct Options {
   const Recipe* recipe = nullptr;
-  // Tensor types by name pattern, in which * matches any text; the first match overrides the
+  // Types of tensors by name pattern, in which * matches any text. The first match overrides the
   // recipe.
   std::vector<std::pair<std::string, kernels::DType>> overrides;
   const Importance* importance = nullptr;
@@ -30,20 +30,20 @@ struct Options {
 struct Choice {
   const SourceTensor* tensor = nullptr;
   kernels::DType type{};
-  bool weighted = false;  // its importance is known
+  bool weighted = false;  // the importance of at least one of its matrices is known
   uint64_t bytes = 0;
-  // Of its weights: sums of squared errors and of squares.
+  // Sums over its weights: of squared errors, and of squares.
   double error = 0, squares = 0;
 
   bool kept() const { return type == tensor->type; }
 };
 
-// What each tensor becomes, before anything is written. Errors: an override that fits no tensor; a
-// type that needs importance (needs_importance) where it is not known.
+// Chooses the type of each tensor, before anything is written. Errors: an override that matches no
+// tensor; a type that needs importance (needs_importance) that is not known.
 base::Result<std::vector<Choice>> choose(const Source& source, const Options& options);
 
-// Writes the GGUF file `to`, which appears whole or not at all, and fills in the choices' errors.
-// Needs memory for a few megabytes of rows. Errors: a weight that is not finite, `to` cannot be
+// Writes the GGUF file `to`, which appears complete or not at all, and sets the choices' errors.
+// Needs a few megabytes of memory for rows. Errors: a weight is not finite, or `to` cannot be
 // written.
 base::Status<> write(const Source& source, const Options& options, std::vector<Choice>& choices,
                      const std::string& to, base::ThreadPool& pool);

@@ -25,7 +25,7 @@ std::vector<float> values(const io::Tensor& tensor) {
   return out;
 }
 
-// Root of the squared error over that of the squares.
+// Returns the root of the squared error relative to the squares.
 double distance(const io::Tensor& one, const io::Tensor& exact) {
   const std::vector<float> a = values(one), b = values(exact);
   double off = 0, all = 0;
@@ -49,7 +49,7 @@ class Quantize : public testing::Test {
     return std::move(file).value();
   }
 
-  // Writes `to` from `from`.
+  // Quantises `from` to `to`.
   base::Status<> run(const std::string& from, const std::string& to, Options options) {
     choices_.clear();
     KVICK_TRY(io::ModelFile file, io::ModelFile::open(at(from)));
@@ -115,7 +115,7 @@ TEST_F(Quantize, reports_the_errors_that_the_file_has) {
   }
 }
 
-// The same weights in both containers: what is written from a folder is what make_model writes.
+// A folder and a GGUF file of the same weights: converting the folder must give make_model's file.
 TEST_F(Quantize, a_folder_becomes_the_gguf_file_of_the_same_weights) {
   struct Case {
     tools::Arch arch;
@@ -156,7 +156,7 @@ TEST_F(Quantize, a_folder_becomes_the_gguf_file_of_the_same_weights) {
               want.metadata().contains(arch + ".rope.scaling.factor"));
     EXPECT_EQ(*got.get_strings("tokenizer.ggml.merges"),
               *want.get_strings("tokenizer.ggml.merges"));
-    // Without its file a Source has no pairs to lose: writing it again changes nothing.
+    // A Source of the written file has all its metadata pairs: writing it again changes nothing.
     EXPECT_TRUE(run("out.gguf", "again.gguf", type("F32")).ok());
     EXPECT_EQ(fs::file_size(at("again.gguf")), fs::file_size(at("out.gguf")));
   }
@@ -173,9 +173,9 @@ TEST_F(Quantize, experts_are_weighed_each_by_its_own_importance) {
   Importance importance;
   Importance::Sums& sums = importance.tensors[name];
   sums.tokens.assign(experts, 10);
-  sums.tokens[1] = 0;  // nothing is known of it
+  sums.tokens[1] = 0;  // expert 1 has no known importance
   sums.squares.assign(experts * inputs, 1);
-  for (uint64_t i = 0; i < inputs; i += 4) sums.squares[i] = 10000;  // of expert 0
+  for (uint64_t i = 0; i < inputs; i += 4) sums.squares[i] = 10000;  // expert 0
   Options options = type("Q4_0");
   const io::ModelFile plain = quantised("in.gguf", options);
   const std::vector<float> alike = values(*plain.find(name));

@@ -56,7 +56,7 @@ constexpr Rule kIQ3Xxs[] = {
     {Role::kK, Layers::kAll, kIQ2_S},          {Role::kDown, Layers::kFirstEighthPlain, kQ4_K},
     {Role::kDown, Layers::kPlain, kQ3_K},      {Role::kAttentionOutput, Layers::kAll, kIQ3_S},
 };
-// IQ2_M and IQ2_S.
+// For IQ2_M and IQ2_S.
 constexpr Rule kIQ2M[] = {
     {Role::kEmbedding, Layers::kAll, kIQ3_S},
     {Role::kV, Layers::kManyOrExperts, kQ4_K},
@@ -79,7 +79,7 @@ constexpr Rule kIQ1[] = {
     {Role::kAttentionOutput, Layers::kEightExperts, kQ5_K},
     {Role::kAttentionOutput, Layers::kAll, kIQ2_XXS},
 };
-// IQ2_XS and IQ2_XXS: the same, but for the attention's output, which has the type of all.
+// For IQ2_XS and IQ2_XXS: the same rules without the attention output, which has the base type.
 constexpr auto kIQ2Xs = std::span(kIQ1).first<std::size(kIQ1) - 1>();
 constexpr Rule kTernary[] = {{Role::kEmbedding, Layers::kAll, kQ4_K}};
 
@@ -152,11 +152,11 @@ bool applies(Layers layers, uint32_t layer, const ModelTraits& model) {
   return false;
 }
 
-// IQ2 and IQ1.
+// Whether the type is one of IQ2 and IQ1.
 constexpr bool is_tiny(DType type) { return type >= kIQ2_S && type <= kIQ1_M; }
 
 // In a model of eight experts nearly all weights are the experts', so more bits for the attention
-// matrices hardly make the file larger. The rules of IQ2 and IQ1 name their types themselves.
+// matrices hardly make the file larger. The rules of IQ2 and IQ1 set these types themselves.
 bool of_eight(const Recipe& recipe, Role role, const ModelTraits& model, DType& type) {
   if (model.experts != 8 || is_tiny(recipe.base)) return false;
   if (role == Role::kK || role == Role::kV) type = kQ8_0;
@@ -247,7 +247,7 @@ DType type_of(const Recipe& recipe, std::string_view tensor, uint64_t inputs,
               const ModelTraits& model) {
   const Part part = part_of(tensor);
   const DType type = chosen(recipe, part, model);
-  // Output matrices go up where they do not fit.
+  // An output matrix whose rows do not fit gets a larger type.
   const bool fits = inputs % kernels::dtype_info(type).block == 0;
   return fitting_type(!fits && is_output(part, model) ? kQ8_0 : type, inputs);
 }

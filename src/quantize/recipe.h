@@ -1,6 +1,6 @@
 #pragma once
-// Which type each tensor of a quantised file gets: the mixtures that llama.cpp's file types name
-// (llama-quant.cpp), as rows of a table. Tensors that hurt most have more bits.
+// Chooses the type of each tensor of a quantised file: the mixtures behind llama.cpp's file types
+// (llama-quant.cpp), as rows of a table. Tensors in which errors hurt most get more bits.
 
 #include <cstdint>
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace kvick::quantize {
 
-// What a tensor does in the model.
+// The role of a tensor in the model.
 enum class Role : uint8_t {
   kOther,
   kOutput,
@@ -28,21 +28,21 @@ enum class Role : uint8_t {
   kDown
 };
 
-// The layers that a rule is for.
+// The layers to which a rule applies.
 enum class Layers : uint8_t {
   kAll,
   kFirstTwo,
   kFirstFour,
   kFirstSixteenth,
   kFirstEighth,
-  kFirstEighthPlain,    // unless importance is known
+  kFirstEighthPlain,    // kFirstEighth, unless importance is known
   kMiddle,              // all but the first and last eighth
-  kEnds,                // the first and last eighth, and every third between
+  kEnds,                // the first and last eighth, and every third layer between
   kEndsOfEightExperts,  // kEnds, in mixtures of eight experts
-  kPlain,               // all, unless importance is known
-  kManyQueries,         // all, of models with four queries or more to a KV head
-  kManyOrExperts,       // kManyQueries, and all in mixtures of four or more experts
-  kEightExperts         // all, of mixtures of eight experts
+  kPlain,               // all layers, unless importance is known
+  kManyQueries,         // all layers, in models with at least four query heads per KV head
+  kManyOrExperts,       // kManyQueries, and all layers in mixtures of at least four experts
+  kEightExperts         // all layers, in mixtures of eight experts
 };
 
 struct Rule {
@@ -55,25 +55,26 @@ struct Recipe {
   std::string_view name;
   uint32_t file_type;  // llama_ftype, the value of general.file_type
   kernels::DType base;
-  std::span<const Rule> rules = {};               // the first that fits
-  bool experts_only = false;                      // base is for experts; all else is Q8_0
+  std::span<const Rule> rules = {};               // the first matching rule applies
+  bool experts_only = false;                      // base is for experts; all other tensors are Q8_0
   kernels::DType output = kernels::DType::kQ6_K;  // of the output matrix, if base is smaller
 };
 
 std::span<const Recipe> recipes();
-// Upper and lower case are alike. Error: lists the names.
+// Ignores case. Error: an unknown name; the message lists the names.
 base::Result<const Recipe*> find_recipe(std::string_view name);
 
-// The facts about a model that rules depend on.
+// The properties of a model on which rules depend.
 struct ModelTraits {
   uint32_t layers = 0;
-  uint32_t queries_each = 1;  // query heads to a KV head
+  uint32_t queries_each = 1;  // query heads per KV head
   uint32_t experts = 0;
-  bool tied = false;        // the embedding is the output matrix too
-  bool importance = false;  // it is known (Importance)
+  bool tied = false;        // the embedding is also the output matrix
+  bool importance = false;  // importance is known
 };
 
-// What a name such as "blk.3.attn_v.weight" says: role kV, layer 3. UINT32_MAX: in no layer.
+// What a name such as "blk.3.attn_v.weight" says: role kV, layer 3. layer UINT32_MAX: not in a
+// layer.
 struct Part {
   Role role = Role::kOther;
   uint32_t layer = UINT32_MAX;
@@ -81,18 +82,18 @@ struct Part {
 };
 Part part_of(std::string_view tensor);
 
-// Whether a tensor is a matrix of weights; norms, biases, routers and small tables are not, and
-// stay as they are.
+// Returns whether a tensor is a matrix of weights. Norms, biases, routers and small tables are not;
+// they are not quantised.
 bool is_quantised(std::string_view tensor, std::span<const uint64_t> shape);
 
-// The type of a tensor with rows of `inputs` weights. If that is no whole number of its blocks: a
-// type with blocks of 32 and at least as many bits, or F16.
+// Returns the type of a tensor with rows of `inputs` weights. If a row is not a whole number of the
+// type's blocks, returns a type with blocks of 32 and at least as many bits, or F16.
 kernels::DType type_of(const Recipe& recipe, std::string_view tensor, uint64_t inputs,
                        const ModelTraits& model);
 kernels::DType fitting_type(kernels::DType type, uint64_t inputs);
 
-// Whether a tensor of that type is of little use if its importance is not known. Embeddings and the
-// output matrix never need it.
+// Returns whether a tensor of that type is of little use if its importance is not known. Embeddings
+// and the output matrix never need it.
 bool needs_importance(std::string_view tensor, kernels::DType type);
 
 }  // namespace kvick::quantize

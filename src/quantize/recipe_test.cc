@@ -61,7 +61,8 @@ TEST(Recipe, mixtures_depend_on_the_model) {
   EXPECT_EQ(type("MXFP4_MOE", "blk.9.attn_q.weight"), DType::kQ8_0);
 }
 
-// The types of llama.cpp's llama_tensor_get_type_impl: of one layer in the middle, and the first.
+// The types of llama.cpp's llama_tensor_get_type_impl, for a middle layer and (first_down) the
+// first.
 struct Mixture {
   const char* recipe;
   DType output, embedding, q, k, v, attention_output, up, down, first_down;

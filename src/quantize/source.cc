@@ -18,7 +18,7 @@ namespace {
 using base::fail;
 using base::Result;
 
-// The numbers that recipes ask for. A file of an architecture that kvick does not run has them too.
+// Reads the numbers that recipes need. Works for architectures that kvick does not run, too.
 Result<ModelTraits> traits_of(const io::ModelFile& file) {
   KVICK_TRY(const std::string arch, file.get_string("general.architecture"));
   ModelTraits traits;
@@ -42,7 +42,7 @@ SourceTensor stored(const io::Tensor& tensor) {
   return {.name = tensor.name, .type = tensor.dtype, .shape = tensor.shape, .parts = {&tensor}};
 }
 
-// "blk.0.ffn_up.7.weight" is expert 7 of "blk.0.ffn_up_exps.weight".
+// A tensor "blk.0.ffn_up.7.weight" is expert 7 of "blk.0.ffn_up_exps.weight".
 struct ExpertName {
   std::string whole;
   uint64_t expert = 0;
@@ -60,7 +60,7 @@ bool split_expert(const std::string& name, ExpertName& out) {
   return true;
 }
 
-// Joins the experts of each layer and matrix into one tensor, in the place of the first expert's.
+// Joins the experts of each layer and matrix to one tensor, at the position of the first expert.
 Result<std::vector<SourceTensor>> join_experts(const io::ModelFile& file) {
   std::vector<SourceTensor> out;
   std::map<std::string, size_t> at;
@@ -92,7 +92,7 @@ Result<std::vector<SourceTensor>> join_experts(const io::ModelFile& file) {
   return out;
 }
 
-// Gate and up of all experts in one tensor become two.
+// Splits tensors that hold gate and up of all experts into two.
 void split_gate_up(std::vector<SourceTensor>& tensors) {
   constexpr std::string_view kBoth = ".ffn_gate_up_exps.";
   std::vector<SourceTensor> out;
@@ -112,7 +112,7 @@ void split_gate_up(std::vector<SourceTensor>& tensors) {
   tensors = std::move(out);
 }
 
-// What else differs between a folder and a GGUF file of its architecture.
+// Converts all other differences between a folder and a GGUF file of its architecture.
 class Converter {
  public:
   Converter(const io::ModelFile& file, const model::Config& config, const model::Family& family)
@@ -124,9 +124,9 @@ class Converter {
         shifted_(file.metadata().contains("kvick.norm.shifted")) {}
 
   base::Status<> convert(SourceTensor& tensor) const {
-    const bool plain = tensor.name.ends_with("ssm_norm.weight");  // which multiplies by itself
+    const bool plain = tensor.name.ends_with("ssm_norm.weight");  // this norm has no added 1
     if (shifted_ && !plain && tensor.name.ends_with("_norm.weight")) tensor.shifted = true;
-    // A row of one output.
+    // A matrix with a single row becomes a vector.
     if (tensor.name.find("ffn_gate_inp_shexp") != std::string::npos && tensor.shape.size() == 2)
       tensor.shape.erase(tensor.shape.begin());
     const Part part = part_of(tensor.name);
@@ -146,7 +146,8 @@ class Converter {
     return base::Done{};
   }
 
-  // Divisors of the rotary frequencies that GGUF has as tensors: LongRoPE's, Gemma 4's, Llama 3's.
+  // Adds the divisors of rotary frequencies, which GGUF has as tensors: LongRoPE's, Gemma 4's,
+  // Llama 3's.
   void add_factors(std::vector<SourceTensor>& out) const {
     for (const char* name : {"rope_factors_long", "rope_factors_short", "rope_freqs"})
       if (const auto* values = file_.get_floats(std::string("kvick.") + name))
@@ -206,7 +207,7 @@ uint64_t SourceTensor::origin(uint64_t row) const {
 }
 
 void SourceTensor::read_stored(uint64_t row, std::byte* out) const {
-  const bool vector = shape.size() == 1;  // one row of all heads
+  const bool vector = shape.size() == 1;  // a vector is one row
   parts[row / rows_each()]->read_rows(vector ? 0 : origin(row % rows_each()), 1, out);
 }
 

@@ -10,7 +10,6 @@ namespace kvick::io {
 
 // Each function returns NAME.weight, [outputs][inputs]. Error: a part is missing, or its type or
 // shape contradicts the other parts or the scheme.
-// contradicts the others or the scheme.
 
 // Read NAME.qweight, qzeros and scales; for GPTQ also g_idx if present.
 base::Result<Tensor> gptq_tensor(const Module& module, const Scheme& scheme);

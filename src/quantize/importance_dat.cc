@@ -65,7 +65,7 @@ base::Result<Importance> parse_importance_dat(std::span<const std::byte> bytes,
       if (!std::isfinite(value) || value < 0)
         return fail("{}: tensor {} holds {}; sums of squares are finite and not negative", path,
                     name, value);
-    sums.tokens = {static_cast<float>(std::max(calls, 1))};  // 0: they are means already
+    sums.tokens = {static_cast<float>(std::max(calls, 1))};  // 0 calls: the sums are means
     sums.one_count = true;
     if (!importance.tensors.emplace(name, std::move(sums)).second)
       return fail("{}: tensor {} comes twice", path, name);

@@ -44,7 +44,7 @@ std::vector<Known> known_files(const fs::path& folder, std::string_view kind) {
   return files;
 }
 
-// Removes what dead processes left: part files without a lock.
+// Removes part files of processes that have died: those without a lock.
 void remove_left_parts(const fs::path& folder) {
   for (const Known& known : known_files(folder, kPartKind)) {
     const int fd = ::open(known.path.c_str(), O_RDWR | O_CLOEXEC);

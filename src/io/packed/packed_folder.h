@@ -36,7 +36,7 @@ class PackedFolder {
   explicit PackedFolder(const PackedOptions& options) : options_(options) {}
 
   // Returns the plan's file, fully checked, and marks it as used now. A damaged file is deleted and
-  // reported through `say`. nullopt: there is no file that can be opened.
+  // reported through `say`. nullopt: there is no usable file.
   std::optional<PackedFile> find(const PackedPlan& plan, base::ThreadPool& pool,
                                  PackedFile::Progress* progress) const;
   // Returns a writer for the file. Other files may be deleted to make room. Errors (a clause,

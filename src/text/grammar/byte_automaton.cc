@@ -185,7 +185,7 @@ ByteAutomaton::Stack ByteAutomaton::adopt_stack(const ByteAutomaton& other, Stac
 ByteAutomaton::Node ByteAutomaton::adopt(const ByteAutomaton& other, Node node) {
   const NodeData& data = other.nodes_[static_cast<size_t>(node)];
   return whole([&] {
-    // The complete mark's reading goes first: it must not be dropped after kMostReadings others.
+    // The end of the whole goes first: after kMostReadings readings, close() would drop it.
     if (data.complete) reach(grammar_->rules[0].end, 0);
     for (const Reading reading : *data.readings)
       if (reading != kCompleteMark)

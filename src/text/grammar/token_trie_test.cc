@@ -85,7 +85,7 @@ base::Result<Grammar> doubling() {
 
 TEST(ByteAutomaton, DropsTheSameReadingsWhateverItHasReadBefore) {
   GrammarTexts one(doubling()), other(doubling());
-  EXPECT_TRUE(other.begins("b"));  // gives the stack of q alone the first number
+  EXPECT_TRUE(other.begins("b"));  // numbers the stack that holds only q first
   int taken = 0;
   for (uint32_t ends = 0; ends < 2048; ++ends) {
     std::string text = std::string(11, 'a') + 'm';

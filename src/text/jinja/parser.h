@@ -48,10 +48,10 @@ class ExpressionParser {
   // Parses a tuple of expressions separated by commas, or a single expression.
   ast::ExprPtr tuple(bool with_condition, bool parenthesised);
   ast::ExprPtr unary(bool with_filter = true);
-  ast::ExprPtr filters(ast::ExprPtr value, bool begun);  // begun: the caller has taken the first |
+  ast::ExprPtr filters(ast::ExprPtr value, bool begun);  // begun: no | precedes the first filter
   ast::Arguments arguments();
 
-  // Special names used inside a macro. The innermost macro is last.
+  // Special names that a macro uses. mentions_: the macros around the current place.
   struct Mentions {
     bool varargs = false, kwargs = false, caller = false;
   };

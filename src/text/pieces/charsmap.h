@@ -14,7 +14,7 @@ namespace kvick::text {
 
 class Charsmap {
  public:
-  // An empty map, which replaces nothing.
+  // Makes an empty map, which leaves texts unchanged.
   Charsmap() = default;
   // Reads a map. bytes: the size of the array in bytes (4 bytes), the array, then the texts, each
   // followed by a zero byte. Error: the bytes do not have this form.

@@ -357,7 +357,7 @@ void SchemaCompiler::add_members(const std::vector<Member>& members, std::option
   std::vector<bool> may_close(places, true);  // no required member is left
   for (size_t i = members.size(); i-- > 0;) may_close[i] = may_close[i + 1] && !members[i].required;
   if (places * counts > GrammarBuilder::kMostParts) {
-    while (!grammar_.full()) grammar_.state();  // finish() says that it is too large
+    while (!grammar_.full()) grammar_.state();  // finish() then returns the error
     return;
   }
   std::vector<StateId> before(places * counts), behind(places * counts);

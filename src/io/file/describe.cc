@@ -217,7 +217,7 @@ nlohmann::ordered_json describe_json(const ModelFile& file) {
   out["parameters"] = sum.parameters;
   out["tensor_bytes"] = sum.bytes;
   ordered_json::object_t metadata;
-  // push_back takes linear time; operator[] would search all earlier keys for each key.
+  // push_back, because operator[] searches all earlier keys: quadratic time for the loop.
   for (const auto& [key, value] : file.metadata())
     metadata.push_back({valid_utf8(key), to_json(value)});
   out["metadata"] = std::move(metadata);

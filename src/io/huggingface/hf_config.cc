@@ -51,7 +51,7 @@ base::Status<> map_heads(Mapper& map, HfHeads& sizes) {
                       map.config().label("num_key_value_heads"), kv_heads, sizes.heads);
   map.set("attention.head_count_kv", kv_heads);
   if (map.config().find("qk_rope_head_dim")) {
-    // the part of a latent head that rotates
+    // The part of a latent head that rotates.
     KVICK_TRY(sizes.head_dim, map.size("qk_rope_head_dim"));
   } else if (map.config().find("head_dim")) {
     KVICK_TRY(sizes.head_dim, map.size("head_dim"));

@@ -19,7 +19,7 @@ struct HfFamily {
   GateUp gate_up = GateUp::kNone;                // HfConfig::gate_up
   std::span<const Rename> modules = {};          // HfConfig::modules
   base::Status<> (*map)(Mapper& map) = nullptr;  // maps fields that only this family has
-  // JSON: transformers' defaults of fields that published files omit
+  // transformers' defaults, as JSON, of fields that published files omit.
   std::string_view defaults = {};
 };
 

@@ -184,7 +184,7 @@ base::Result<SpacePrefix> sentencepiece_prefix(const JsonObject& root) {
   KVICK_TRY(const auto pretokenizers, steps_of(root, "pre_tokenizer", "pretokenizers"));
   for (const JsonObject& step : pretokenizers) {
     KVICK_TRY(const std::string type, step.get_string("type"));
-    // Gemma's split at spaces, which have been replaced by now
+    // Gemma splits at spaces, which have been replaced by now.
     if (type == "Split" && marks_spaces) {
       KVICK_TRY(const JsonObject pattern, step.get_object("pattern"));
       KVICK_TRY(const std::string at, pattern.get_string("String", ""));

@@ -62,7 +62,7 @@ base::Result<std::byte*> map_file(int fd, uint64_t bytes) {
     munmap(reinterpret_cast<void*>(first), kept);
     return fail("cannot be mapped: {}", std::strerror(error));
   }
-  // advice only: data that is not in memory is read 2 MiB at a time
+  // Advice only: data that is not in memory is read 2 MiB at a time.
   madvise(mapped, bytes, MADV_HUGEPAGE);
   return static_cast<std::byte*>(mapped);
 }

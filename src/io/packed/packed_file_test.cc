@@ -57,7 +57,7 @@ class PackedFiles : public testing::Test {
   fs::path path_ = folder_ / "a.packed";
   std::mt19937 random_{1};
   base::ThreadPool pool_{2};
-  // Sizes below 64 KiB and above one piece, of which two are not multiples of 64.
+  // Sizes: two small ones, and one above two pieces; two are not multiples of 64.
   std::vector<std::vector<std::byte>> contents_ = {std::vector<std::byte>(100),
                                                    std::vector<std::byte>(kPackedPiece * 2 + 65),
                                                    std::vector<std::byte>(64)};

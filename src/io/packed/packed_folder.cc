@@ -93,7 +93,7 @@ std::optional<PackedFile> PackedFolder::find(const PackedPlan& plan, base::Threa
     good = std::move(file).error();
   }
   if (good.ok()) {
-    // fails in a read-only folder, which then has no order of use
+    // Fails in a read-only folder, in which files then have no order of use.
     utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
     return std::move(file).value();
   }

@@ -250,7 +250,7 @@ std::string repr_double(double d) {
   size_t e = shortest.find('e');
   int exponent = 0;
   std::from_chars(shortest.data() + e + (shortest[e + 1] == '+' ? 2 : 1), end, exponent);
-  // 1e-05, 1.5e+16: as in Python
+  // 1e-05, 1.5e+16: as in Python.
   if (exponent < -4 || exponent >= 16) return std::string(shortest);
   auto digits = static_cast<int>(e) - (d < 0 || std::signbit(d) ? 1 : 0);
   int decimals = std::max(digits > 1 ? digits - 2 - exponent : -exponent, 1);

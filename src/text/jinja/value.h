@@ -184,7 +184,7 @@ struct Str : Object {
   size_t length() const;  // code points
   bool ascii() const { return length() == text.size(); }
   const std::string text;
-  // from |safe or |escape: text that is added to it is escaped first, as markupsafe does
+  // From |safe or |escape: text that is added to it is escaped first, as by markupsafe.
   const bool markup;
 
  private:

@@ -23,9 +23,9 @@ namespace kvick::text {
 
 struct JsonLayout {
   bool spaces = true;  // allows one space after ':' and ',' and within brackets
-  // spaces after a line end, which may stand where a space may, except after ':'; 0: no line ends
+  // Most spaces after a line end. Line ends may stand where a space may, except after ':'. 0: none.
   uint32_t most_indent = 32;
-  // allows a space at the start (SentencePiece's first tokens begin with one)
+  // Allows a space at the start (SentencePiece's first tokens begin with one).
   bool leading_space = true;
 };
 

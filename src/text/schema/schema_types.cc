@@ -193,7 +193,7 @@ Status<> SchemaCompiler::compile_array(const Json& schema, Between place, const 
     grammar_.call(items[i], i < first.size() ? first[i] : rest, behind);
     grammar_.byte(behind, ',', comma);
     StateId again = items[*next];
-    // the array may close at `inside`, but not after a comma
+    // The array may close at `inside`, but not after a comma.
     if (*next == 0) again = grammar_.state();
     gap(comma, again);
     if (*next == 0) grammar_.call(again, rest, behind);

@@ -282,8 +282,7 @@ void know_calls(std::string_view source, AnswerSyntax::Calls& calls) {
   if (has("List of tools: ")) {  // LFM2
     calls.form = Form::kPython;
     calls.open = "<|tool_call_start|>", calls.close = "<|tool_call_end|>";
-    // Llama 4, whose template writes content between these marks
-  } else if (has("<|python_start|>")) {
+  } else if (has("<|python_start|>")) {  // Llama 4; its template writes content there
     calls.open = "<|python_start|>", calls.close = "<|python_end|>";
   } else if (has("<|/tool|>")) {  // Phi-4-mini
     calls.open = "<|tool_call|>", calls.close = "<|/tool_call|>";

@@ -22,8 +22,7 @@ struct AnswerSyntax {
     enum class Form : uint8_t {
       kJson,   // open {"name": NAME, "arguments": {...}} close, or a list of such objects
       kNamed,  // open NAME after_name {...} close; if open is empty, the whole answer is one call
-      // open NAME after_name, then for each argument key_open KEY key_close VALUE value_close, then
-      // close
+      // open NAME after_name, for each argument key_open KEY key_close VALUE value_close, close
       kTagged,
       kPython,  // open [NAME(KEY=VALUE, ...), ...] close
     };

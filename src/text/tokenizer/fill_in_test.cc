@@ -50,7 +50,7 @@ TEST(FillIn, TheAnswerComesBehindBothTexts) {
   const std::vector<Token> prompt = fill_in_prompt(*tokenizer, text);
   EXPECT_EQ(tokenizer->decode(prompt, true),
             "--- n ---\n\nt\n\n<fim_prefix>a<fim_middle>b<fim_suffix><fim_middle>");
-  // a name inside a text is plain text
+  // The name of a control token inside a text is plain text.
   EXPECT_EQ(std::count(prompt.begin(), prompt.end(), 258), 1);
 }
 

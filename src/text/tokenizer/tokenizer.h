@@ -18,7 +18,7 @@ enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnu
 
 // The tokens by which a model fills in the middle of a text (fill_in.h).
 struct FillInTokens {
-  // precede the text before, the text after, and the answer
+  // Precede the text before the gap, the text after it, and the answer.
   std::optional<Token> prefix, suffix, middle;
   std::optional<Token> repository, file;  // precede the name of a repository or a file
 };

@@ -107,7 +107,7 @@ TEST(Unigram, FindsTheBestOfAllCuts) {
       sum += token == 0 ? -16.5 : scores.at(piece);
       joined += piece;
     }
-    // one <unk> may stand for several characters
+    // One <unk> may stand for several characters.
     if (joined.find("<unk>") != std::string::npos) continue;
     EXPECT_NEAR(sum, best_score(scores, "▁" + text), 1e-4) << text;
   }

@@ -117,7 +117,7 @@ void WordPiece::take_letters(uint32_t code, std::vector<uint32_t>& word,
 
 void WordPiece::take_letter(uint32_t code, std::vector<uint32_t>& word,
                             std::vector<Token>& out) const {
-  // the only letter whose lower case is two characters
+  // The only letter whose lower case is two characters.
   constexpr uint32_t kDottedI = 0x130, kDot = 0x307;
   const bool dotted = vocabulary_.lowercase && code == kDottedI;
   if (dotted)

@@ -41,7 +41,7 @@ EngineThread::~EngineThread() {
   thread_.join();
 }
 
-// Under the mutex.
+// The caller holds the mutex.
 std::optional<Refusal> EngineThread::busy() const {
   using Why = Refusal::Why;
   if (draining_) return Refusal{Why::kBusy, "the server is shutting down", ""};
@@ -69,13 +69,13 @@ std::optional<Refusal> EngineThread::refuses_now() {
 
 base::Result<JobId, Refusal> EngineThread::submit(Job job) {
   std::optional<Refusal> refusal = scheduler_->refuses(job);
-  // Whoever has heard of a job's end finds it counted.
+  // Publishes first, so that a client that knows of a job's end finds it in the metrics.
   if (job.on_end)
     job.on_end = [this, on_end = std::move(job.on_end)](const JobOutcome& outcome) {
       publish();
       on_end(outcome);
     };
-  // All memory is taken here, where the caller hears of it if there is none.
+  // Allocates all memory here, where the caller gets the exception if there is none.
   RunningJobs one = job_list_of({}, std::move(job));
   const std::lock_guard lock(mutex_);
   if (!refusal) refusal = busy();
@@ -103,7 +103,7 @@ void EngineThread::flush() {
 }
 
 Metrics EngineThread::metrics() const {
-  // Tiers are written and read also when no job runs.
+  // Tiers also read and write while no job runs, so their counts never come from a snapshot.
   const TierCounts files = scheduler_->file_counts(), store = scheduler_->store_counts();
   const std::lock_guard lock(mutex_);
   Metrics all = stale_ && !busy_ && !stopping_ ? scheduler_->metrics() : metrics_;
@@ -136,14 +136,14 @@ void EngineThread::wait() {
   });
 }
 
-// A snapshot that fails, for want of memory most likely, is taken again later.
+// Takes a snapshot. If that fails, most likely for lack of memory, another one is taken later.
 void EngineThread::publish() noexcept {
   try {
     Metrics metrics = scheduler_->metrics();
     auto cache = std::make_shared<const CacheState>(scheduler_->state());
     const std::lock_guard lock(mutex_);
     metrics_ = std::move(metrics);
-    cache_.swap(cache);  // the old one goes once others need not wait for that
+    cache_.swap(cache);  // the old snapshot is freed after the mutex is released
     stale_ = false;
   } catch (...) {
     const std::lock_guard lock(mutex_);
@@ -168,7 +168,7 @@ void EngineThread::work() noexcept {
       if (stopping_) break;
       jobs.swap(submitted_);
       cancelled.swap(cancelled_);
-      // They count as waiting until the scheduler has admitted them.
+      // These jobs count as waiting until the scheduler has admitted them.
       waiting_ += static_cast<uint32_t>(jobs.size());
       metrics_.waiting += static_cast<uint32_t>(jobs.size());
       asked_ = false;
@@ -181,7 +181,7 @@ void EngineThread::work() noexcept {
     for (const JobId id : cancelled) scheduler_->cancel(id);
     scheduler_->begin_step();
     count_waiting();
-    if (some) publish();  // a step may take seconds
+    if (some) publish();  // before a step that may take seconds
     const bool more = scheduler_->finish_step();
     const double now = clock();
     if (!more || now - published >= options_.snapshot_seconds) {
@@ -198,7 +198,8 @@ void EngineThread::work() noexcept {
   scheduler_->cancel_all();
 }
 
-// Not by the snapshot: one that could not be taken would refuse jobs until the next job's.
+// Does not use the snapshot: if one failed, its old count would make submit() refuse jobs until the
+// next job ends.
 uint32_t EngineThread::count_waiting() noexcept {
   const uint32_t waiting = scheduler_->waiting_jobs();
   const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
 #pragma once
-// A Scheduler with a thread of its own: the service that servers run.
+// Runs a Scheduler on a thread of its own: the service that servers use.
 
 #include <condition_variable>
 #include <memory>
@@ -14,23 +14,24 @@ namespace kvick::engine {
 
 struct EngineThreadOptions {
   SchedulerOptions batch;
-  uint32_t most_waiting = 1024;  // jobs that have not started
-  // Longest expected wait of a job; jobs with a longer forecast are refused. 0: no limit.
+  uint32_t most_waiting = 1024;  // limit on jobs that were never admitted
+  // Limit on the expected wait of a job, in seconds; jobs with a longer forecast are refused. 0: no
+  // limit.
   double most_wait_seconds = 0;
-  // Seconds between the snapshots from which cache() and metrics() answer while jobs run; one is
+  // Seconds between the snapshots that cache() and metrics() return while jobs run. A snapshot is
   // also taken whenever a job ends.
   double snapshot_seconds = 0.2;
-  // Ids of jobs: the first, and from one to the next.
+  // The id of the first job, and the difference between one id and the next.
   uint64_t first_job = 1, job_stride = 1;
 };
 
 class EngineThread final : public Service {
  public:
-  // The engine is the scheduler's until it is destroyed, but for its tokenizer and its templates.
-  // Errors: what Engine::make_store refuses.
+  // Only the scheduler may use the engine until this object is destroyed, except for its tokenizer
+  // and its templates. Errors: those of Scheduler::make.
   static base::Result<std::unique_ptr<EngineThread>> make(Engine& engine,
                                                           const EngineThreadOptions& options);
-  // Jobs that run are cancelled; each hears of its end.
+  // Cancels all jobs; on_end of each is called.
   ~EngineThread() override;
 
   base::Result<JobId, Refusal> submit(Job job) override;
@@ -40,7 +41,7 @@ class EngineThread final : public Service {
   Metrics metrics() const override;
   CacheState cache() const override;
   uint32_t context() const override { return context_; }
-  // Takes no more jobs; those it has go on.
+  // Refuses new jobs from now on. Jobs that were submitted before continue.
   void drain();
   // Waits until no job is left.
   void wait();
@@ -56,8 +57,8 @@ class EngineThread final : public Service {
 
   const base::ThreadPool& pool_;  // its worker 0 is this thread
   EngineThreadOptions options_;
-  // While busy_, used by the thread only (except refuses() and file_counts()); otherwise by whoever
-  // holds the mutex.
+  // While busy_, only the thread uses it, except for refuses(), file_counts() and store_counts();
+  // otherwise whoever holds the mutex does.
   std::unique_ptr<Scheduler> scheduler_;
   uint32_t context_;
 
@@ -67,15 +68,15 @@ class EngineThread final : public Service {
   std::vector<JobId> cancelled_;
   uint64_t next_;
   uint64_t refused_ = 0;
-  uint32_t waiting_ = 0;  // jobs that the scheduler has, and has not begun
+  uint32_t waiting_ = 0;  // jobs of the scheduler that were never admitted
   QueuePace queue_pace_;
   bool draining_ = false, stopping_ = false, busy_ = false;
-  bool asked_ = false;  // for memory, by another instance
-  bool flush_ = false;  // before the next job is added
-  // As they were when a step last published them: who asks never waits for one.
+  bool asked_ = false;  // another instance has asked for memory
+  bool flush_ = false;  // to be done before the next job is added
+  // The latest snapshots: a caller of metrics() or cache() never waits for a step.
   Metrics metrics_;
   std::shared_ptr<const CacheState> cache_ = std::make_shared<const CacheState>();
-  bool stale_ = false;  // there was no memory for the last ones
+  bool stale_ = false;  // the last snapshot failed, most likely for lack of memory
 
   std::thread thread_;
 };

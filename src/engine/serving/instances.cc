@@ -12,7 +12,7 @@ T share_of(T all, size_t instances) {  // rounded up
   return static_cast<T>(all / instances + (all % instances != 0 ? 1 : 0));
 }
 
-// Keeps the one that may be taken first. Where nobody knows when, that is later than any time.
+// Keeps the refusal with the shorter retry time. An unknown time (0) counts as the longest.
 void keep_soonest(std::optional<Refusal>& soonest, Refusal other) {
   const auto sooner = [](const Refusal& a, const Refusal& b) {
     return a.retry_seconds > 0 && (b.retry_seconds == 0 || a.retry_seconds < b.retry_seconds);
@@ -70,7 +70,8 @@ std::vector<Instances::Placement> Instances::choices_for(const Job& job) const {
     choices.push_back(
         {.instance = i,
          .tokens = job.prompt.size() - known[i] + answer * std::max(job.choices, job.beams)});
-  // Of equals the one that was given the least, so that prompts spread over all while none waits.
+  // Ties go to the instance that was given the fewest tokens so far, so that prompts spread over
+  // all instances while none has any load.
   const auto key = [&](const Placement& one) {
     return std::pair(load_[one.instance] + one.tokens, given_[one.instance]);
   };
@@ -89,12 +90,12 @@ void Instances::end(const Placement& choice) {
   load_[choice.instance] -= choice.tokens;
 }
 
-// One instance's answer to a job that was counted as its own.
+// Submits a job to the instance to whose load begin() has added it.
 base::Result<JobId, Refusal> Instances::submit_to(const Placement& choice, const Job& job) {
   try {
-    Job copy = job;  // another instance may have room where this one has none
-    // Before anybody hears of the end, so that who asks again at once is sent where its rows are;
-    // and once, though on_end is called again if it throws.
+    Job copy = job;  // another instance gets the job if this one refuses it
+    // Lowers the load before the client knows of the end, so that the client's next request goes to
+    // the instance that has its rows. Does so once, even if on_end throws and is called again.
     copy.on_end = [this, choice, on_end = job.on_end,
                    ended = false](const JobOutcome& outcome) mutable {
       if (!std::exchange(ended, true)) end(choice);
@@ -118,9 +119,9 @@ base::Result<JobId, Refusal> Instances::submit(Job job) {
     auto submitted = submit_to(choice, job);
     lock.lock();
     if (submitted.ok()) {
-      try {  // no sooner: one that is refused leaves nothing there
+      try {  // not before: a refused job leaves no rows there
         prompts_.add(job.salt + job.adapter.key(), job.prompt, choice.instance);
-      } catch (const std::bad_alloc&) {  // the job is on its way all the same
+      } catch (const std::bad_alloc&) {  // the job runs; later prompts just do not find its rows
       }
       return *submitted;
     }
@@ -134,7 +135,7 @@ base::Result<JobId, Refusal> Instances::submit(Job job) {
   return *std::move(refusal);
 }
 
-// As one that submit() would have asked all of them for.
+// Counts one refusal, as submit() does for a job that all instances refuse.
 std::optional<Refusal> Instances::refuses_now() {
   std::optional<Refusal> soonest;
   for (const auto& scheduler : schedulers_) {
@@ -166,7 +167,7 @@ Metrics Instances::metrics() const {
   Metrics all;
   for (const Metrics& one : instances()) all.add(one);
   const std::lock_guard lock(mutex_);
-  all.refused = refused_;  // those that no instance took
+  all.refused = refused_;  // once per job, not once per instance that refused it
   return all;
 }
 
@@ -191,8 +192,8 @@ void Instances::drain() {
   for (const auto& scheduler : schedulers_) scheduler->drain();
 }
 
-// Twice: while this waits for one instance, that one may ask another for memory, whose metrics show
-// what it held until it has given it.
+// Waits twice. While the first round waits for one instance, that one may ask another instance for
+// memory; the other one's metrics show this memory as held until it has given it.
 void Instances::wait() {
   for (int i = 0; i < 2; ++i)
     for (const auto& scheduler : schedulers_) scheduler->wait();

@@ -7,9 +7,9 @@
 namespace kvick::engine {
 namespace {
 
-// Tokens that are worth waiting for: with fewer, most steps read both prompts at once.
+// Shared tokens that are worth waiting for. With fewer, most steps read both prompts at once.
 constexpr uint32_t kWorthWaiting = 32;
-// Checkpoints that a prompt leaves, those of its messages and those where others part from it.
+// Limit on a prompt's checkpoints: at the borders of its messages and where other prompts diverge.
 constexpr size_t kMostCuts = 32;
 
 }  // namespace
@@ -19,7 +19,7 @@ void RunningJob::cut_prompt(std::optional<Token> turn_token, const text::Tokeniz
   if (checkpoints == nullptr || job.pooling) return;
   cuts = cuts_of(job.prompt, {.cached = answers.front().committed, .seen = seen}, turn_token,
                  tokenizer);
-  // Whoever takes it over computes the last token again, for the logits.
+  // The process that takes the prompt over computes the last token again, for its logits.
   const uint32_t last = outcome.prompt_tokens - 1;
   if (job.handover && checkpoints->only_at_end() && last > 0 &&
       (cuts.empty() || cuts.back() < last))
@@ -48,7 +48,7 @@ bool RunningJob::will_share(std::span<const Token> prompt) {
     return common >= first.committed + std::max(kWorthWaiting, block);
   const auto after = std::ranges::upper_bound(cuts, common);
   auto last = after == cuts.begin() ? cuts.end() : std::prev(after);
-  // Not behind the last one, which is where files have the state of the next turn.
+  // Adds none after the last one, where files have the state for the next turn.
   const uint32_t before = last == cuts.end() ? outcome.cached_tokens : *last;
   if (after != cuts.end() && common >= std::max(before, first.committed) + kLeastCutTokens &&
       cuts.size() < kMostCuts)

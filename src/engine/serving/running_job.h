@@ -1,5 +1,5 @@
 #pragma once
-// A job in the scheduler's hands: the sequences that answer it, run, preempted and ended together.
+// A job in the scheduler: its sequences, which run, are preempted and end together.
 
 #include <exception>
 #include <list>
@@ -18,15 +18,15 @@
 
 namespace kvick::engine {
 
-// One answer.
+// One answer and its sequence.
 struct AnswerSequence {
   uint32_t choice = 0;
   std::optional<kv::SeqId> seq;            // none: it has no rows
-  uint32_t committed = 0;                  // tokens that have rows
+  uint32_t committed = 0;                  // leading tokens that have rows
   std::vector<Token> tokens;               // the prompt's and the answer's
   std::unique_ptr<AnswerWriter> writer;    // null for beams, and for prompts that are pooled
-  std::unique_ptr<Speculator> speculator;  // null: nothing is drafted
-  double score = 0;                        // of a beam
+  std::unique_ptr<Speculator> speculator;  // null: no draft tokens
+  double score = 0;                        // of a beam: the sum of its logprobs
   FiledPrefix filed;
 
   uint32_t length() const { return static_cast<uint32_t>(tokens.size()); }
@@ -37,7 +37,7 @@ struct AnswerSequence {
 struct Hypothesis {
   std::vector<Token> tokens;  // of the answer
   double score = 0;           // normalised by length
-  bool ended = false;         // by the model, not for want of room
+  bool ended = false;         // by the model, not by a length limit
 };
 
 struct RunningJob {
@@ -45,33 +45,34 @@ struct RunningJob {
   Job job;
   double arrived = 0;
   double order = 0;           // higher goes first: see Scheduler::order_of
-  StoreKind* kind = nullptr;  // whose store holds its rows
+  StoreKind* kind = nullptr;  // the store of its rows
   JobState state = JobState::kWaiting;
-  std::vector<AnswerSequence> answers;  // that go on
+  std::vector<AnswerSequence> answers;  // those that have not ended
   std::vector<Hypothesis> hypotheses;
-  std::optional<Pool> pool;  // of a job that ends with one vector; it outlives the job's rows
-  // Tokens that all answers begin with. The first answer computes them; then the others are forked
-  // from it, and it is 0.
+  std::optional<Pool> pool;  // with Job::pooling; kept when the job's rows are dropped
+  // Leading tokens that all answers share and that only the first answer computes. The others are
+  // then forked from it, which sets this to 0.
   uint32_t trunk = 0;
-  // Reports of the prompt's tokens, if requested: those known so far.
+  // Reports of the prompt tokens so far (Job::prompt_logprobs).
   std::vector<TokenReport> prompt_reports;
-  uint32_t seen = 0;                    // kv::Opened, of its first answer
-  std::vector<uint32_t> cuts;           // tokens behind which its prompt leaves checkpoints
-  std::vector<KnownRun> moves;          // rows that its first answer will take of earlier texts
-  uint32_t lost_tokens = 0;             // rows that it had when it was preempted
-  std::unique_ptr<PrefixLoad> asked;    // what tiers have for it; it waits for its turn
-  std::unique_ptr<PrefixLoad> loading;  // rows for its first answer; it waits for them
-  bool admitted = false;                // ever
+  uint32_t seen = 0;            // kv::Opened::seen of its first answer
+  std::vector<uint32_t> cuts;   // positions at which its prompt leaves checkpoints, ascending
+  std::vector<KnownRun> moves;  // rows of earlier texts that its first answer will take
+  uint32_t lost_tokens = 0;     // rows that it had when it was preempted
+  // What the tiers have of its prompt; asked for while the job waits in the queue.
+  std::unique_ptr<PrefixLoad> asked;
+  std::unique_ptr<PrefixLoad> loading;  // rows that its first answer waits for
+  bool admitted = false;                // at least once
   std::optional<double> last_token;
-  bool in_step = false;        // the step that runs computes tokens of it
-  std::exception_ptr failure;  // what ends it once the step is over
-  uint32_t tries = 0;          // at telling its end
+  bool in_step = false;        // the current step computes tokens of this job
+  std::exception_ptr failure;  // exception that ends the job after the step
+  uint32_t tries = 0;          // calls of on_end that threw
   JobOutcome outcome;
 
   Rank rank() const { return {.order = order, .job = static_cast<uint64_t>(id)}; }
   bool beam_search() const { return job.beams > 0; }
   uint32_t sequences() const { return static_cast<uint32_t>(answers.size()); }
-  // Of an answer.
+  // Limit on the tokens of one answer.
   uint32_t most_tokens() const {
     return job.pooling ? 0 : job.max_tokens != 0 ? job.max_tokens : UINT32_MAX;
   }
@@ -82,44 +83,45 @@ struct RunningJob {
   // Leading tokens whose rows may be shared through the prefix cache: only the prompt's if rows
   // depend on the role, else all.
   uint32_t prompt_rows() const { return kind->tells_roles() ? outcome.prompt_tokens : UINT32_MAX; }
-  // Whether the answer's next rows are for tokens of the prompt.
+  // Whether the answer's next row is that of a prompt token.
   bool reads_prompt(const AnswerSequence& answer) const {
     return answer.committed < outcome.prompt_tokens;
   }
-  // Its first answer has computed what the others begin with.
+  // Whether the first answer has computed the shared tokens, so that the others can be forked now.
   bool forks_now() const { return trunk > 0 && answers.front().committed == trunk; }
-  // Chooses where its prompt leaves checkpoints, behind what its first answer need not read.
+  // Chooses where the prompt leaves checkpoints, after the tokens that are cached.
   void cut_prompt(std::optional<Token> turn_token, const text::Tokenizer& tokenizer);
-  // Tokens of an answer up to where its prompt leaves the next checkpoint, if a step has to end
-  // there for it.
+  // Returns the tokens of an answer up to the next checkpoint, if a step must end there; else
+  // UINT32_MAX.
   uint32_t until_cut(const AnswerSequence& answer) const;
-  // The same up to where rows of earlier texts come next.
+  // Returns the tokens of an answer up to the next rows of earlier texts; UINT32_MAX if there are
+  // none.
   uint32_t until_move(const AnswerSequence& answer) const;
-  // Whether it is about to compute enough rows that a prompt with these tokens can share for that
-  // prompt to wait. With stores that resume only at checkpoints it will leave one where the two
-  // prompts diverge.
+  // Whether this job will soon compute rows that `prompt` can share, enough of them for that prompt
+  // to wait. With stores that resume only at checkpoints, adds a checkpoint where the two prompts
+  // diverge.
   bool will_share(std::span<const Token> prompt);
-  // Leaves those between `before` and what is committed of an answer.
+  // Keeps the checkpoints after `before`, up to the answer's committed tokens.
   void keep_checkpoints(const AnswerSequence& answer, uint32_t before) const;
-  // Whether the committed tokens of an answer end where its state should be written to files: after
-  // a shared prompt prefix, and where the next turn of a conversation or another process continues
-  // it.
+  // Whether an answer's state should be written to files now: after a shared prompt prefix, and
+  // where the next turn of a conversation or another process will continue.
   bool files_state(const AnswerSequence& answer) const;
   uint32_t longest() const;
-  // How many tokens the first answer should compute for all: all of them if the answers are equal,
-  // else those that are, leaving each answer one of its own to compute.
+  // Returns how many tokens the first answer should compute for all answers: all of its tokens if
+  // the answers are equal, else their common prefix, but leaving each answer at least one token to
+  // compute.
   uint32_t common_tokens() const;
 };
 
-// A list, so that a job moves between two without allocating: it must be possible to end one that
-// has failed for want of memory.
+// A list, so that moving a job from one list to another allocates nothing: it must be possible to
+// end a job when memory has run out.
 using RunningJobs = std::list<std::unique_ptr<RunningJob>>;
 
-// How each of a job's answers is written.
+// Returns how each of the job's answers is written.
 AnswerForm form_of(const Job& job);
-// A list of one, for Scheduler::add.
+// Makes a list of one job, for Scheduler::add.
 RunningJobs job_list_of(JobId id, Job job);
-// Moves a job to its place in the order of `to`: of equal ones the earlier id goes first.
+// Moves a job to its place in `to`, which is ordered by rank (ties: the earlier id first).
 void move_job(const RunningJob& running, RunningJobs& from, RunningJobs& to) noexcept;
 
 }  // namespace kvick::engine

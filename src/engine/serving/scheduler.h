@@ -1,10 +1,10 @@
 #pragma once
-// Many jobs at once, one step after the other: each step takes one token of every answer that
-// grows and a share of the prompts that wait, in one forward per store (iteration-level
-// scheduling, Orca; chunked prefill, Sarathi). Jobs start in the order of their priority and
-// arrival; when memory runs out one gives way and comes back later. A job's tokens are the same
-// whatever happens beside it. For one thread. Larger than a header should be because it
-// declares what eight files define, each named before its own.
+// Runs many jobs at once, step by step. Each step computes one token of every growing answer and a
+// share of the waiting prompts, in one forward per store (iteration-level scheduling, Orca; chunked
+// prefill, Sarathi). Jobs start in the order of priority and arrival. When memory runs out, a job
+// is preempted and continues later. A job's tokens never depend on what else runs. One thread uses
+// a scheduler, except where a function says otherwise. Larger than a header should be because it
+// declares what eight files define, each below the file's name.
 
 #include <cstdint>
 #include <memory>
@@ -24,8 +24,8 @@
 
 namespace kvick::engine {
 
-// Why rows of this model and store cannot be moved (ReuseOptions::shift), as a clause; empty: they
-// can.
+// Returns why rows of this model and store cannot be moved (ReuseOptions::shift), as a clause;
+// empty if they can.
 std::string why_not_moved(const Engine& engine, kv::Store& store);
 
 class Scheduler {
@@ -35,27 +35,29 @@ class Scheduler {
                                                        const SchedulerOptions& options);
   ~Scheduler();
 
-  // Why a job cannot be taken; what is the same at any time.
+  // Returns why a job can never run here, whatever the load; none if it can. On any thread.
   std::optional<Refusal> refuses(const Job& job) const;
-  // Takes a job that refuses() lets through. A list of one: allocates nothing before it can end it.
+  // Adds a job that refuses() accepts. The second form takes a list of one job and allocates
+  // nothing before it can end the job with an error.
   void add(JobId id, Job job);
   void add(RunningJobs one) noexcept;
   void cancel(JobId id) noexcept;
   void cancel_all() noexcept;
-  // Drops cached rows that no job uses.
+  // Evicts all cached rows, including the draft model's.
   void flush() noexcept;
-  // Gets all jobs on by a step. False if there is none. What is thrown meanwhile, by a callback of
-  // a job too, ends the jobs that it concerns: see scheduler_jobs.cc.
+  // Advances all jobs by one step. Returns false if there is no job. An exception, also one of a
+  // job's callback, ends only the jobs that it concerns: see scheduler_jobs.cc.
   bool step() noexcept;
-  // Its halves: the first admits jobs, the second computes, and takes nearly all of the time.
+  // The two halves of step(): begin_step() admits jobs; finish_step() computes, which takes nearly
+  // all of the time.
   void begin_step() noexcept;
   bool finish_step() noexcept;
 
-  uint32_t waiting_jobs() const noexcept;  // those that have never run
+  uint32_t waiting_jobs() const noexcept;  // jobs that were never admitted
   uint64_t begun_jobs() const noexcept { return counts_.queue.count(); }
   Metrics metrics() const;
   CacheState state() const;
-  // On any thread.
+  // Both on any thread.
   TierCounts file_counts() const;
   TierCounts store_counts() const;
 
@@ -115,7 +117,7 @@ class Scheduler {
   bool wait_for_others(const RunningJob& running, uint64_t bytes);
   void give_to_others();
   void tell_others();
-  // Rows that no sequence uses make room for it, as they do for a step.
+  // Forks a sequence. Evicts cached rows, then the draft model's, if there is no room.
   base::Result<kv::SeqId, kv::Shortage> fork(StoreKind& kind, kv::SeqId from);
   void preempt_or_end(RunningJob& running, const kv::Shortage& shortage);
   static Refusal refusal_of(const kv::Shortage& shortage);
@@ -157,16 +159,16 @@ class Scheduler {
   Engine& engine_;
   SchedulerOptions options_;
   StoreSet stores_;
-  MemoryAsk wanted_;  // of others, in this step
+  MemoryAsk wanted_;  // memory wanted from other instances in this step
   PrefixLoader tiers_;
-  KnownTexts texts_;  // of jobs that have ended, with ReuseOptions::shift
+  KnownTexts texts_;  // of sequences that were closed, with ReuseOptions::shift
   model::Executor executor_;
   Pace pace_;
   base::CrashNotes::Engine noted_;
   Speculation speculation_;
-  std::optional<Token> turn_token_;  // of turn_token_of
-  RunningJobs waiting_, running_;    // by order
-  RunningJobs ended_;                // whose on_end has thrown
+  std::optional<Token> turn_token_;  // see turn_token_of
+  RunningJobs waiting_, running_;    // ordered by rank
+  RunningJobs ended_;                // jobs whose on_end threw
   std::vector<float> fork_logits_;   // [answers that are forked in this step][vocab]
   Metrics counts_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// How a scheduler goes about its jobs.
+// Options of a scheduler.
 
 #include <cstdint>
 #include <functional>
@@ -19,28 +19,31 @@ namespace kvick::engine {
 struct DraftWeights;
 
 struct SchedulerOptions {
-  KvOptions kv;                      // of jobs that ask for nothing else
-  uint64_t kv_bytes = UINT64_MAX;    // of all stores together
-  uint32_t max_sequences = 64;       // that are computed at once
-  double step_seconds = 0.03;        // of a step while answers grow and few prompts wait: see Pace
+  KvOptions kv;                    // of jobs without options of their own
+  uint64_t kv_bytes = UINT64_MAX;  // limit of all stores together
+  uint32_t max_sequences = 64;     // limit on sequences of running jobs
+  // Target for a step while answers grow and few prompts wait: see Pace.
+  double step_seconds = 0.03;
   uint32_t most_step_tokens = 512;   // see Session::kPrefillChunk
   double seconds_per_priority = 10;  // waiting this long raises a job's rank by one priority
   // Tokens by which every answer must be able to grow when a job is admitted: with less, it would
   // soon be preempted for the answers that run beside it.
   uint32_t headroom_tokens = 64;
-  // Where rows are kept beyond memory, a folder and a store that others share; null: there is none.
+  // Tiers of the prefix cache beyond memory: a folder, and a store that several servers share.
+  // Null: there is none.
   std::shared_ptr<PrefixTier> files, store;
-  double file_seconds = 2;  // what a job waits for them at most
+  double file_seconds = 2;  // the longest that a job waits for rows of them
   ReuseOptions reuse;
-  SpecOptions spec;  // of jobs that ask for nothing else
-  // Its draft model, if it has been loaded already.
+  SpecOptions spec;  // of jobs without options of their own
+  // The draft model of `spec`, if it has been loaded already.
   std::shared_ptr<const DraftWeights> draft;
-  // Shared with other schedulers, and which of them this one is; null: kv_bytes are its own.
+  // The memory budget shared with other schedulers, and this scheduler's index in it. Null:
+  // kv_bytes are for this scheduler alone.
   std::shared_ptr<MemoryShare> memory;
   size_t member = 0;
   base::Clock clock = base::steady_seconds;
-  base::CrashNotes* crash_notes = nullptr;  // told which requests a step has; null: nobody is
-  // Told, in one sentence, what of the engine itself broke; on the scheduler's thread.
+  base::CrashNotes* crash_notes = nullptr;  // is told the requests of each step; may be null
+  // Called with one sentence when something of the engine itself failed; on the scheduler's thread.
   std::function<void(const std::string&)> report;
 };
 

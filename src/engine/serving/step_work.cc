@@ -10,7 +10,7 @@ namespace kvick::engine {
 
 std::vector<uint32_t> states_of(std::span<StepWork> work) {
   std::vector<uint32_t> tokens;
-  uint32_t begin = 0;  // of the work's tokens in the batch
+  uint32_t begin = 0;  // index in the batch of the work's first token
   for (StepWork& one : work) {
     one.first_state = tokens.size();
     if (const std::optional<Pool>& pool = one.running->pool) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the scheduler notes down of a step while it plans, computes and settles it.
+// What the scheduler records of a step while it plans, computes and settles it.
 
 #include <exception>
 #include <span>
@@ -16,16 +16,16 @@ struct StepWork {
   RunningJob* running;
   size_t answer;
   uint32_t tokens;
-  bool logits;                         // the last of them is the answer's last
-  Drafts drafts = {};                  // behind it
-  size_t first_logits = 0;             // row of the last token's; those of draft tokens follow
-  size_t first_state = 0, states = 0;  // of the tokens whose states are pooled or drafted by
-  uint32_t reports = 0;  // rows before that one, for the reports of the prompt's next tokens
-  std::vector<uint32_t> kept = {};          // with draft tokens: of the last token and them
-  std::vector<WrittenTokens> written = {};  // with draft tokens: what came of them
+  bool logits;              // logits of the last of them are needed: it is the answer's last token
+  Drafts drafts = {};       // draft tokens after the last token
+  size_t first_logits = 0;  // row of the last token's logits; those of draft tokens follow
+  size_t first_state = 0, states = 0;  // rows of states that are pooled or that drafters read
+  uint32_t reports = 0;  // logits rows before first_logits, for reports of the next prompt tokens
+  std::vector<uint32_t> kept = {};          // with draft tokens: rows to commit
+  std::vector<WrittenTokens> written = {};  // with draft tokens: the answer's new tokens
   std::exception_ptr failure = {};          // thrown by its writer
 };
-// An answer that knows the logits behind its last token.
+// An answer whose next token can be chosen, from the logits after its last token.
 struct StepDraw {
   RunningJob* running;
   size_t answer;
@@ -34,12 +34,14 @@ struct StepDraw {
   std::exception_ptr failure = {};  // thrown by its writer
 };
 
-// Of all tokens of a step, those whose states jobs pool or draft by; notes where each one's will
-// be.
+// Returns the tokens of the step whose hidden states are pooled or read by drafters, as indices in
+// the batch. Sets first_state and states of each work.
 std::vector<uint32_t> states_of(std::span<StepWork> work);
-// To drafters that read states, what a step of the executor has committed from that token on.
+// Shows the states that a step has committed to drafters that read states. first: the position of
+// the first committed token.
 void show_states(const StepWork& one, uint32_t first, const model::Executor& executor);
-// states: [tokens of states_of][dim]. The job's outcome has its embedding once all have come.
+// Adds states to the job's pool; once all have been added, sets the outcome's embedding. states:
+// [tokens of states_of][dim].
 void pool_states(const StepWork& one, std::span<const float> states, const model::Model& model);
 
 }  // namespace kvick::engine

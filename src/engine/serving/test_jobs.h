@@ -1,5 +1,6 @@
 #pragma once
-// Jobs for tests of the scheduler and the scheduler, and what became of them.
+// Helpers for tests of the scheduler: jobs, a scheduler, and a record of what each job was
+// answered.
 
 #include <map>
 
@@ -9,11 +10,11 @@
 
 namespace kvick::engine::test {
 
-// What a job was answered with.
+// The answers and the outcome of a job.
 struct Heard {
   std::map<uint32_t, std::string> text;  // by choice
   std::map<uint32_t, std::vector<Token>> tokens;
-  std::map<uint32_t, std::vector<float>> logprobs;  // of these
+  std::map<uint32_t, std::vector<float>> logprobs;  // of `tokens`
   std::map<uint32_t, Finish> finish;
   std::optional<JobOutcome> outcome;
   uint32_t pieces = 0;
@@ -47,7 +48,7 @@ inline void listen(Job& job, Heard& heard) {
   };
 }
 
-// What a session of its own answers for one choice of a job.
+// Returns what a session of its own answers for one choice of a job.
 inline Answer alone(Engine& engine, const Job& job, uint32_t choice, const KvOptions& kv) {
   const auto store = std::move(engine.make_store(kv)).value();
   Session session(engine, *store);

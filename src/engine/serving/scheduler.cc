@@ -10,11 +10,11 @@ namespace kvick::engine {
 namespace {
 
 constexpr uint32_t kMostChoices = 128;
-// Steps that the prompts before a job's own may take when it begins. With more of them it would
-// wait all the same, but not in the queue, which is where one sees how long (ADR 64).
+// A job is admitted once the prompts ahead of it take fewer than this many steps. Admitted earlier,
+// it would wait just as long, but the time would not show as time in the queue (ADR 64).
 constexpr uint32_t kStepsAhead = 2;
 
-// Rows of a running job, those of the beginning that its answers share once.
+// Returns the rows of a running job. Rows of the prefix that its answers share count once.
 uint32_t rows_of(const RunningJob& running) {
   const uint32_t common = running.answers.size() > 1 ? running.common_tokens() : 0;
   uint32_t rows = 0, shared = 0;
@@ -26,7 +26,7 @@ uint32_t rows_of(const RunningJob& running) {
   return rows + shared;
 }
 
-// Bytes of those rows. Of windows each answer has rows of its own.
+// Returns the bytes of these rows. Under a window each answer has rows of its own.
 uint64_t bytes_of(const RunningJob& running, uint32_t rows) {
   uint64_t bytes = 0;
   for (const kv::Shape& shape : running.kind->store->info().groups) {
@@ -89,22 +89,23 @@ Scheduler::~Scheduler() {
   if (options_.memory != nullptr) options_.memory->publish(options_.member, {});
 }
 
-// A job's place among others does not change while it waits: all gain the same with time.
+// Returns the job's order; higher goes first. It does not change while the job waits, since waiting
+// raises all jobs by the same amount.
 double Scheduler::order_of(const Job& job, double arrived) const {
   return job.priority - arrived / options_.seconds_per_priority;
 }
 
-// A job chooses how its rows are kept, not how many: the context is the service's, and so is what
-// the job says nothing of.
+// Returns a job's cache options. A job chooses how its rows are kept, not how many: the context and
+// whatever the job leaves open come from the service.
 KvOptions Scheduler::kind_of(const Job& job) const {
   KvOptions kind = job.kv.value_or(options_.kv);
   if (kind.max_tokens == 0) kind.max_tokens = options_.kv.max_tokens;
   const kv::Spec& select = options_.kv.select;
   if (kind.select.name.empty()) kind.select = select;
-  // What was learnt for a policy comes from the service: a request names no files.
+  // A policy's file of learnt weights comes from the service: a request cannot name files.
   if (kind.select.name == select.name && select.options.contains("file"))
     kind.select.options.try_emplace("file", select.options.at("file"));
-  // A policy that forgets has no use for the service's layout.
+  // A policy that forgets rows has a store of its own, so the service's strategy does not apply.
   if (kind.spec.name.empty() && !kv::forgets(kind.select)) {
     kind.spec = options_.kv.spec;
     kind.tier = options_.kv.tier;
@@ -118,7 +119,8 @@ std::optional<Refusal> Scheduler::refuses(const Job& job) const {
   const auto invalid = [](std::string field, std::string message) {
     return Refusal{Why::kInvalid, std::move(message), std::move(field)};
   };
-  // Not the output layer's rows, which may be padded: a writer's logits end with the tokens.
+  // Counts the vocabulary's tokens, not the rows of the output layer, which may be padded: a writer
+  // sees only logits of tokens.
   const auto vocab = static_cast<uint32_t>(engine_.tokenizer().vocabulary().pieces.size());
   if (const auto good = check(form_of(job), vocab); !good.ok())
     return invalid("sampling", good.error().message);
@@ -175,7 +177,8 @@ std::optional<Refusal> Scheduler::refuses(const Job& job) const {
 }
 
 bool Scheduler::fits(const RunningJob& running) {
-  // Alone it is tried whatever it may take: its steps ask others for the memory of cached rows.
+  // A job that would run alone is admitted whatever it needs: its steps ask other instances to
+  // evict cached rows.
   if (running_.empty() && !others_run_or_want(running.rank())) return true;
   uint32_t sequences = 0;
   uint64_t growth = 0;
@@ -189,7 +192,8 @@ bool Scheduler::fits(const RunningJob& running) {
     for (const AnswerSequence& answer : one->answers) {
       const uint64_t pending = one->trunk > 0 && !answer.seq ? 0 : answer.pending();
       const uint64_t tokens = pending + room(*one, answer);
-      // What has no row yet may take more than rows: some strategies begin with the whole context.
+      // A sequence without rows may need more than its rows: some strategies allocate the whole
+      // context at once.
       growth += answer.seq && answer.committed == 0
                     ? stores_.needed_bytes(*one->kind, static_cast<uint32_t>(tokens), 1)
                     : StoreSet::growth_bytes(*one->kind, answer.committed, tokens);
@@ -205,13 +209,14 @@ bool Scheduler::fits(const RunningJob& running) {
   return false;
 }
 
-// In their order: nobody overtakes a job that is only too large for what is free now, or it would
-// wait for ever. One that waits for rows of another's prompt holds nobody up.
+// Admits jobs in their order. A job never overtakes one that is only too large for the memory that
+// is free now, or the large one could wait forever. A job that waits for rows of another's prompt
+// does not hold up those behind it.
 void Scheduler::admit() noexcept {
   uint32_t held = 0;
   for (auto next = waiting_.begin(); next != waiting_.end();) {
     RunningJob& first = **next;
-    if (first.kind->broken) return;  // until the next step
+    if (first.kind->broken) return;  // the next step renews it
     try {
       if (tokens_ahead_of(first) >= uint64_t{kStepsAhead} * options_.most_step_tokens) return;
       if (waits_for_a_prompt(first)) {
@@ -227,7 +232,7 @@ void Scheduler::admit() noexcept {
     } catch (...) {
       fail(first, std::current_exception());
     }
-    // What is run or ended above may have changed the list.
+    // The calls above may have changed the list.
     next = waiting_.begin();
     held = 0;
   }
@@ -247,7 +252,7 @@ void Scheduler::open(RunningJob& running) {
   if (running.loading == nullptr) count_opened(running);
 }
 
-// A sequence for it, which goes on from what the store has.
+// Opens the answer's sequence, which continues from the rows that the store has cached.
 void Scheduler::open_answer(RunningJob& running, AnswerSequence& answer) {
   const PrefixOwner owner = owner_of(running.job);
   const kv::Opened opened = running.kind->change([&](kv::Store& store) {
@@ -260,7 +265,8 @@ void Scheduler::open_answer(RunningJob& running, AnswerSequence& answer) {
   answer.filed = tiers_.begin(*running.kind, owner);
 }
 
-// Its first answer has all the rows that it need not compute.
+// Called when the first answer has all rows that need not be computed: counts them, and plans
+// checkpoints and moved rows.
 void Scheduler::count_opened(RunningJob& running) {
   const uint32_t had = running.answers.front().committed;
   running.cut_prompt(turn_token_, engine_.tokenizer());
@@ -288,11 +294,11 @@ void Scheduler::close_answer(const RunningJob& running, AnswerSequence& answer) 
   if (!seq || running.kind->broken) return;
   try {
     running.kind->change([&](kv::Store& store) { store.close(*seq); });
-  } catch (...) {  // the store is broken now, and goes with its sequences
+  } catch (...) {  // change() has marked the store as broken; it is replaced with all its sequences
   }
 }
 
-// What it would cost to bring a job back that makes way now.
+// Returns what preempting the job would free, and the cost of bringing it back.
 Candidate Scheduler::candidate_of(const RunningJob& running) const {
   const uint32_t rows = rows_of(running);
   const double per_token = pace_.seconds_per_prompt_token();
@@ -318,7 +324,7 @@ void Scheduler::preempt(RunningJob& running) {
   --counts_.recomputations;
 }
 
-// Its rows go, and it waits to compute them again.
+// Drops the job's rows and moves it back to the queue; it computes them again later.
 void Scheduler::evict(RunningJob& running) noexcept {
   running.lost_tokens = rows_of(running);
   drop_rows(running);
@@ -329,13 +335,13 @@ void Scheduler::evict(RunningJob& running) noexcept {
   move_job(running, running_, waiting_);
 }
 
-// Frees memory for a step that found none. False: there is nothing left to free, and the only job
-// that runs cannot go on.
+// Frees memory for a step that found none. Returns false if nothing is left to free, so that the
+// only running job cannot continue.
 bool Scheduler::make_way(const StoreKind& kind, const kv::Shortage& shortage) {
   if (stores_.shrink(shortage.needed_bytes, &kind) > 0) return true;
   if (speculation_.shrink(shortage.needed_bytes) > 0 || speculation_.give_up() > 0) return true;
   if (running_.size() < 2) return false;
-  // The first in order stays whatever it wastes: somebody must get to the end.
+  // Never preempts the first job in order, whatever that costs, so that one job always finishes.
   std::vector<RunningJob*> others;
   for (auto running = std::next(running_.begin()); running != running_.end(); ++running)
     others.push_back(running->get());
@@ -346,8 +352,7 @@ bool Scheduler::make_way(const StoreKind& kind, const kv::Shortage& shortage) {
 RunningJob& Scheduler::victim(std::span<RunningJob* const> jobs) const {
   std::vector<Candidate> candidates;
   for (const RunningJob* running : jobs) candidates.push_back(candidate_of(*running));
-  // Those that have no rows yet free none, but then they are not in anybody's way either but
-  // their own.
+  // If no job has rows to free, takes the last one: the next plan of the step leaves it out.
   return *jobs[victim_of(candidates).value_or(candidates.size() - 1)];
 }
 
@@ -361,7 +366,7 @@ void Scheduler::begin_step() noexcept {
   renew_stores();
   try {
     give_to_others();
-  } catch (...) {  // who asked asks again
+  } catch (...) {  // the other instance asks again
     report(std::current_exception());
   }
   wanted_ = {};
@@ -379,11 +384,11 @@ bool Scheduler::finish_step() noexcept {
       }
   try {
     tell_others();
-  } catch (...) {  // they know it from the next step
+  } catch (...) {  // other instances are told after the next step
     report(std::current_exception());
   }
   const bool more = !waiting_.empty() || !running_.empty() || !ended_.empty();
-  // What jobs wait for here then is the others' to give.
+  // No job advanced, so all of them wait for memory from other instances: at most 2 ms.
   if (options_.memory != nullptr && more && !worked) options_.memory->wait(0.002);
   return worked || more;
 }

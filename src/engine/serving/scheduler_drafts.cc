@@ -1,4 +1,4 @@
-// Scheduler: draft tokens at answers, as rows of the step that takes them on.
+// Scheduler: draft tokens of answers, which are rows of the same step as the answer's last token.
 
 #include <algorithm>
 
@@ -7,16 +7,16 @@
 
 namespace kvick::engine {
 
-// Texts of a salt of their own are nobody else's: not even how long their answers take may tell.
+// A text with a salt is never shared: even the time that another answer takes could reveal it.
 std::unique_ptr<Speculator> Scheduler::speculator_of(const Job& job,
                                                      std::shared_ptr<PromptMatches> prompt) {
   if (job.beams > 0 || job.pooling) return nullptr;
   return speculation_.begin(job.spec.value_or(options_.spec), job.salt.empty(), std::move(prompt));
 }
 
-// Every answer's draft tokens; those that are made by gain are weighed against each other, since
-// all are rows of one forward. Steps that read prompts have none of these: nothing is known of
-// their cost.
+// Makes draft tokens for every answer. Those of speculators with `gain` are weighed against each
+// other, since all are rows of one forward. Steps that read prompts have none of these, since the
+// cost of such steps is not measured.
 void Scheduler::propose(std::span<StepWork> work) {
   bool prompts = false;
   double past = 0;
@@ -26,7 +26,7 @@ void Scheduler::propose(std::span<StepWork> work) {
   }
   const auto answers = static_cast<uint32_t>(work.size());
   const PlainStep alone = plain_step(answers, past / answers);
-  PlainStep plain = alone;  // with the draft tokens that are made whatever they gain
+  PlainStep plain = alone;  // with the draft tokens of speculators without `gain`
   const double stake = speculation_.account.tokens();
   const bool bets = !prompts && may_draft(alone, speculation_.cost, stake);
   std::vector<double> chances;
@@ -36,7 +36,7 @@ void Scheduler::propose(std::span<StepWork> work) {
     const bool by_gain = speculator->options().gain;
     if (by_gain && !bets) continue;
     propose(one, alone);
-    if (one.running->kind->broken) return;  // by drafting in the store itself
+    if (one.running->kind->broken) return;  // drafting in the store itself (skip) has failed
     if (by_gain)
       chances.insert(chances.end(), one.drafts.chances.begin(), one.drafts.chances.end());
     else
@@ -70,7 +70,7 @@ void Scheduler::propose(StepWork& one, const PlainStep& plain) {
     one.drafts = answer.speculator->propose(ask, plain);
   } catch (...) {  // the answer goes on without draft tokens
     if (answer.speculator->options().way == "skip")
-      one.running->kind->broken = true;  // jobs compute their rows again
+      one.running->kind->broken = true;  // its jobs compute their rows again
     else
       speculation_.distrust();
     answer.speculator.reset();

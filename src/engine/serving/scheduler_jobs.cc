@@ -1,10 +1,10 @@
-// Scheduler: how jobs begin and end, and what becomes of them when something throws.
+// Scheduler: how jobs begin and end, and which jobs an exception ends.
 //
-// An exception ends the jobs that it concerns, with a sentence that says why; the others go on.
-// What was thrown before the step's commit concerns the jobs of the step, which is rolled back;
-// what was thrown while one job was served concerns that job. A store whose own call threw is
-// replaced by an empty one, and the jobs that had rows in it compute them again. Nothing here may
-// throw: ending a job allocates nothing but what the sentence takes.
+// An exception ends the jobs that it concerns, with a sentence that says why; the others continue.
+// One thrown before the step's commit concerns the jobs of the step, which is rolled back. One
+// thrown while a single job was served concerns that job. A store whose own call threw is replaced
+// by an empty one, and the jobs that had rows in it compute them again. Functions here must not
+// throw: ending a job allocates nothing but its message.
 
 #include <chrono>
 #include <thread>
@@ -16,7 +16,7 @@
 namespace kvick::engine {
 namespace {
 
-// A job whose on_end throws is called again, up to kMostTries times, kBetweenTries apart.
+// An on_end that throws is called up to kMostTries times, kBetweenTries apart.
 constexpr uint32_t kMostTries = 1000;
 constexpr std::chrono::milliseconds kBetweenTries{1};
 
@@ -45,7 +45,7 @@ void Scheduler::begin(RunningJob& running) {
   running.kind = *kind;
   ++running.kind->jobs;
   const uint32_t answers = running.beam_search() ? 1 : job.choices;
-  // One index of the prompt, which takes 70 bytes a token, and not one for each choice.
+  // One index of the prompt for all choices, since it takes 70 bytes a token.
   const auto matches = answers > 1 ? std::make_shared<PromptMatches>(job.prompt.size()) : nullptr;
   for (uint32_t i = 0; i < answers; ++i) {
     AnswerSequence answer = {.choice = i, .seq = {}, .tokens = job.prompt};
@@ -101,7 +101,7 @@ void Scheduler::end(RunningJob& running, std::optional<Refusal> error) noexcept 
     std::erase_if(ended_, [&](const auto& one) { return one.get() == &running; });
 }
 
-// After a step, once nothing points to its jobs.
+// Ends the jobs whose embedding is complete. Called after a step, when nothing points to its jobs.
 void Scheduler::end_pooled() noexcept {
   for (auto next = running_.begin(); next != running_.end();) {
     RunningJob& running = **next++;
@@ -111,7 +111,7 @@ void Scheduler::end_pooled() noexcept {
   }
 }
 
-// False: it has to be told again.
+// Calls on_end. Returns false if it has to be called again.
 bool Scheduler::tell_end(RunningJob& running) noexcept {
   if (!running.job.on_end) return true;
   try {
@@ -134,7 +134,7 @@ void Scheduler::fail(RunningJob& running, std::exception_ptr why) noexcept {
   if (is_lost_rank(why)) refusal.why = Refusal::Why::kBusy;  // another server can answer it
   try {
     refusal.message = "the engine failed on this request: " + failure_text(why);
-  } catch (...) {  // without a sentence, then
+  } catch (...) {  // the refusal has no message then
   }
   end(running, std::move(refusal));
 }
@@ -146,7 +146,7 @@ void Scheduler::fail_marked() noexcept {
   }
 }
 
-// True if the store's jobs got on, or some have failed.
+// Returns true if the store's jobs advanced, or some of them failed.
 bool Scheduler::run_or_fail(StoreKind& kind) noexcept {
   if (kind.broken) return false;
   for (auto& running : running_) running->in_step = false;
@@ -158,9 +158,10 @@ bool Scheduler::run_or_fail(StoreKind& kind) noexcept {
   }
 }
 
-// What was thrown before it was known whose step it is concerns all that wait for it.
+// An exception before the step's jobs were known ends all jobs of the store, except those that
+// still wait for loaded rows.
 void Scheduler::fail_step(StoreKind& kind, const std::exception_ptr& why) noexcept {
-  // Frames that a step has pinned in part are not given back.
+  // A step that threw may leave frames pinned, so a tiered store is replaced.
   if (kind.traits.tiered) kind.broken = true;
   const auto is_here = [&](const auto& running) { return running->kind == &kind; };
   const bool known = std::any_of(running_.begin(), running_.end(),
@@ -171,7 +172,7 @@ void Scheduler::fail_step(StoreKind& kind, const std::exception_ptr& why) noexce
   fail_marked();
 }
 
-// Before a step: stores that broke in the last one.
+// Replaces stores that broke in the last step.
 void Scheduler::renew_stores() noexcept {
   for (StoreKind& kind : stores_.kinds()) {
     if (!kind.broken) continue;
@@ -199,7 +200,7 @@ void Scheduler::report(const std::exception_ptr& why) const noexcept {
   if (!options_.report) return;
   try {
     options_.report("a step of the engine: " + failure_text(why));
-  } catch (...) {  // nobody is told
+  } catch (...) {  // the report is lost
   }
 }
 

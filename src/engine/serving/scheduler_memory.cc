@@ -1,4 +1,4 @@
-// Scheduler: memory that is shared with other schedulers.
+// Scheduler: memory shared with other schedulers.
 
 #include <algorithm>
 
@@ -6,9 +6,10 @@
 
 namespace kvick::engine {
 
-// For a job of that rank: with what others will give, less what they keep for those ahead of it.
+// Returns the bytes that a job of this rank can get: free and cached ones, cached ones of other
+// schedulers too, less what those want for jobs that rank ahead.
 uint64_t Scheduler::available_bytes(const Rank& rank) const {
-  // Rows of the draft model that no job uses make way too.
+  // Cached rows of the draft model can be evicted too.
   const uint64_t stores = stores_.available_bytes();
   const uint64_t drafts = speculation_.draft_usage().cached_bytes;
   const uint64_t own = stores + std::min(stores_.max_bytes() - stores, drafts);
@@ -18,15 +19,16 @@ uint64_t Scheduler::available_bytes(const Rank& rank) const {
   return all - std::min(all, others.wanted_bytes);
 }
 
-// Whether other schedulers run jobs, or wait for memory for one that ranks ahead.
+// Whether other schedulers run jobs, or want memory for a job that ranks ahead.
 bool Scheduler::others_run_or_want(const Rank& rank) const {
   if (options_.memory == nullptr) return false;
   const MemoryShare::Others others = options_.memory->others(options_.member, rank);
   return others.run || others.wanted_bytes > 0;
 }
 
-// True: a job that found no room waits until others have given some. Cached rows cost them least,
-// and then those go that rank behind the job: if it is the first of all, all others.
+// Asks other schedulers for memory for a job that found none. Returns true if the job should wait
+// for it. Others evict cached rows first, then preempt lower-ranked jobs; they are asked for the
+// latter only if no other job runs here.
 bool Scheduler::wait_for_others(const RunningJob& running, uint64_t bytes) {
   if (options_.memory == nullptr) return false;
   const MemoryShare::Others others = options_.memory->others(options_.member, running.rank());
@@ -38,7 +40,7 @@ bool Scheduler::wait_for_others(const RunningJob& running, uint64_t bytes) {
   return true;
 }
 
-// A store that it breaks is renewed with the next step, as one that a job breaks.
+// If this breaks a store, the next step replaces it, as if a job had broken it.
 void Scheduler::flush() noexcept {
   try {
     stores_.shrink(UINT64_MAX);
@@ -103,8 +105,8 @@ base::Result<kv::SeqId, kv::Shortage> Scheduler::fork(StoreKind& kind, kv::SeqId
   }
 }
 
-// A job that cannot go on in the middle of a step: it waits for others of any instance, if there
-// are any.
+// Handles a job that finds no room in the middle of a step: preempts it if other jobs, of any
+// instance, may free memory; else ends it.
 void Scheduler::preempt_or_end(RunningJob& running, const kv::Shortage& shortage) {
   if (running_.size() > 1 || wait_for_others(running, shortage.needed_bytes))
     return preempt(running);

@@ -1,5 +1,5 @@
-// Scheduler: rows of earlier prompts for tokens that now stand elsewhere (ReuseOptions::shift, ADR
-// 65).
+// Scheduler: reuses rows of earlier prompts for tokens at another position (ReuseOptions::shift,
+// ADR 65).
 
 #include "engine/serving/scheduler.h"
 #include "kv/strategy/facet_calls.h"
@@ -13,7 +13,7 @@ std::string why_not_moved(const Engine& engine, kv::Store& store) {
   return model::why_not_moved(engine.model().config(), store.info());
 }
 
-// What its first answer may take of earlier texts, behind what it has.
+// Plans which rows of earlier texts the first answer takes, after its cached tokens.
 void Scheduler::plan_moves(RunningJob& running) {
   running.moves.clear();
   if (!options_.reuse.shift || running.pool ||
@@ -23,7 +23,7 @@ void Scheduler::plan_moves(RunningJob& running) {
   const uint32_t known = std::min(reusable_tokens(running), running.outcome.prompt_tokens - 1);
   if (first.committed >= known) return;
   running.moves = texts_.runs(salt_of(owner_of(running.job)), first.tokens, first.committed, known);
-  // What is computed again at the front of each has no run of its own.
+  // The first `seam` tokens of each run are computed again, so they are no part of it.
   for (KnownRun& run : running.moves) {
     run.at += options_.reuse.seam;
     run.from += options_.reuse.seam;
@@ -32,7 +32,7 @@ void Scheduler::plan_moves(RunningJob& running) {
   take_moves(running);
 }
 
-// The rows that belong where its first answer has come to.
+// Takes the runs that begin where the committed tokens of the first answer end.
 void Scheduler::take_moves(RunningJob& running) {
   AnswerSequence& first = running.answers.front();
   while (!running.moves.empty() && running.moves.front().at <= first.committed) {
@@ -41,7 +41,7 @@ void Scheduler::take_moves(RunningJob& running) {
     if (run.at < first.committed) continue;
     const uint32_t moved = move_run(running, run);
     first.committed += moved;
-    if (running.lost_tokens > 0) continue;  // counted before it was preempted
+    if (running.lost_tokens > 0) continue;  // counted before the job was preempted
     running.outcome.cached_tokens += moved;
     running.outcome.moved_tokens += moved;
     counts_.cached_tokens += moved;
@@ -49,7 +49,8 @@ void Scheduler::take_moves(RunningJob& running) {
   }
 }
 
-// How many of its tokens have rows now: none if they have gone, or there is no room.
+// Appends the moved rows of a run to the first answer. Returns how many of its tokens have rows
+// now: none if the rows have been evicted or there is no room.
 uint32_t Scheduler::move_run(RunningJob& running, const KnownRun& run) {
   const AnswerSequence& first = running.answers.front();
   StoreKind& kind = *running.kind;
@@ -74,8 +75,8 @@ uint32_t Scheduler::move_run(RunningJob& running, const KnownRun& run) {
   });
 }
 
-// What an answer leaves behind is a hint for later prompts; without memory there is none. Not of
-// beams that a search drops on its way: their texts would soon be all that is known.
+// Remembers an answer's text as a hint for later prompts; without memory there is no hint. Only of
+// the first choice: the dropped beams of a search would soon crowd out all other texts.
 void Scheduler::remember(const RunningJob& running, const AnswerSequence& answer) noexcept {
   if (!options_.reuse.shift || !answer.seq || answer.choice != 0 || running.pool) return;
   try {

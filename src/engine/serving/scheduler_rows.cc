@@ -1,4 +1,4 @@
-// Scheduler: rows that come from slower tiers of the prefix cache, and go there.
+// Scheduler: rows that are read from slower tiers of the prefix cache and offered to them.
 
 #include <algorithm>
 
@@ -15,21 +15,22 @@ PrefixOwner Scheduler::owner_of(const Job& job) const {
   return owner;
 }
 
-// Leading tokens of the first answer whose rows it need not compute.
+// Returns how many leading tokens of the first answer need not be computed if their rows are
+// cached.
 uint32_t Scheduler::reusable_tokens(const RunningJob& running) const {
   if (!running.job.reuse) return 0;
   // The last token's logits are needed, so it is computed in any case.
   uint32_t known = std::min(
       {running.common_tokens(), running.answers.front().length() - 1, running.prompt_rows()});
-  if (running.reports_prompt())  // a token's report is made of the logits of the one before it
+  if (running.reports_prompt())  // a token's report needs the logits of the token before it
     known = std::min(known,
                      static_cast<uint32_t>(std::max<size_t>(running.prompt_reports.size(), 1) - 1));
   if (running.pool) known = std::min(known, running.pool->next());
   return known;
 }
 
-// Whether a job ahead of this one, which has no rows, is about to compute rows that this one can
-// share then. Prompts are read in the jobs' order, so that to wait for them costs nothing.
+// Whether a job ahead of this one will soon compute rows that this one, which has none yet, can
+// share. Prompts are read in the jobs' order, so waiting for them costs nothing.
 bool Scheduler::waits_for_a_prompt(const RunningJob& running) const {
   if (!running.kind->traits.shares_prefix || engine_.model().config().both_ways()) return false;
   const auto prompt =
@@ -48,7 +49,8 @@ void Scheduler::ask_tiers(RunningJob& running) {
       tiers_.ask(*running.kind, owner_of(running.job), tokens.first(reusable_tokens(running)));
 }
 
-// known: leading tokens whose rows may come from elsewhere.
+// Starts to load rows from the tiers, if they have more than the store. known: leading tokens that
+// need not be computed.
 void Scheduler::start_loading(RunningJob& running, uint32_t known) {
   if (running.asked == nullptr) ask_tiers(running);
   if (running.asked == nullptr) return;
@@ -61,7 +63,7 @@ void Scheduler::start_loading(RunningJob& running, uint32_t known) {
   if (!over || !load->parts.empty()) running.loading = std::move(load);
 }
 
-// True if the job goes on, with what has come.
+// Appends the rows that have been loaded. Returns true if the job need not wait any longer.
 bool Scheduler::finish_loading(RunningJob& running) {
   const double now = options_.clock();
   AnswerSequence& first = running.answers.front();
@@ -75,12 +77,12 @@ bool Scheduler::finish_loading(RunningJob& running) {
   });
   if (appended.usable) {
     first.committed = appended.committed;
-  } else {  // rows came, and the state that they belong to found no room
+  } else {  // rows came, but the state that belongs to them found no room
     close_answer(running, first);
     open_answer(running, first);
   }
   running.outcome.times.load(load->began, now, std::max(first.committed, before) - before);
-  // For those who come next, so that they need not ask.
+  // Leaves a checkpoint, so that later prompts need not ask the tiers.
   if (load->stop && first.committed > before)
     running.kind->change(
         [&](kv::Store& store) { store.facets().checkpoints->keep(*first.seq, first.committed); });
@@ -93,7 +95,7 @@ bool Scheduler::finish_loading(RunningJob& running) {
   return true;
 }
 
-// True if something came.
+// Returns true if any job got its rows.
 bool Scheduler::take_loaded() noexcept {
   bool came = false;
   for (auto next = running_.begin(); next != running_.end();) {
@@ -110,7 +112,8 @@ bool Scheduler::take_loaded() noexcept {
   return came;
 }
 
-// Offers what the step has committed. Rows that were computed another way are another's to offer.
+// Offers the tiers what the step has committed. Rows that another process computed with other
+// arithmetic are that process's to offer.
 void Scheduler::keep_rows(const StepWork& one) {
   RunningJob& running = *one.running;
   AnswerSequence& answer = running.answers[one.answer];
@@ -122,7 +125,7 @@ void Scheduler::keep_rows(const StepWork& one) {
   if (one.answer == 0) keep_rest(running);
 }
 
-// Where its last step has ended; nothing of models without states.
+// Offers the state after the answer's last committed token; nothing for models without states.
 void Scheduler::keep_state(const RunningJob& running, const AnswerSequence& answer) const {
   if (answer.committed == 0 || answer.committed > running.prompt_rows() ||
       !owner_of(running.job).arithmetic.empty())
@@ -131,8 +134,8 @@ void Scheduler::keep_state(const RunningJob& running, const AnswerSequence& answ
                     answer.filed);
 }
 
-// The prompt of a job that is handed over, as soon as it is computed: whoever goes on computes its
-// last token again, for the logits.
+// Offers the whole prompt of a job that is handed over, as soon as it is computed, but for its last
+// token: the process that continues computes that one again, for its logits.
 void Scheduler::keep_rest(RunningJob& running) {
   const std::optional<Handover>& handover = running.job.handover;
   const AnswerSequence& answer = running.answers.front();

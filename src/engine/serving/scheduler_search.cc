@@ -20,8 +20,8 @@ std::vector<Token> answer_of(const RunningJob& running, const AnswerSequence& an
 
 }  // namespace
 
-// One token more for the best `beams` answers. Twice as many continuations are looked at, since up
-// to half of them end an answer (Freitag and Al-Onaizan 2017).
+// Extends the best `beams` answers by one token. Considers twice as many continuations, since up to
+// half of them end an answer (Freitag and Al-Onaizan 2017).
 void Scheduler::search(RunningJob& running, std::span<const StepDraw> draws) {
   const uint32_t width = running.job.beams;
   const size_t pieces = engine_.tokenizer().vocabulary().pieces.size();
@@ -50,11 +50,11 @@ void Scheduler::search(RunningJob& running, std::span<const StepDraw> draws) {
                     (running.job.max_tokens != 0 && length >= running.job.max_tokens);
   const bool decided = !live.empty() && running.hypotheses.size() >= width &&
                        running.hypotheses.back().score >= normalised(live.front().score);
-  // Before any fork: one that finds no room must not make the search longer.
+  // Checked before any fork, so that a fork without room does not make the search longer.
   if (!full && !decided && !live.empty()) {
     try {
       return go_on_with(running, live);
-    } catch (...) {  // half-way, with sequences that no answer has
+    } catch (...) {  // some sequences may belong to no answer now
       running.kind->broken = true;
       throw;
     }
@@ -68,8 +68,8 @@ void Scheduler::search(RunningJob& running, std::span<const StepDraw> draws) {
   end_search(running);
 }
 
-// Answers of the continuations, each with the rows of the one that it goes on. Without room for a
-// fork the job waits or has ended.
+// Replaces the answers by their continuations, each with the rows of the answer that it continues.
+// If there is no room for a fork, preempts or ends the job.
 void Scheduler::go_on_with(RunningJob& running, std::span<const Continuation> live) {
   std::vector<AnswerSequence> before = std::exchange(running.answers, {});
   std::vector<bool> used(before.size());
@@ -81,7 +81,7 @@ void Scheduler::go_on_with(RunningJob& running, std::span<const Continuation> li
     answer.score = live[i].score;
     running.answers.push_back(std::move(answer));
   }
-  // Forks first: what is forked must not have been given to an answer that is closed on failure.
+  // Forks before it closes anything: a sequence must stay open until its last fork is made.
   for (uint32_t i = 0; i < live.size() && !shortage; ++i) {
     AnswerSequence& from = before[live[i].beam];
     if (!used[live[i].beam]) {

@@ -1,4 +1,4 @@
-// What a scheduler says of itself.
+// Scheduler: its metrics, the state of its cache, the counts of its steps.
 
 #include <algorithm>
 #include <map>
@@ -13,8 +13,8 @@ double queue_seconds(const RunningJob& running, double now) {
   return running.outcome.times.started.value_or(now) - running.arrived;
 }
 
-// Tokens of a job that runs which its next steps read: of its prompt, or of an answer that was
-// preempted.
+// Returns the tokens of a running job that its next steps read: of its prompt, or of an answer that
+// was preempted.
 uint64_t tokens_to_read(const RunningJob& running) {
   if (running.answers.empty()) return 0;
   const uint32_t pending = running.answers.front().pending();
@@ -28,16 +28,16 @@ uint32_t Scheduler::waiting_jobs() const noexcept {
       waiting_.begin(), waiting_.end(), [](const auto& running) { return !running->admitted; }));
 }
 
-// Prompt tokens, and those of preempted answers, that wait to be computed and may be: longer steps
-// bring jobs in the queue no nearer, which wait for sequences to end. With those counted, steps of
-// a server with a full queue took 0.25 s, whatever was in them.
+// Returns the tokens of running jobs that wait to be read: of prompts, and of answers that were
+// preempted. Jobs in the queue do not count: they wait for sequences to end, and longer steps would
+// not admit them sooner. When they counted, every step of a server with a full queue took 0.25 s.
 uint64_t Scheduler::waiting_tokens() const {
   uint64_t tokens = 0;
   for (const auto& running : running_) tokens += tokens_to_read(*running);
   return tokens;
 }
 
-// Tokens of other jobs' prompts that steps will read before the prompt of this job, which waits.
+// Returns the tokens of running jobs that steps will read before the prompt of this waiting job.
 uint64_t Scheduler::tokens_ahead_of(const RunningJob& running) const {
   uint64_t tokens = 0;
   for (const auto& other : running_)
@@ -85,7 +85,7 @@ void Scheduler::count_step(std::span<const StepWork> work, double began) {
   const double now = options_.clock(), seconds = now - began;
   uint32_t answers = 0, prompts = 0, drafts = 0, came = 0;
   StepShape shape;
-  PlainStep plain;  // without the draft tokens that are made by gain
+  PlainStep plain;  // the step without draft tokens of speculators with `gain`
   for (const StepWork& one : work) {
     const AnswerSequence& answer = one.running->answers[one.answer];
     if (answer.committed < one.running->outcome.prompt_tokens)
@@ -134,7 +134,8 @@ CacheState Scheduler::state() const {
                         .select = kind.select,
                         .usage = kind.store->usage(),
                         .pieces = {}};
-    // One that a failed change has left in the middle is not looked into: it is about to go.
+    // A broken store is not inspected: a change has failed half-way, and the store will be
+    // replaced.
     const std::vector<kv::MapEntry> pieces =
         kind.broken ? std::vector<kv::MapEntry>() : kv::map_of(*kind.store);
     for (const kv::MapEntry& piece : pieces)
@@ -149,8 +150,8 @@ CacheState Scheduler::state() const {
   return state;
 }
 
-// Encoders read a text in one step: the first of a step, however long it is, and further ones that
-// fit.
+// Plans the text of an encoder, which one step reads whole. A step takes a first text of any
+// length, and further ones while they fit.
 void Scheduler::plan_text(RunningJob& running, uint32_t& left, std::vector<StepWork>& work) const {
   const uint32_t tokens = running.answers.front().pending();
   if (tokens == 0 || (tokens > left && !work.empty())) return;

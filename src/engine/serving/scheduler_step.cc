@@ -10,11 +10,11 @@
 namespace kvick::engine {
 namespace {
 
-// Rows of a step for a prompt whose tokens are reported: each needs logits of its own, which are
+// Limit on the tokens per step of a prompt whose tokens are reported: each needs logits of its own,
 // 200 KB for SmolLM2.
 constexpr uint32_t kMostReports = 64;
 
-// What a call throws; null: nothing.
+// Returns what the call throws, or null.
 template <typename Call>
 std::exception_ptr thrown_by(const Call& call) noexcept {
   try {
@@ -25,7 +25,7 @@ std::exception_ptr thrown_by(const Call& call) noexcept {
   }
 }
 
-// What is thrown while a job is served ends it, once the step is over.
+// Makes a call for a job. An exception ends the job after the step.
 template <typename Call>
 void attempt(RunningJob& running, const Call& call) noexcept {
   if (std::exception_ptr failure = thrown_by(call)) running.failure = std::move(failure);
@@ -37,15 +37,16 @@ uint32_t longest_piece(std::span<const StepWork> work) {
   return most;
 }
 
-// Windows keep all rows of a step until it ends, so that a shorter piece of a prompt takes less.
+// Whether a shorter piece of a prompt takes less memory: a window keeps all rows of a step until it
+// ends.
 bool gives_rows_back(const kv::Store& store) {
   const std::vector<kv::Shape>& groups = store.info().groups;
   return std::any_of(groups.begin(), groups.end(),
                      [](const kv::Shape& shape) { return shape.window > 0; });
 }
 
-// Of an answer's text, what no other answer of the job has: the prompt is the first one's. Others'
-// begin with as much of it as a match looks at.
+// Returns the part of an answer's text that no other answer of the job adds. The first choice adds
+// the prompt too; the others begin with as many of its last tokens as a match looks at.
 std::span<const Token> new_text(const RunningJob& running, const AnswerSequence& answer) {
   const uint32_t prompt = running.outcome.prompt_tokens;
   const uint32_t known = prompt - std::min(prompt, MatchIndex::kMostLength);
@@ -54,9 +55,8 @@ std::span<const Token> new_text(const RunningJob& running, const AnswerSequence&
 
 }  // namespace
 
-// An answer's next token, of every answer; or, if the answers are not as far yet, a piece of what
-// they lack. Beams are compared with each other, so they go together: none is finished before all
-// lack one token only.
+// Plans the next token of every answer that lacks only that one. Beams are compared with each
+// other, so they go together: none is planned before all of them lack one token only.
 void Scheduler::plan_answers(RunningJob& running, std::vector<StepWork>& work) const {
   const bool together =
       std::all_of(running.answers.begin(), running.answers.end(),
@@ -76,10 +76,11 @@ void Scheduler::plan_prompt(RunningJob& running, uint32_t& left,
     uint32_t pending = trunk ? running.trunk - answer.committed : answer.pending();
     if (!trunk && answer.pending() == 1 && answer.length() > running.outcome.prompt_tokens)
       continue;
-    // What is compared with the other beams comes last.
+    // Leaves the last token of each beam to plan_answers(), so that all beams go together.
     if (running.beam_search() && running.answers.size() > 1 && !trunk) --pending;
     uint32_t n = std::min({pending, left, running.reports_prompt() ? kMostReports : UINT32_MAX});
-    // Tokens of one role at a time, and those that a policy chose rows for as they were at first.
+    // A piece has tokens of one role. With a policy, tokens of an answer are computed again one at
+    // a time, so that it chooses rows for each as it did at first.
     if (answer.committed < running.prompt_rows())
       n = std::min(n, running.prompt_rows() - answer.committed);
     else if (!reads_all(running.kind->options))
@@ -91,7 +92,7 @@ void Scheduler::plan_prompt(RunningJob& running, uint32_t& left,
   }
 }
 
-// most_prompt: tokens of prompts, at most.
+// most_prompt: limit on the prompt tokens.
 std::vector<StepWork> Scheduler::plan(const StoreKind& kind, uint32_t most_prompt) const {
   std::vector<StepWork> work;
   for (const auto& running : running_)
@@ -106,8 +107,8 @@ std::vector<StepWork> Scheduler::plan(const StoreKind& kind, uint32_t most_promp
 }
 
 bool Scheduler::run(StoreKind& kind) {
-  // Draft tokens are the first that go without when memory runs out. And a job is too large only if
-  // it failed after the others were seen to have nothing.
+  // When memory runs out, the step first goes without draft tokens. A job counts as too large only
+  // if the step fails once more after other instances were found to have nothing to give.
   bool alone = false;
   uint32_t most_prompt = UINT32_MAX;
   for (bool drafts = true;; drafts = false) {
@@ -123,7 +124,7 @@ bool Scheduler::run(StoreKind& kind) {
     }();
     if (lost.ok()) {
       settle(work, *lost);
-      end_lost(lost_jobs(kind));  // anew: some of them may have ended by a failure of their own
+      end_lost(lost_jobs(kind));  // looked up again, since settle() may have ended some of them
       return true;
     }
     const bool drafted = std::any_of(work.begin(), work.end(),
@@ -138,7 +139,7 @@ bool Scheduler::run(StoreKind& kind) {
   }
 }
 
-// Jobs that lost rows, by a failed tier or a commit that ran out of memory.
+// Returns the jobs that lost rows to a failed tier or to a commit that ran out of memory.
 std::vector<RunningJob*> Scheduler::lost_jobs(const StoreKind& kind) const {
   std::vector<RunningJob*> lost;
   for (const auto& running : running_) {
@@ -210,7 +211,8 @@ base::Result<std::vector<RunningJob*>, kv::Shortage> Scheduler::compute_all(
   return lost;
 }
 
-// Of all tokens of a step, those whose logits are wanted; notes where each one's will be.
+// Returns the tokens of the step whose logits are needed, as indices in the batch. Sets
+// first_logits and reports of each work.
 std::vector<uint32_t> Scheduler::wanted_by(std::span<StepWork> work) {
   std::vector<uint32_t> wanted;
   uint32_t end = 0;
@@ -230,13 +232,13 @@ std::vector<uint32_t> Scheduler::wanted_by(std::span<StepWork> work) {
     end += one.drafts.size();
     if (one.logits && one.running->trunk > 0) copies += one.running->answers.size() - 1;
   }
-  // Answers that will be forked from one get copies of its logits: the samplers write over theirs.
+  // Answers that are forked in this step get copies of the logits, since samplers change them.
   fork_logits_.resize(copies * engine_.model().config().vocab);
   return wanted;
 }
 
-// The other answers begin where the first one is. False: there is no room for them, and the job
-// waits until there is.
+// Forks the other answers from the first one. Returns false if there is no room: then the job was
+// preempted or has ended.
 bool Scheduler::fork_answers(RunningJob& running) {
   AnswerSequence& first = running.answers.front();
   for (AnswerSequence& answer : std::span(running.answers).subspan(1)) {
@@ -253,7 +255,7 @@ bool Scheduler::fork_answers(RunningJob& running) {
   return true;
 }
 
-// lost: jobs that had nothing committed and will end.
+// Hands the results of a step to its jobs. lost: jobs without anything committed, which will end.
 void Scheduler::settle(std::span<StepWork> work, std::span<RunningJob* const> lost) {
   const auto ends = [&](const StepWork& one) {
     return one.running->failure || std::find(lost.begin(), lost.end(), one.running) != lost.end();
@@ -283,7 +285,7 @@ void Scheduler::settle(std::span<StepWork> work, std::span<RunningJob* const> lo
       draws.push_back({&running, i + 1, copy, {}});
     }
   }
-  // Answers of one job come together: some may have been planned as answers, others as prompts.
+  // Brings the answers of each job together: some were planned as answers, others as prompts.
   std::ranges::stable_sort(draws, [](const StepDraw& a, const StepDraw& b) {
     return a.running->rank().ahead_of(b.running->rank());
   });
@@ -292,7 +294,7 @@ void Scheduler::settle(std::span<StepWork> work, std::span<RunningJob* const> lo
   end_pooled();
 }
 
-// What the step has committed of an answer.
+// Takes what the step has committed of an answer.
 void Scheduler::take_rows(const StepWork& one) {
   report_prompt(one);
   pool_states(one, executor_.states(), engine_.model());
@@ -305,7 +307,8 @@ void Scheduler::take_rows(const StepWork& one) {
   if (one.answer == 0) take_moves(*one.running);
 }
 
-// What the rows say of the prompt's tokens; all at once when all have come, to every choice.
+// Adds the reports of the prompt tokens that the step has computed. Once all are there, sends them
+// to every choice.
 void Scheduler::report_prompt(const StepWork& work) {
   RunningJob& running = *work.running;
   if (work.answer != 0 || !running.reports_prompt()) return;
@@ -353,7 +356,7 @@ void Scheduler::draw(std::vector<StepDraw>& draws) {
       if (one.failure) running.failure = one.failure;
     i = end;
     if (running.failure) continue;
-    try {  // not attempt: the job may have ended
+    try {  // not attempt(): the job may have been ended and deleted
       running.beam_search() ? search(running, own) : take(running, own);
     } catch (...) {
       fail(running, std::current_exception());

@@ -169,7 +169,7 @@ TEST(EngineThread, RefusesWhatItCannotTakeAndFinishesWhatItHas) {
   EXPECT_EQ(heard.tokens[0].size(), 40u);
 }
 
-// During a step of its own: the queue holds what the scheduler has not begun, and nothing else.
+// Asks from inside a step: only jobs that the scheduler has not begun count as waiting.
 TEST(EngineThread, CountsJobsThatWaitFromTheStepOnThatTakesThem) {
   const auto engine = tiny_engine(4096);
   EngineThreadOptions options;
@@ -177,7 +177,8 @@ TEST(EngineThread, CountsJobsThatWaitFromTheStepOnThatTakesThem) {
   options.batch.max_sequences = 1;
   options.most_waiting = 1;
   options.snapshot_seconds = 1e9;
-  std::vector<std::pair<bool, uint32_t>> steps;  // whether one more was taken, and then waited
+  // Whether one more job was accepted, and how many then waited.
+  std::vector<std::pair<bool, uint32_t>> steps;
   std::unique_ptr<EngineThread> scheduler = EngineThread::make(*engine, options).value();
   Job job = job_of({1, 2, 3}, 3);
   job.on_piece = [&](const AnswerPiece&) {
@@ -190,7 +191,7 @@ TEST(EngineThread, CountsJobsThatWaitFromTheStepOnThatTakesThem) {
   EXPECT_EQ(steps, right);
 }
 
-// A clock on which a second passes each time that somebody looks.
+// A clock that advances by one second per call.
 double fast_seconds() {
   static std::atomic<int> seconds = 0;
   return seconds++;

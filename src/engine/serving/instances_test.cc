@@ -18,7 +18,7 @@ using test::Heard;
 using test::job_of;
 using test::listen;
 
-// On no processors of their own: the machine of the test may have one.
+// Not pinned to processors: the machine of the test may have only one.
 const std::vector<base::Team> kTwo = {{.threads = 1, .processors = {}},
                                       {.threads = 2, .processors = {}}};
 
@@ -166,7 +166,7 @@ TEST(Instances, RefuseWhatNoneCanTakeAndFinishWhatTheyHave) {
 std::atomic<double> g_seconds = 0;
 double set_seconds() { return g_seconds; }
 
-// Holds a job's instance in each step until the test lets it go on.
+// Holds a job's instance in each step until the test releases it.
 class Gate {
  public:
   void pass() {
@@ -200,7 +200,7 @@ class Gate {
   bool open_ = false;
 };
 
-struct Opener {  // or the instances would never end
+struct Opener {  // opens all gates at the end, or the instances would never end
   std::span<Gate> gates;
   ~Opener() {
     for (Gate& gate : gates) gate.open();
@@ -216,13 +216,13 @@ TEST(Instances, SayWhenTheFirstOfThemMayTakeAJobThatNoneTakesNow) {
   Gate gates[2];
   const auto instances = instances_of(*engine, options);
   const Opener opener{gates};
-  for (Gate& gate : gates) {  // one on each
+  for (Gate& gate : gates) {  // one job per instance
     Job job = job_of({static_cast<Token>(1 + (&gate - gates)), 2, 3}, 4000);
     job.on_piece = [&gate](const AnswerPiece&) { gate.pass(); };
     ASSERT_TRUE(instances->submit(std::move(job)).ok());
   }
   for (Gate& gate : gates) gate.wait_until_held();
-  // Two wait for the first instance and one for the second.
+  // Two jobs wait for the first instance and one for the second.
   for (const Token first : {3, 4, 5})
     ASSERT_TRUE(instances->submit(job_of({first, 2, 3}, 200)).ok());
   for (const double now : {0, 0, 100})
@@ -230,7 +230,8 @@ TEST(Instances, SayWhenTheFirstOfThemMayTakeAJobThatNoneTakesNow) {
       g_seconds = now;
       gate.go_on_by_a_step();
     }
-  // Of 100 s and 200 s, that it would wait. The second is asked first, since it has less to do.
+  // The job would wait 100 s or 200 s; the shorter wait counts, less the 50 s that a job may wait.
+  // The second instance is asked first, since its load is lower.
   const auto refused = instances->submit(job_of({6, 2, 3}, 200));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().why, Refusal::Why::kBusy);
@@ -241,7 +242,7 @@ TEST(Instances, SayWhenTheFirstOfThemMayTakeAJobThatNoneTakesNow) {
 TEST(Instances, KnowNoPromptThatTheyHaveRefused) {
   const auto engine = tiny_engine(512);
   EngineThreadOptions options = options_of();
-  options.batch.max_sequences = options.most_waiting = 2;  // one on each
+  options.batch.max_sequences = options.most_waiting = 2;  // one job per instance
   Gate gates[4];
   const auto instances = instances_of(*engine, options);
   const Opener opener{gates};
@@ -257,7 +258,8 @@ TEST(Instances, KnowNoPromptThatTheyHaveRefused) {
   EXPECT_FALSE(instances->submit(job_of(prompt_of(200, 5), 20)).ok());
   for (size_t i = 0; i < 2; ++i) gates[i].open();
   instances->wait();
-  // The long prompt is all to be computed, so the next job but one goes to the other instance, too.
+  // Nothing of the long prompt is cached, so its instance has the higher load, and the next two
+  // jobs go to the other one.
   EXPECT_EQ(held(prompt_of(200, 5), gates[2]), 0U);
   EXPECT_EQ(held(prompt_of(100, 6), gates[3]), 1U);
   gates[3].wait_until_held();

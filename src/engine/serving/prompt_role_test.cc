@@ -1,5 +1,5 @@
-// Answers with two arithmetics, one of prompts and one of answers: which a token gets must depend
-// on its role alone, whatever else runs, is cached or was preempted.
+// Prompts and answers are computed with different arithmetic. Which one a token gets must depend on
+// its role alone, whatever else runs, is cached or was preempted.
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class PromptRole : public testing::Test {
     run_all(scheduler);
     return heard;
   }
-  // Each in a scheduler of its own.
+  // Runs each job in a scheduler of its own.
   std::list<Heard> alone(std::span<const Job> jobs) const {
     std::list<Heard> heard;
     for (const Job& job : jobs) {
@@ -54,7 +54,7 @@ class PromptRole : public testing::Test {
     }
     return heard;
   }
-  // Prompts that begin alike, of many lengths.
+  // Jobs with prompts of many lengths and a common prefix.
   static std::vector<Job> jobs_of(uint32_t count, uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<Job> jobs;
@@ -101,7 +101,7 @@ TEST_F(PromptRole, AnswersTheSameThoughMemoryRunsOut) {
   }
 }
 
-// Two turns of a talk: the answer of the first is part of the second's prompt.
+// Two turns of a conversation: the first answer is part of the second prompt.
 TEST_F(PromptRole, TakesRowsOfPromptsButNotOfAnswersForALaterPrompt) {
   std::vector<Token> prompt(40);
   for (size_t t = 0; t < prompt.size(); ++t) prompt[t] = static_cast<Token>(7 + t);
@@ -115,20 +115,20 @@ TEST_F(PromptRole, TakesRowsOfPromptsButNotOfAnswersForALaterPrompt) {
   const std::list<Heard> warm = answers(*scheduler, {&second, 1}), cold = alone({&second, 1});
   EXPECT_EQ(warm.front().outcome->cached_tokens, 40u);
   expect_same(warm, cold);
-  // Read as a prompt now, all of it is one.
+  // This time all of it was read as a prompt, so all of its rows can be shared.
   const std::list<Heard> again = answers(*scheduler, {&second, 1});
   EXPECT_GE(again.front().outcome->cached_tokens, 68u);
   expect_same(again, cold);
 }
 
-// An answer that another prompt has spelt out: its rows are not those of the answer.
+// Another prompt contains the text of the answer. Its rows must not be used for the answer.
 TEST_F(PromptRole, ReadsAnAnswerAgainAsAnAnswerThoughItIsKnownAsAPrompt) {
   const Job job = job_of({10, 11, 12, 13, 14}, 60);
   const std::list<Heard> expected = alone({&job, 1});
   std::vector<Token> spelt = job.prompt;
   const std::vector<Token>& said = expected.front().tokens.at(0);
   spelt.insert(spelt.end(), said.begin(), said.end());
-  // A more important job holds those rows, and grows until the other makes way.
+  // A job of higher priority holds those rows, and grows until the other is preempted.
   std::vector<Job> jobs = {job_of(spelt, 30), job};
   jobs[0].priority = 1;
   const auto scheduler =
@@ -155,11 +155,11 @@ TEST_F(PromptRole, BringsOnlyPromptsBackFromFiles) {
   };
   EXPECT_EQ(answered(*engine_).front().outcome->cached_tokens, 0u);
   const auto files = std::distance(fs::directory_iterator(folder), fs::directory_iterator());
-  EXPECT_EQ(files, 1);  // of 128 tokens: those of the answer are not kept
+  EXPECT_EQ(files, 1);  // a block of 128 prompt tokens; rows of the answer are not kept
   const std::list<Heard> warm = answered(*engine_);
   EXPECT_EQ(warm.front().outcome->cached_tokens, 128u);
   expect_same(warm, expected);
-  // With another arithmetic they are another model's.
+  // With other arithmetic the files belong to another model.
   const auto exact = tiny_engine(512);
   EXPECT_EQ(answered(*exact).front().outcome->cached_tokens, 0u);
   fs::remove_all(folder);

@@ -1,4 +1,4 @@
-// That jobs are answered with draft tokens as they are without, whatever happens beside them.
+// Draft tokens do not change the answers of jobs, whatever else runs.
 
 #include <gtest/gtest.h>
 #include <list>
@@ -25,7 +25,7 @@ std::unique_ptr<Scheduler> scheduler_of(Engine& engine, const KvOptions& kv,
   return std::move(Scheduler::make(engine, options)).value();
 }
 
-// Some repeat themselves, some end by themselves, some draw.
+// Jobs with repetitive prompts, greedy and sampled, with one or three choices.
 std::vector<Job> jobs_of(uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<Job> jobs;
@@ -81,7 +81,7 @@ void expect_answers(Engine& engine, const std::vector<Job>& jobs, Outcomes& out,
   EXPECT_EQ(accepted, out.metrics.accepted);
 }
 
-// Sanitizers make this test one of minutes, so they get half of it.
+// Under sanitizers this test takes minutes, so they get half of the cases.
 #if defined(KVICK_SANITIZED)
 constexpr const char* kEverywhere[] = {"lookup:gain=off", "auto"};
 #else
@@ -170,7 +170,7 @@ TEST(SchedulerDrafts, KnowAPromptOnceHoweverManyAnswersItHas) {
   };
   const Job first = job_of({9, 8, 7, 6, 5}, 40);
   accepted(first);
-  // With their prompts these are more tokens than are remembered.
+  // Counted with their prompts, these answers have more tokens than the index remembers.
   Job many = job_of(std::vector<Token>(500, 3), 1);
   many.choices = 128;
   for (uint32_t tokens = 0; tokens <= Speculation::kTextTokens; tokens += 500 * many.choices)
@@ -245,7 +245,7 @@ TEST(SchedulerDrafts, OfAModelMakeRoomForAnotherInstanceBeforeAnyJobDoes) {
   EXPECT_EQ(heard.tokens[0], right.tokens);
 }
 
-// A fork that copies its rows finds no room beside those that another answer drafts with.
+// A fork that copies its rows finds no room beside the rows of the draft model.
 TEST(SchedulerDrafts, OfAModelMakeRoomForAForkBeforeAnyJobDoes) {
   tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
   spec.context = 128;
@@ -258,7 +258,8 @@ TEST(SchedulerDrafts, OfAModelMakeRoomForAForkBeforeAnyJobDoes) {
   options.most_step_tokens = 30;
   options.spec = parse_spec_options("draft:most=1,depth=1,gain=off,model=" + path).value();
   const uint64_t token = engine->make_store(options.kv).value()->shape().token_bytes();
-  options.kv_bytes = (3 * 64 + 10) * token;  // three buckets: of the drafter and of two choices
+  // Three buckets: of the job that drafts and of the two choices.
+  options.kv_bytes = (3 * 64 + 10) * token;
   const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
   std::filesystem::remove(path);
   std::vector<Job> jobs = {job_of(std::vector<Token>(30, 5), 20),

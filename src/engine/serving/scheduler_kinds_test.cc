@@ -1,4 +1,4 @@
-// Which jobs a scheduler takes, and those that choose how their rows are kept.
+// Which jobs a scheduler accepts, and jobs that choose their kind of cache.
 
 #include <algorithm>
 #include <chrono>
@@ -49,7 +49,7 @@ TEST(Scheduler, SaysWhyItTakesAJobNot) {
   EXPECT_EQ(refusal(measured).message, "taken");
 }
 
-// A tier whose reads take longer than a request waits: what reads it ends, what does not goes on.
+// Reads of the tier take longer than its timeout: a job that needs them ends, the other goes on.
 TEST(Scheduler, EndsAJobWhoseRowsASlowerTierLosesAndNoOther) {
   const auto engine = tiny_engine();
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
@@ -61,7 +61,7 @@ TEST(Scheduler, EndsAJobWhoseRowsASlowerTierLosesAndNoOther) {
           .value();
   const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
   Heard long_one, short_one;
-  // With its sixth unit full there are more rows than frames.
+  // With its sixth unit full, the job has more rows than there are frames.
   Job large = job_of(std::vector<Token>(95, 3), 20), small = job_of({1, 2, 3}, 12);
   listen(large, long_one);
   listen(small, short_one);
@@ -69,7 +69,8 @@ TEST(Scheduler, EndsAJobWhoseRowsASlowerTierLosesAndNoOther) {
   scheduler->add(JobId{1}, std::move(large));
   scheduler->add(JobId{2}, std::move(small));
   scheduler->step();
-  std::this_thread::sleep_for(std::chrono::milliseconds(400));  // its units are written by then
+  // By then its units are written to the tier.
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
   run_all(*scheduler);
   ASSERT_TRUE(long_one.outcome->error.has_value());
   EXPECT_EQ(long_one.outcome->error->why, Refusal::Why::kLost);
@@ -155,7 +156,7 @@ TEST(Scheduler, GivesUpCachedRowsOfAnotherKindForTheForksOfAJob) {
   }
 }
 
-// The last token of a search is followed by none, so that no answer is forked for it.
+// No token follows the last one of a search, so no answer is forked for it.
 TEST(Scheduler, ASearchIsAsLongAsItIsWhereItsForksFindNoRoom) {
   const auto engine = tiny_engine();
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
@@ -241,7 +242,8 @@ TEST(Scheduler, GivesAJobTheServicesStrategyOrTypeIfItNamesOnlyTheOther) {
   EXPECT_EQ(state.stores[2].type, "bf16");
 }
 
-// Each of a prompt's tokens behind those before it, by a job of its own that reports all tokens.
+// Returns the report of each prompt token after those before it. A job for each of them reports the
+// whole vocabulary.
 std::vector<TokenReport> reports_one_by_one(Engine& engine, const std::vector<Token>& prompt) {
   std::vector<TokenReport> reports;
   for (size_t i = 1; i < prompt.size(); ++i) {

@@ -1,5 +1,5 @@
-// Jobs of models whose layers are not alike: answered as a session of its own answers them,
-// whatever happens beside them.
+// Jobs of models with layers of different kinds are answered as in a session of their own, whatever
+// else runs.
 
 #include <gtest/gtest.h>
 #include <list>
@@ -29,7 +29,7 @@ class SchedulerOfMixedLayers : public testing::TestWithParam<MixedCase> {
     return std::move(Scheduler::make(*engine_, options)).value();
   }
 
-  // Of greedy and drawn answers, one or several, to prompts that begin alike.
+  // Jobs with greedy and sampled answers, one or several, to prompts with a common prefix.
   static std::vector<Job> jobs() {
     std::mt19937 random(7);
     std::vector<Job> jobs;
@@ -70,8 +70,8 @@ class SchedulerOfMixedLayers : public testing::TestWithParam<MixedCase> {
     return scheduler->metrics();
   }
 
-  // About what the largest of the jobs takes alone: three answers of up to 100 tokens, of which
-  // forks share about half where blocks are shared and none goes.
+  // Returns about the bytes that the largest job takes alone: three answers of up to 100 tokens.
+  // Forks share about half of them if blocks are shared and no window drops any.
   uint64_t scarce_bytes(const std::string& kv) const {
     const bool shares = !GetParam().windows && kv.starts_with("paged");
     const kv::Load load = {.tokens = 88, .sequences = shares ? 2U : 4U};

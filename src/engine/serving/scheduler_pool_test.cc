@@ -1,4 +1,4 @@
-// Prompts that become one vector.
+// Jobs with a pooling kind, which turn their prompts into one vector.
 
 #include <gtest/gtest.h>
 #include <list>
@@ -32,7 +32,8 @@ Job pooled(std::vector<Token> prompt, Pooling kind) {
 
 KvOptions kv_of(const std::string& spec) { return parse_kv_options(spec, "").value(); }
 
-// The slow twin: all tokens in one step of a store of their own, and the mean of some states.
+// The slow twin: computes all tokens in one step of a store of their own, and averages the pooled
+// states.
 std::vector<float> in_one_step(Engine& engine, const Job& job, const std::string& spec) {
   const auto store = std::move(engine.make_store(kv_of(spec))).value();
   model::Executor executor = engine.make_executor();

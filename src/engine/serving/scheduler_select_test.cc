@@ -1,4 +1,4 @@
-// Jobs that choose which of their rows are read.
+// Jobs with a policy that chooses which rows are read.
 
 #include <gtest/gtest.h>
 #include <list>
@@ -55,7 +55,7 @@ TEST(SchedulerSelect, JobsOfEveryPolicyAreAnsweredTogetherAsAlone) {
   }
 }
 
-// The prompt's rows are all read, so that it does not matter who has computed them.
+// A prompt reads all rows, so its own rows do not depend on which job computed them.
 TEST(SchedulerSelect, PromptsThatBeginAlikeShareRowsWhereAPolicyLeavesThemInPlace) {
   const auto engine = tiny_engine(128);
   for (const char* policy : {"quest:budget=48,page=4,dense_layers=0", "sparq:budget=44,recent=4",
@@ -78,8 +78,8 @@ TEST(SchedulerSelect, PromptsThatBeginAlikeShareRowsWhereAPolicyLeavesThemInPlac
   }
 }
 
-// A prompt attends to all rows, also where cached rows leave a short piece of it to read; and rows
-// of an answer, which attended to chosen ones, are not taken for a later prompt that repeats it.
+// A prompt attends to all rows, even if only a short piece of it is not cached. Rows of an answer,
+// which attended to chosen rows, are not shared with a later prompt that repeats the answer.
 TEST(SchedulerSelect, AnswersAreTheSameWhateverIsCached) {
   const auto engine = tiny_engine(256);
   for (const char* policy : {"quest:budget=24,page=4,dense_layers=0", "sparq:budget=20,recent=4",
@@ -104,7 +104,7 @@ TEST(SchedulerSelect, AnswersAreTheSameWhateverIsCached) {
       EXPECT_EQ(heard.tokens, expected.tokens) << turn;
       EXPECT_EQ(heard.logprobs, expected.logprobs) << turn;
       EXPECT_EQ(heard.outcome->cached_tokens, turn == 0 ? 0U : 60U + (turn - 1) * 25);
-      // The next turn: what it answered, and a few tokens more.
+      // The next turn: the answer and a few more tokens.
       const std::vector<Token>& said = heard.tokens.at(0);
       job.prompt.insert(job.prompt.end(), said.begin(), said.end());
       for (Token token = 0; token < 5; ++token) job.prompt.push_back(30 + token);
@@ -138,7 +138,7 @@ TEST(SchedulerSelect, AnswersAreTheSameThoughMemoryRunsOut) {
   }
 }
 
-// Budgets follow from what each sequence's own checks have found.
+// Each sequence's budget follows from its own checks.
 TEST(SchedulerSelect, JobsHeldToALossAreAnsweredTogetherAsAloneAndCounted) {
   const auto engine = tiny_engine(512);
   const char* const held = "auto:loss=0.0001,budget=0.125,least=8,page=4,dense_layers=0,recent=8";

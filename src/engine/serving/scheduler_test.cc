@@ -16,7 +16,8 @@ using test::listen;
 using test::run_all;
 using test::scheduler_of;
 
-// Prompts that begin alike, of many lengths, sampled and greedy, one and several answers.
+// Jobs with prompts of many lengths and common prefixes, sampled and greedy, of one or several
+// answers.
 std::vector<Job> jobs_of(uint32_t count, uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
@@ -29,7 +30,7 @@ std::vector<Job> jobs_of(uint32_t count, uint32_t seed) {
     job.choices = 1 + (i % 3 == 2 ? below(3) : 0);
     job.sampling.temperature = i % 2 == 0 ? 0.0F : 1.0F;
     job.sampling.seed = i;
-    // What these remember of the text lasts while a job is preempted.
+    // What these samplers remember of the text must survive preemption.
     if (i % 6 == 1) job.sampling.mirostat = {.version = 1 + i % 4 / 2, .tau = 3};
     if (i % 6 == 3) job.sampling.dry.multiplier = 2;
     if (i % 6 == 5) job.sampling.xtc.probability = 0.5F;
@@ -176,7 +177,7 @@ TEST(Scheduler, LetsNobodyWaitForEverBehindTheMoreImportant) {
     now += 3;
   }
   run_all(*scheduler);
-  // Those that came within its first ten seconds are ahead of it, and no others.
+  // Only jobs that came in the 10 s after it are ahead of it.
   EXPECT_EQ(ended, (std::vector<int>{1, 2, 3, 0, 4, 5, 6, 7, 8, 9}));
 }
 
@@ -188,7 +189,7 @@ TEST(Scheduler, CountsTheTokensOfRunningAndOfWaitingJobs) {
   scheduler->add(JobId{1}, job_of({1, 2, 3, 4}, 10));
   scheduler->add(JobId{2}, job_of({1, 2, 3}, 10));
   EXPECT_EQ(scheduler->metrics().job_tokens, 7u);
-  scheduler->step();  // the first one's prompt, and its first token
+  scheduler->step();  // reads the first job's prompt and gives its first token
   EXPECT_EQ(scheduler->metrics().job_tokens, 8u);
   run_all(*scheduler);
   EXPECT_EQ(scheduler->metrics().job_tokens, 0u);
@@ -249,7 +250,7 @@ TEST(Scheduler, EndsAJobThatOutgrowsAllMemoryAndOnlyThat) {
 
 TEST(Scheduler, RefusesTokensOfRowsThatOnlyPadTheOutputLayer) {
   tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
-  spec.unnamed = 12;  // of 512
+  spec.unnamed = 12;  // rows of the output layer without a token, of 512
   const auto engine = engine_of(spec);
   const auto scheduler = scheduler_of(*engine, "virtual");
   Job good = job_of({5, 499}, 4);
@@ -267,7 +268,8 @@ TEST(Scheduler, RefusesTokensOfRowsThatOnlyPadTheOutputLayer) {
   }
 }
 
-// Beam search as it is defined: all continuations of all beams by forwards of their own.
+// Beam search by its definition: all continuations of all beams, each beam with a forward of its
+// own.
 struct Naive {
   Engine& engine;
   struct Path {
@@ -363,7 +365,7 @@ TEST(Scheduler, SearchesBeamsTheSameThoughMemoryRunsOut) {
   EXPECT_GT(some, 0u) << "memory was not scarce";
 }
 
-// Prompts that would not be read yet wait in the queue, but for those of higher rank.
+// A prompt that cannot be read soon waits in the queue, unless its job ranks higher.
 TEST(Scheduler, BeginsNoMorePromptsThanAFewStepsRead) {
   const auto engine = tiny_engine(128);
   SchedulerOptions options;
@@ -379,7 +381,8 @@ TEST(Scheduler, BeginsNoMorePromptsThanAFewStepsRead) {
   };
   for (uint64_t id = 1; id <= 8; ++id) add(id, 0);
   scheduler->step();
-  EXPECT_EQ(scheduler->metrics().running, 2U);  // 30 tokens are less than two steps, 60 are not
+  // 30 tokens take less than two steps of 16, 60 take more.
+  EXPECT_EQ(scheduler->metrics().running, 2U);
   add(9, 5);
   scheduler->step();
   EXPECT_EQ(scheduler->metrics().running, 3U);

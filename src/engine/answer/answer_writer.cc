@@ -45,7 +45,7 @@ base::Status<> check(const AnswerForm& form, uint32_t vocab) {
     return base::fail(
         "bad words cannot be combined with a constrained answer (schema, grammar, choice or tool "
         "call); leave one of them out");
-  // It could forbid all that the form leaves, or bring back what that has forbidden.
+  // An infinite bias could forbid every token that the constraint allows, or allow a forbidden one.
   for (const auto& [token, bias] : form.sampling.logit_bias)
     if (std::isinf(bias))
       return base::fail(
@@ -79,12 +79,12 @@ AnswerWriter::AnswerWriter(const AnswerWriter& first, const kernels::Table& kern
 }
 
 WrittenTokens AnswerWriter::next(std::span<float> logits, bool room) {
-  // Output layers are often padded to a round number of rows; those have no token.
+  // Output layers are often padded to a round number of rows; the added rows have no token.
   logits = logits.first(tokenizer_.vocabulary().pieces.size());
   require_finite(logits);
   std::optional<TokenReport> report;
   double mass = 0;
-  std::vector<float> own;  // the model's, before anybody changes them
+  std::vector<float> own;  // the model's logits, before they are changed below
   if (form_.logprobs) {
     mass = log_mass(logits);
     report = TokenReport{.chosen = {}, .top = likeliest(logits, *form_.logprobs)};

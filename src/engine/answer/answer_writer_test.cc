@@ -1,4 +1,4 @@
-// How answers end, and what of that is in their text.
+// How answers end, and how much of the end is in their text.
 
 #include "engine/answer/answer_writer.h"
 
@@ -15,8 +15,7 @@ class AnswerWriterTest : public testing::Test {
     return engine_->tokenizer().encode(text, false, false).front();
   }
   Token end() const { return engine_->tokenizer().ends().front(); }
-  // An answer whose model wants these tokens, the first of which that is allowed is taken; then it
-  // wants a token that nobody has.
+  // The answer of a model that wants these tokens: one list for each step, the likeliest first.
   struct Written {
     std::string text;
     std::vector<Token> tokens;
@@ -41,7 +40,7 @@ class AnswerWriterTest : public testing::Test {
   std::unique_ptr<Engine> engine_ = tiny_engine();
 };
 
-// A second choice takes what was told of the prompt from the first one.
+// A second choice copies what the first one knows of the prompt.
 TEST_F(AnswerWriterTest, ChoosesAlikeWhetherItHasReadThePromptOrTakenItFromAnotherChoice) {
   std::vector<Token> prompt;
   for (Token i = 0; i < 60; ++i) prompt.push_back(40 + i % 7);
@@ -91,7 +90,7 @@ TEST_F(AnswerWriterTest, DoesNotEndBeforeItsLeastLength) {
   const Written least = write({.least = 3, .stop_tokens = {b}}, wanted);
   EXPECT_EQ(least.tokens, (std::vector<Token>{a, a, a}));
   EXPECT_EQ(least.finish, Finish::kEnd);
-  // Stop texts count from there on.
+  // Stop texts count after the least length.
   const Written text = write({.least = 2, .stop = {"b"}}, {{b}, {b}, {c}, {b}});
   EXPECT_EQ(text.text, "bbc");
   EXPECT_EQ(text.finish, Finish::kStop);
@@ -123,7 +122,7 @@ TEST_F(AnswerWriterTest, EndsWhereItRepeatsItselfIfThatIsAsked) {
   EXPECT_EQ(looped.tokens.size(), LoopWatch::kTokens);
   EXPECT_EQ(looped.text, std::string(LoopWatch::kTokens, 'a'));
   EXPECT_EQ(finish_name(Finish::kLoop), "stop");
-  // Not before the least length, and not where the answer is to go on past any end.
+  // A loop ends no answer before its least length, and none that ignores its end.
   EXPECT_EQ(write({.least = 150, .stop_loops = true}, wanted).tokens.size(), 151U);
   EXPECT_EQ(write({.ignore_end = true, .stop_loops = true}, wanted).finish, std::nullopt);
   EXPECT_EQ(write({.most = LoopWatch::kTokens, .stop_loops = true}, wanted).finish, Finish::kLoop);

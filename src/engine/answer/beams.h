@@ -1,5 +1,5 @@
 #pragma once
-// Beam search: of all continuations of some answers, those with the highest probability.
+// Beam search: finds the most probable continuations of several answers.
 
 #include <cstdint>
 #include <span>
@@ -9,23 +9,23 @@
 
 namespace kvick::engine {
 
-// An answer that grows, and the likeliest tokens behind it.
+// A growing answer, and the likeliest tokens after it.
 struct Beam {
   double score = 0;  // the sum of its tokens' logprobs
   std::vector<TokenChance> next;
 };
 struct Continuation {
-  uint32_t beam = 0;  // which one it goes on
+  uint32_t beam = 0;  // index of the beam that it continues
   Token token = 0;
-  double score = 0;  // with that token
+  double score = 0;  // of the beam with that token
 };
 
-// The best `count` of all continuations, best first; of equals that of the earlier beam, and there
-// of the likelier token. Exact where each beam brings its `count` likeliest.
+// Returns the best `count` continuations, best first. Ties go to the earlier beam, then to the
+// token that comes first there. Exact if each beam brings its `count` likeliest tokens.
 std::vector<Continuation> best_continuations(std::span<const Beam> beams, size_t count);
 
-// What answers of different lengths are compared by: score / tokens^penalty (Wu et al. 2016,
-// without the constant). tokens: at least 1.
+// Returns the score by which answers of different lengths are compared: score / tokens^penalty (Wu
+// et al. 2016, without the constant). tokens: at least 1.
 double length_normalised(double score, uint32_t tokens, float penalty);
 
 }  // namespace kvick::engine

@@ -10,8 +10,8 @@ NotFinite::NotFinite()
           "the model's logits are not finite numbers: its file is damaged, or its values are too "
           "large for the arithmetic") {}
 
-// Without a branch, so that the compiler takes many at once. What is not finite has all bits of the
-// exponent set.
+// Has no branch, so that the compiler vectorises the loop. Floats that are not finite have all
+// exponent bits set.
 void require_finite(std::span<const float> logits) {
   constexpr uint32_t kExponent = 0x7f800000;
   uint32_t bad = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// When what happened to a job, by the clock of its service.
+// Times of a job's events, in seconds of its service's clock.
 
 #include <algorithm>
 #include <array>
@@ -8,20 +8,20 @@
 
 namespace kvick::engine {
 
-// Its size is fixed: noting a time never fails for want of memory.
+// Has a fixed size, so that recording a time never fails for lack of memory.
 struct JobTimes {
-  // When a step read a piece of the prompt. The last of kMostPieces stands for all steps from
-  // there.
+  // When a step read a piece of the prompt. The last of kMostPieces stands for all later steps too.
   struct Piece {
     double began = 0, ended = 0;
     uint32_t tokens = 0;
   };
   static constexpr size_t kMostPieces = 16;
 
-  std::optional<double> submitted, started, first_token;  // started: its first step, or loading
+  std::optional<double> submitted, started, first_token;  // started: when it was first admitted
   std::array<Piece, kMostPieces> prompt = {};
   size_t pieces = 0;
-  // Rows that files or the store had: when the last ones came, and how many tokens' they all were.
+  // Rows that came from files or the store: from the first load's begin to the last one's end, with
+  // the tokens of all loads.
   std::optional<Piece> loaded;
   uint32_t preemptions = 0;
 

@@ -1,4 +1,4 @@
-// What a scheduler notes of its jobs for logs, traces and crash reports.
+// What a scheduler records of its jobs for logs, traces and crash reports.
 
 #include <gtest/gtest.h>
 
@@ -83,7 +83,8 @@ TEST(JobTimes, StateSaysHowLongJobsWaitAndWhatTheyHaveAnswered) {
 base::CrashNotes notes;
 std::string seen;
 
-// Asked once in each step, while its requests are noted: what a crash there would say.
+// A clock that each step reads while its requests are noted. Records what a crash report would say
+// at that time.
 double looking() {
   for (size_t i = 0; i < notes.lanes[0].count; ++i)
     seen += std::string(notes.lanes[0].requests[i]) + " ";

@@ -10,7 +10,7 @@ bool LoopWatch::add(kv::Token token) {
   for (size_t period = 1; period <= periods; ++period) {
     uint32_t& equal = equal_[period - 1];
     equal = last_[(tokens_ - period) % kMostPeriod] == token ? equal + 1 : 0;
-    // The first piece equals none before it.
+    // Adds the first piece, which repeats none before it.
     loops |= equal + period >= std::max(kRepeats * period, kTokens);
   }
   last_[tokens_ % kMostPeriod] = token;

@@ -21,7 +21,7 @@ bool loops(const Tokens& tokens) {
   return false;
 }
 
-// How many tokens it takes until the watch says that they loop; 0: it never does.
+// Returns after how many tokens the watch reports a loop; 0: never.
 size_t noticed(const Tokens& tokens) {
   LoopWatch watch;
   for (size_t i = 0; i < tokens.size(); ++i)
@@ -62,7 +62,7 @@ TEST(LoopWatch, SaysOfEveryBeginningWhatTheDefinitionSays) {
     LoopWatch watch;
     Tokens tokens;
     while (tokens.size() < 500) {
-      // Pieces repeat often, and now and then another token comes between.
+      // Pieces that repeat often, each followed by one other token.
       const Tokens piece = repeated(1 + below(70), 1 + below(250));
       tokens.insert(tokens.end(), piece.begin(), piece.end());
       tokens.push_back(static_cast<kv::Token>(below(3)));
@@ -82,7 +82,7 @@ TEST(LoopWatch, NeverEndsTextWithoutSuchATail) {
   std::mt19937 random(6);
   for (int round = 0; round < 20; ++round) {
     LoopWatch watch;
-    // Two tokens alone: a tail of 96 that repeats comes once in 2^64 or so.
+    // With only two different tokens, a tail of 96 that repeats has a probability of about 2^-64.
     for (int i = 0; i < 5000; ++i) ASSERT_FALSE(watch.add(static_cast<kv::Token>(random() & 1)));
   }
 }

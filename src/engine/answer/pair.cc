@@ -3,7 +3,7 @@
 namespace kvick::engine {
 namespace {
 
-// Names in braces become the texts, which are not looked at again.
+// Replaces {query} and {document} by the texts. Such names inside the texts are left alone.
 std::string filled(std::string_view form, std::string_view query, std::string_view document) {
   constexpr std::string_view kQuery = "{query}", kDocument = "{document}";
   std::string out;

@@ -1,5 +1,5 @@
 #pragma once
-// One vector of a text: its tokens' final states (model::States), pooled.
+// Pools the final states of a text's tokens (model::States) into one vector.
 
 #include <optional>
 #include <span>
@@ -12,28 +12,28 @@ namespace kvick::engine {
 
 using model::Pooling;
 
-// The pooling given at program start, else the model file's, else the last token (with encoders the
-// mean).
+// Returns the pooling given at program start, else the model file's, else the last token's state
+// (with encoders the mean).
 Pooling pooling_of(const model::Config& config, std::optional<Pooling> asked);
-// Which states are pooled for `kind`: if the model has a head that scores pairs, those it reads.
+// Returns which states are pooled for `kind`. For kRank: those that the model's scoring head reads.
 Pooling states_of(const model::Config& config, Pooling kind);
 
-// Takes states one after the other, in the order of the tokens, however these come in steps: so a
-// text's vector is the same bits however its prompt was cut.
+// Adds states one by one in the order of the tokens, so that a text's vector has the same bits
+// however its prompt was cut into steps.
 class Pool {
  public:
-  // tokens: of the text, at least one.
+  // tokens: of the text, at least 1. width: floats of a state.
   Pool(Pooling kind, uint32_t tokens, uint32_t width);
 
-  // The first token whose state is still to come. Those before it are not needed again, though
-  // their rows were lost.
+  // The first token whose state is missing. States before it are not needed again, even if the rows
+  // of their tokens are lost.
   uint32_t next() const { return next_; }
-  // Behind the last one.
+  // One past the last token whose state is pooled.
   uint32_t end() const { return end_; }
   bool complete() const { return next_ == end_; }
-  // Of the token next(): [width].
+  // Adds the state of token next(): [width].
   void add(std::span<const float> state);
-  // Of all: [width]. Only once complete.
+  // Returns the pooled vector: [width]. Only once complete.
   std::vector<float> vector() const;
 
  private:
@@ -44,7 +44,7 @@ class Pool {
 // The form in which a request wants its vector.
 struct EmbeddingForm {
   uint32_t dimensions = 0;  // the first ones are kept; 0: all
-  bool normalised = true;   // its length is 1 then, unless it is 0
+  bool normalised = true;   // scaled to length 1, unless it is zero
 };
 void give_form(const EmbeddingForm& form, std::vector<float>& vector);
 

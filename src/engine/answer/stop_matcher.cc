@@ -10,7 +10,7 @@ StopMatcher::StopMatcher(std::vector<std::string> stops, bool included)
   std::erase(stops_, std::string());
 }
 
-// Bytes at the end of pending_ that begin some stop string.
+// Returns how many bytes at the end of pending_ begin some stop string.
 size_t StopMatcher::held_suffix() const {
   size_t held = 0;
   for (const std::string& stop : stops_)
@@ -25,7 +25,7 @@ size_t StopMatcher::held_suffix() const {
 std::string StopMatcher::push(std::string_view text) {
   if (stopped_) return {};
   pending_ += text;
-  size_t first = std::string::npos;  // where the stop string begins that begins first
+  size_t first = std::string::npos;  // where the earliest stop string begins
   for (const std::string& stop : stops_)
     if (const size_t at = pending_.find(stop); at < first) first = at, matched_ = stop;
   stopped_ = first != std::string::npos;

@@ -6,17 +6,17 @@
 
 namespace kvick::engine {
 
-// Cuts a stream of text before the first stop string, or behind it, holding back only what may
-// still become one.
+// Cuts a stream of text before the first stop string, or after it. Holds back only text that may
+// still become a stop string.
 class StopMatcher {
  public:
   // Empty strings are ignored. included: the stop string is part of the text.
   explicit StopMatcher(std::vector<std::string> stops, bool included = false);
 
-  std::string push(std::string_view text);  // what is certain to be part of the text
-  std::string finish();                     // the rest, at the end of the generation
+  std::string push(std::string_view text);  // returns text that is certain to be part of the answer
+  std::string finish();                     // returns the rest when the answer ends
   bool stopped() const { return stopped_; }
-  const std::string& matched() const { return matched_; }  // the stop string; empty: none has come
+  const std::string& matched() const { return matched_; }  // the stop string; empty: none so far
 
  private:
   size_t held_suffix() const;

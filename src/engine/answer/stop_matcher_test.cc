@@ -37,14 +37,14 @@ TEST(StopMatcher, IgnoresEmptyStops) {
   EXPECT_FALSE(matcher.stopped());
 }
 
-// However a text is cut into pieces, what comes out is what stands before the first stop string.
+// The output is the text before the first stop string, however the text is cut into pieces.
 TEST(StopMatcher, DoesNotDependOnHowTheTextIsCut) {
   std::mt19937 random(7);
   const std::vector<std::string> stops = {"ab", "bba", "aaab"};
   for (int round = 0; round < 3000; ++round) {
     std::string text;
     for (int i = 0; i < 12; ++i) text += "abc"[random() % 3];
-    // The stop that is complete first, and of those the longest.
+    // The stop string that is complete first; of several, the longest.
     size_t cut = text.size();
     bool found = false;
     for (size_t end = 1; end <= text.size() && !found; ++end)

@@ -1,4 +1,4 @@
-// libFuzzer: any bytes as a file of a predictor; what is taken is written and read again.
+// libFuzzer: parses any bytes as a predictor file; what parses is written and parsed again.
 #include <cstdint>
 #include <span>
 

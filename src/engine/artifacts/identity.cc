@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// That one thread reads at a time.
+// Bytes that one thread hashes at a time.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
 base::Result<std::vector<fs::path>> files_of(const fs::path& path) {
@@ -76,7 +76,7 @@ ModelIdentity identity_of(const model::Config& config, std::string weights) {
 
 base::Result<std::string> content_hash(const std::string& path, base::ThreadPool& pool) {
   KVICK_TRY(const std::vector<fs::path> files, files_of(path));
-  std::string hashes;  // with the names, of a folder's files
+  std::string hashes;  // of all files; for a folder each with its name
   for (const fs::path& file : files) {
     KVICK_TRY(const XXH128_hash_t hash, file_hash(file, pool));
     const std::string name = files.size() > 1 ? file.filename().string() : "";
@@ -88,7 +88,7 @@ base::Result<std::string> content_hash(const std::string& path, base::ThreadPool
 
 namespace {
 
-// Bindings, here and below, so that a field that is added does not compile until it is named.
+// Structured bindings, here and below, so that a new field does not compile until it is named.
 std::string rope_text(const model::Rope& rope) {
   const auto& [dims, interleaved, frequency, magnitude] = rope;
   return fmt::format(" | {} {} {} {:a} {:a}", frequency.size(), dims, interleaved, magnitude,
@@ -161,7 +161,7 @@ uint64_t fnv1a(std::span<const std::byte> bytes, uint64_t hash) {
 }
 
 std::string weights_of(const io::ModelFile& file) {
-  constexpr size_t kEnd = 64;  // bytes of a tensor's ends
+  constexpr size_t kEnd = 64;  // bytes hashed at each end of a tensor
   uint64_t hash = fnv1a({});
   for (const io::Tensor& tensor : file.tensors()) {
     hash = fnv1a(std::as_bytes(std::span(tensor.name)), hash);

@@ -1,5 +1,5 @@
 #pragma once
-// Which model a file that was made for one belongs to.
+// Identifies the model that an artifact file was made for.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,34 +15,35 @@ namespace kvick::engine {
 struct ModelIdentity {
   std::string arch;
   uint32_t layers = 0, kv_heads = 0, head_dim = 0;
-  std::string weights;  // 16 hexadecimal digits that tell one set of weights from another
+  std::string weights;  // 16 hexadecimal digits that identify the weights: weights_of
   bool operator==(const ModelIdentity&) const = default;
 };
 
-// What a model's file is, for those who are told of it.
+// A summary of a model's file, for reports to users.
 struct FileSummary {
   io::Container container = io::Container::kGguf;
   uint64_t parameters = 0;                        // elements of all tensors
-  kernels::DType weights = kernels::DType::kF32;  // the type of most of them
+  kernels::DType weights = kernels::DType::kF32;  // the type of most elements
 };
 FileSummary summary_of(const io::ModelFile& file);
 
-// ModelIdentity::weights, without reading all of them: from every tensor's name, type, shape and
-// outermost 64 bytes. The same weights in another format are other weights.
+// Returns ModelIdentity::weights without reading all weights: a hash of each tensor's name, type,
+// shape, and first and last 64 bytes. The same weights in another format have another hash.
 std::string weights_of(const io::ModelFile& file);
 
-// With what was read of the configuration.
+// Combines the weights' hash with the configuration.
 ModelIdentity identity_of(const model::Config& config, std::string weights);
 
-// Of all bytes of a file (of all parts, if it is the first of a split GGUF), or of a model's folder
-// all of its .json and .safetensors files: 32 hexadecimal digits. Memory's speed, by all threads:
-// 0.4 s for 4.7 GB of an 8B model that is in the page cache. Error: a file that cannot be read.
+// Returns a hash of all bytes of a file (of all parts, if it is the first of a split GGUF), or of
+// all .json and .safetensors files of a model's folder: 32 hexadecimal digits. All threads together
+// reach the speed of memory: 0.4 s for 4.7 GB of an 8B model in the page cache. Error: a file that
+// cannot be read.
 base::Result<std::string> content_hash(const std::string& path, base::ThreadPool& pool);
 
-// All that kvick has understood of a model's configuration.
+// Returns all that kvick has read of a model's configuration, as text.
 std::string config_text(const model::Config& config);
 
-// FNV-1a of some bytes, going on from `hash`.
+// Returns the FNV-1a hash of some bytes, continued from `hash`.
 uint64_t fnv1a(std::span<const std::byte> bytes, uint64_t hash = 14695981039346656037u);
 
 }  // namespace kvick::engine

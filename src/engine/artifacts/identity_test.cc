@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A field that is added to either does not compile in config_text; what it is there must be here.
+// A new field of Config or LayerConfig does not compile in config_text until it is named there, and
+// must then be added here.
 TEST(ConfigText, TellsModelsApartByEachFieldOfTheirConfiguration) {
   using model::Config;
   const std::function<void(Config&)> changes[] = {
@@ -86,7 +87,7 @@ class ContentHash : public testing::Test {
 };
 
 TEST_F(ContentHash, IsOfEveryByteWhateverThreadsThereAre) {
-  std::string text(9'000'001, 'x');  // three pieces
+  std::string text(9'000'001, 'x');  // three pieces of 4 MiB
   std::set<std::string> hashes;
   for (const size_t at : {size_t{0}, size_t{4} << 20, text.size() - 1}) {
     text[at] ^= 1;

@@ -1,5 +1,5 @@
 #pragma once
-// Fields of the JSON files that are made for a model, read with their faults named.
+// Reads fields of the JSON files that are made for a model, with errors that name the field.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -10,10 +10,11 @@
 
 namespace kvick::engine {
 
-// What a file holds; discarded if it is no JSON, or nested deeper than any of these files is.
+// Returns a file's JSON; discarded if it is not JSON or is nested more than 8 deep, which no such
+// file is.
 nlohmann::ordered_json parse_fields(std::string_view text);
 
-// Errors: the field is missing or of another kind, by its name.
+// Errors, which name the field: it is missing or of another kind.
 base::Result<uint64_t> count_in(const nlohmann::ordered_json& object, const char* key);
 // As count_in, limited to 32 bits.
 base::Result<uint32_t> number_in(const nlohmann::ordered_json& object, const char* key);
@@ -24,11 +25,12 @@ base::Result<std::string> text_in(const nlohmann::ordered_json& object, const ch
 // "model": {arch, layers, kv_heads, head_dim, weights}.
 nlohmann::ordered_json identity_json(const ModelIdentity& model);
 base::Result<ModelIdentity> identity_in(const nlohmann::ordered_json& object);
-// An error unless `made_for` is `model`. path: the file; command: what makes it for another model.
+// Error: `made_for` is not `model`. path: the file; command: the one that makes it for another
+// model.
 base::Status<> check_identity(const std::string& path, const ModelIdentity& made_for,
                               const ModelIdentity& model, const char* command);
 
-// The text of a file of at most most_bytes bytes. Errors name the file and what it is.
+// Returns the text of a file of at most most_bytes bytes. Errors name the file and `what` it is.
 base::Result<std::string> read_small_file(const std::string& path, const char* what,
                                           uintmax_t most_bytes);
 

@@ -6,7 +6,7 @@ namespace kvick::engine {
 
 base::Result<std::shared_ptr<const kv::Predictor>> PredictorCache::read(
     const std::string& path, const ModelIdentity& model, const model::Config& config) {
-  std::error_code no_time, no_size;  // then read_predictor says what is wrong
+  std::error_code no_time, no_size;  // on an error read_predictor reports what is wrong
   const Version version = {.path = path,
                            .written = std::filesystem::last_write_time(path, no_time),
                            .bytes = std::filesystem::file_size(path, no_size)};

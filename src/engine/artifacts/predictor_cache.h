@@ -1,5 +1,5 @@
 #pragma once
-// The predictor that was read last, so that what a request costs is known without reading a file.
+// Keeps the last predictor, so that the cost of a request is known without reading its file again.
 
 #include <filesystem>
 #include <memory>
@@ -12,7 +12,8 @@ namespace kvick::engine {
 
 class PredictorCache {
  public:
-  // read_predictor, or what it gave the last time, if the file has not changed since. Any thread.
+  // Returns what read_predictor returns, or the last result if the file has not changed since. On
+  // any thread.
   base::Result<std::shared_ptr<const kv::Predictor>> read(const std::string& path,
                                                           const ModelIdentity& model,
                                                           const model::Config& config);

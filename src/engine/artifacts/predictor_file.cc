@@ -16,15 +16,16 @@ namespace {
 using base::fail;
 using base::Result;
 
-constexpr uint32_t kVersion = 1, kTurningVersion = 2;  // the latter knows positions
-constexpr uint32_t kMost = 1 << 20;                    // of any number of the shape
-constexpr uint32_t kBlock = 32;                        // codes of a Q8_0 block, which has one scale
+// 2: with frequencies, for rotation by position.
+constexpr uint32_t kVersion = 1, kTurningVersion = 2;
+constexpr uint32_t kMost = 1 << 20;  // limit on each number of the shape
+constexpr uint32_t kBlock = 32;      // codes of a Q8_0 block, which has one scale
 constexpr uint32_t kBlockBytes = 34;
 constexpr std::string_view kForms[] = {"random", "trained", "heads", "components", "scores"};
 
 uint32_t padded(uint32_t inputs) { return (inputs + kBlock - 1) / kBlock * kBlock; }
 
-// Rows of `inputs` floats as Q8_0, whose scale is a 127th of a block's largest magnitude.
+// Encodes rows of `inputs` floats as Q8_0. A block's scale is a 127th of its largest magnitude.
 std::string encode(const std::vector<float>& rows, uint32_t inputs) {
   std::string bytes;
   for (size_t row = 0; row < rows.size(); row += inputs)
@@ -60,7 +61,7 @@ struct Named {
   std::string name;
   uint64_t rows = 0;
 };
-// The tensors of a layer.
+// Returns the tensors of a layer.
 std::vector<Named> tensors_of(const kv::PredictorShape& shape, uint32_t layer) {
   std::vector<Named> named;
   if (shape.has_queries())
@@ -173,7 +174,7 @@ Result<std::vector<float>> frequency_in(const io::ModelFile& gguf,
   return frequency;
 }
 
-// The tensors' data, q if there is one and k of each layer in turn.
+// Returns the tensors' data: for each layer in turn q, if there is one, and k.
 Result<std::vector<std::string_view>> tensors_in(const io::ModelFile& gguf,
                                                  const kv::PredictorShape& shape) {
   const size_t of_layer = shape.has_queries() ? 2 : 1;

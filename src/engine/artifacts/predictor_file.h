@@ -1,17 +1,17 @@
 #pragma once
-// MAPLE's predictor in a file, NAME.kvp: a GGUF file, so that what shows models shows it too.
+// MAPLE's predictor in a file, NAME.kvp. It is a GGUF file, so that tools that show models show it.
 //
 //   general.type = "predictor", general.architecture = the model's
-//   kvick.predictor.version (1, or 2 of one that has .frequency), .form (random, trained, heads,
-//   components or scores), .layers, .heads, .kv_heads, .head_dim, .dim, .rank, .seed:
-//   kv::PredictorShape; .weights: which model it was trained for (ModelIdentity); .text, .tokens,
-//   .held_out: on what it was trained and judged; .mse, .recall, .mass: of each layer; .frequency:
+//   kvick.predictor.version (1; 2 with .frequency), .form (random, trained, heads, components or
+//   scores), .layers, .heads, .kv_heads, .head_dim, .dim, .rank, .seed: kv::PredictorShape;
+//   .weights: the model that it was trained for (ModelIdentity); .text, .tokens, .held_out: what it
+//   was trained and evaluated on; .mse, .recall, .mass: of each layer; .frequency:
 //   Predictor::frequency; .checksum: of all of the above and the tensors' data
 //   blk.N.predictor_q.weight [heads * rank][inputs], blk.N.predictor_k.weight [kv_heads *
-//   rank][inputs]: Q8_0, inputs padded with zeros to a multiple of 32; of the form scores
-//   predictor_k alone
+//   rank][inputs]: Q8_0, inputs padded with zeros to a multiple of 32; the form scores has
+//   predictor_k only
 //
-// The random projection is made again from its seed.
+// The random projection is not stored but made again from its seed.
 
 #include <cstdint>
 #include <memory>
@@ -29,29 +29,32 @@ namespace kvick::engine {
 struct PredictorFile {
   ModelIdentity model;
   kv::Predictor predictor;
-  std::string text;                   // the name of what it was trained on
-  uint32_t tokens = 0, held_out = 0;  // that it was trained on, and judged by
-  // Of each layer, on what was held out: the mean square error of scores, and at an eighth of the
-  // rows the share of the heaviest ones found and the share of probability on what is read. Of the
-  // form scores: the mean square error of log scores, and at a quarter of the rows the share of
-  // those with the highest scores that is found, and of the scores' sum that these have.
+  std::string text;                   // name of the text that it was trained on
+  uint32_t tokens = 0, held_out = 0;  // tokens for training, and for evaluation
+  // Of each layer, on the held-out tokens: the mean square error of scores; the share of the
+  // heaviest rows that is found when an eighth of the rows is read; and the share of probability on
+  // the rows read. For the form scores: the mean square error of log scores; at a quarter of the
+  // rows, the share of the rows with the highest scores that is found, and their share of the sum
+  // of scores.
   std::vector<float> mse, recall, mass;
 };
 
 std::string_view form_name(kv::PredictorForm form);
 
-// A predictor's weights as its file keeps them: rounded to Q8_0.
+// Returns a predictor's weights as its file keeps them: rounded to Q8_0.
 std::vector<kv::PredictorLayer> rounded(const kv::Predictor& predictor);
 
-// The weights are rounded to Q8_0, once: what is read and written again keeps its bytes.
+// Returns the file's bytes. Weights are rounded to Q8_0 once: reading and writing a file again does
+// not change its bytes.
 std::string predictor_bytes(const PredictorFile& file);
-// The inverse, but without the projection. Errors: what is wrong, without the file's name.
+// The inverse of predictor_bytes, but without the random projection. Errors say what is wrong,
+// without the file's name.
 base::Result<PredictorFile> parse_predictor(std::span<const std::byte> image);
 
-// The file appears whole or not at all. Error: what the system says.
+// Writes the whole file or none. Error: what the system reports.
 base::Status<> write_predictor(const std::string& path, const PredictorFile& file);
-// For this model. Errors, all naming the file: it cannot be read, is damaged, or is another
-// model's.
+// Reads the predictor for this model. Errors, which name the file: it cannot be read, is damaged,
+// or is another model's.
 base::Result<std::shared_ptr<const kv::Predictor>> read_predictor(const std::string& path,
                                                                   const ModelIdentity& model,
                                                                   const model::Config& config);

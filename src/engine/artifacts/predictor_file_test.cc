@@ -20,7 +20,7 @@ std::vector<float> random_floats(size_t n, std::mt19937& random) {
   return made;
 }
 
-// frequencies: how many.
+// frequencies: how many frequencies the file has.
 PredictorFile random_file(kv::PredictorForm form, unsigned seed, uint32_t frequencies = 0) {
   std::mt19937 random(seed);
   PredictorFile file;
@@ -93,7 +93,7 @@ TEST(PredictorFile, IsRefusedWhereverItIsTornOrChanged) {
     changed[at] = static_cast<char>(changed[at] ^ (1 << random() % 8));
     taken += parsed(changed).ok();
   }
-  // Padding and the names of keys that nobody asks for are all that may change.
+  // Only padding and the names of keys that are never read may change.
   EXPECT_LT(taken, 300u);
 }
 
@@ -114,7 +114,7 @@ TEST(PredictorFile, SaysWhatIsWrong) {
   EXPECT_EQ(parsed(changed).error().message, "its checksum is wrong: it is damaged");
 }
 
-// Files from before there were frequencies have neither the list nor its place in the checksum.
+// Files of version 1 have neither the list of frequencies nor its part of the checksum.
 TEST(PredictorFile, OfNoPositionsIsOfTheFirstVersion) {
   const std::string plain = predictor_bytes(random_file(kv::PredictorForm::kTrained, 3));
   const std::string turning = predictor_bytes(random_file(kv::PredictorForm::kTrained, 3, 2));

@@ -5,7 +5,7 @@
 namespace kvick::engine {
 namespace {
 
-// Of [layers][heads * each] those of the part.
+// Returns the part's rows of [layers][heads].
 template <typename T>
 std::vector<T> rows_of(const std::vector<T>& all, const RankPart& part) {
   std::vector<T> own;

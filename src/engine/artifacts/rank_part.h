@@ -1,5 +1,5 @@
 #pragma once
-// What a rank (model/ranks/ranks.h) takes of a file that was made for all layers and KV heads.
+// A rank's part (model/ranks/ranks.h) of an artifact that was made for all layers and KV heads.
 
 #include <memory>
 
@@ -16,7 +16,7 @@ struct RankPart {
   uint32_t first_layer = 0, layers = 0;
   model::Slice kv_heads;
 };
-// What this process has of the model: all of it without ranks.
+// Returns the part of the model that this process has: without ranks, all of it.
 RankPart rank_part(const model::Model& model);
 
 // Error: a part of the heads of a random projection, which mixes all heads.

@@ -1,4 +1,4 @@
-// A rank's part of a predictor says of its heads and layers what the whole one says of them.
+// A rank's part of a predictor predicts for its heads and layers what the whole one does.
 
 #include "engine/artifacts/rank_part.h"
 
@@ -90,7 +90,7 @@ TEST(RankPart, OfARandomProjectionIsSomeLayersAlone) {
   const auto layers = part_of(whole, {.first_layer = 4, .layers = 1, .kv_heads = kKvHeads});
   ASSERT_TRUE(layers.ok());
   EXPECT_EQ((*layers)->layers.front().k, whole->layers.back().k);
-  // All of it is itself.
+  // The part of everything is the predictor itself.
   EXPECT_EQ(*part_of(whole, {.layers = kLayers, .kv_heads = kKvHeads}), whole);
 }
 

@@ -18,7 +18,7 @@ using base::Result;
 using nlohmann::ordered_json;
 
 constexpr uint64_t kVersion = 1;
-constexpr uintmax_t kMostBytes = uintmax_t{1} << 20;  // a type takes 200
+constexpr uintmax_t kMostBytes = uintmax_t{1} << 20;  // a type takes about 200 bytes
 constexpr const char* kCommand = "kvick train kvtypes";
 
 std::string dumped(const ordered_json& json, int indent) {
@@ -43,13 +43,14 @@ ordered_json types_json(const TypesFile& file) {
           {"types", types}};
 }
 
-// Of all other fields, as they were read: numbers are written so that they are read as they were.
+// Returns the checksum of all other fields as they were read: written numbers are read back
+// exactly.
 std::string checksum(const TypesFile& file) {
   const std::string text = dumped(types_json(file), -1);
   return fmt::format("{:016x}", fnv1a(std::as_bytes(std::span(text))));
 }
 
-// JSON has neither infinity nor NaN: a type that ruins a model is written with null.
+// JSON has neither infinity nor NaN: the losses of a type that ruins a model are written as null.
 Result<double> loss_in(const ordered_json& object, const char* key) {
   if (const auto at = object.find(key); at != object.end() && at->is_null())
     return std::numeric_limits<double>::infinity();
@@ -71,7 +72,7 @@ Result<TypeMeasured> measured_in(const ordered_json& object) {
 }  // namespace
 
 base::Status<> keep_others(TypesFile& file, const TypesFile& before) {
-  // Infinite ones are the same, and their difference is no number.
+  // Two infinite perplexities are equal, but their difference is not a number.
   const bool as_likely =
       file.f16_perplexity == before.f16_perplexity ||
       std::abs(file.f16_perplexity - before.f16_perplexity) <= 0.01 * before.f16_perplexity;

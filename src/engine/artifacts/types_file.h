@@ -1,6 +1,6 @@
 #pragma once
-// What types of cache rows cost on one model, as it was measured, in a file beside the model:
-// from it --kv-type auto chooses.
+// Measured losses of types of cache rows on one model, in a file beside the model; --kv-type auto
+// chooses by it.
 
 #include <cstdint>
 #include <map>
@@ -16,7 +16,7 @@
 namespace kvick::engine {
 
 struct TypeMeasured {
-  std::string type;                // with all its options
+  std::string type;                // the type with all its options
   double bytes_per_token = 0;      // of a full window
   double kl_mean = 0, kl_p99 = 0;  // KL(f16 || type) of the next token's distributions, in nats
   double perplexity = 0, top1_agreement = 1;
@@ -25,16 +25,16 @@ struct TypeMeasured {
 
 struct TypesFile {
   ModelIdentity model;
-  std::string text;     // the name of the one that was read
-  uint64_t tokens = 0;  // predicted, by each type
+  std::string text;     // name of the text that was read
+  uint64_t tokens = 0;  // tokens predicted with each type
   uint32_t window = 0;  // tokens of one sequence
   double f16_perplexity = 0;
   std::vector<TypeMeasured> types;
 };
 
-// Adds to `file` the types of `before` that it has not. Error: they are not of the same
-// measurement, which is the same text as far as its name, its tokens, the window and f16's
-// perplexity (within 1 %: processors round otherwise) tell.
+// Adds the types of `before` that `file` lacks. Error: the two are not of the same measurement. It
+// counts as the same if the text's name, its tokens, the window and f16's perplexity (within 1 %,
+// since processors round differently) agree.
 base::Status<> keep_others(TypesFile& file, const TypesFile& before);
 
 // Where --kv-type auto looks: NAME.kvt beside NAME.gguf, model.kvt in a folder.
@@ -42,22 +42,23 @@ std::string types_path(const std::string& model_path);
 
 // A JSON object: {kvick_kv_types: 1, model: {arch, layers, kv_heads, head_dim, weights}, text,
 // tokens, window, f16_perplexity, types: [{type, bytes_per_token, kl_mean, kl_p99, perplexity,
-// top1_agreement}], checksum}. A perplexity or divergence that is infinite or no number is null,
-// and infinite when it is read.
+// top1_agreement}], checksum}. A perplexity or divergence that is not finite is written as null and
+// read as infinity.
 std::string types_text(const TypesFile& file);
-// The inverse. Errors: what is wrong with the text, without its name.
+// The inverse of types_text. Errors say what is wrong, without the file's name.
 base::Result<TypesFile> parse_types(std::string_view text);
 
-// The file appears whole or not at all. Error: what the system says.
+// Writes the whole file or none. Error: what the system reports.
 base::Status<> write_types(const std::string& path, const TypesFile& file);
-// For this model. Errors, all naming the file: it cannot be read, is damaged, or is another
-// model's.
+// Reads the types for this model. Errors, which name the file: it cannot be read, is damaged, or is
+// another model's.
 base::Result<TypesFile> read_types(const std::string& path, const ModelIdentity& model);
 
-// Reads each file once, whoever asks: what requests choose by does not change while a server runs.
+// Reads each file once for all callers, so that the types that requests choose from do not change
+// while a server runs.
 class TypesFiles {
  public:
-  // Any thread. Errors are read_types's, and are asked for again.
+  // On any thread. Errors: those of read_types; the next call tries again.
   base::Result<std::shared_ptr<const TypesFile>> read(const std::string& path,
                                                       const ModelIdentity& model);
 

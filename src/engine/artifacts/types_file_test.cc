@@ -75,7 +75,8 @@ TEST(TypesFile, EveryFieldAndEveryDigitIsNeeded) {
   EXPECT_EQ(refusal("0.9", "null"), "its checksum is wrong: it is damaged");
   EXPECT_EQ(refusal("\"types\": [", "\"types\": 3, \"other\": ["), "types is missing or no list");
   EXPECT_EQ(refusal("\"types\": [", "\"types\": [3,"), "types holds 3, which is no object");
-  // Nested deeper than the stack is: in a list, which the sentence would show, and beside others.
+  // JSON nested deeper than the stack: inside the list, where the error message would show it, and
+  // outside.
   const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
   const std::string damaged = "it is no file of measured types, or damaged";
   EXPECT_EQ(refusal("\"types\": [", "\"types\": [" + deep + ","), damaged);

@@ -14,9 +14,9 @@
 namespace kvick::engine {
 
 struct AdapterOptions {
-  std::string name;  // that requests choose it by
+  std::string name;  // by which requests choose it
   std::string path;  // as io::open_adapter takes it
-  float scale = 1;   // where a request names none
+  float scale = 1;   // default of requests that give none
 };
 
 // Immutable once it is loaded.
@@ -28,26 +28,27 @@ struct NamedAdapter {
 };
 using Adapters = std::vector<std::shared_ptr<const NamedAdapter>>;
 
-// What a sequence is computed with beside the model; by default nothing.
+// The adapter that a sequence is computed with, and its scale; by default none.
 struct AdapterUse {
   std::shared_ptr<const NamedAdapter> adapter;
   float scale = 1;
 
-  // Null: nothing is added. Scale 0 is the model alone.
+  // Null: the model alone, as with scale 0.
   const model::Adapter* weights() const {
     return adapter != nullptr && scale != 0 ? &adapter->weights : nullptr;
   }
-  // What the sequence's rows depend on: equal ones have equal rows. Empty: the model alone.
+  // Identifies adapter and scale: sequences with equal keys have equal rows. Empty: the model
+  // alone.
   std::string key() const;
 };
 
 // Parses "NAME=PATH[:SCALE]" if `named`, else "PATH[:SCALE]". The text after the last colon is the
 // scale if it is a number.
 base::Result<AdapterOptions> parse_adapter(std::string_view text, bool named);
-// Errors: a name twice, a scale that is no number, what is wrong with a file, or does not fit.
+// Errors: two equal names; a file that cannot be read or does not fit the model.
 base::Result<Adapters> open_adapters(std::span<const AdapterOptions> options,
                                      const model::Model& model, base::ThreadPool& pool);
-// Null: there is none of that name.
+// Returns null if no adapter has that name.
 std::shared_ptr<const NamedAdapter> find_adapter(const Adapters& adapters, std::string_view name);
 
 }  // namespace kvick::engine

@@ -1,4 +1,4 @@
-// That jobs of several adapters are answered as each alone, and share no rows.
+// Jobs with different adapters are answered as if each ran alone, and share no rows.
 
 #include <algorithm>
 #include <filesystem>
@@ -45,7 +45,8 @@ class SchedulerAdapters : public testing::Test {
   void SetUp() override {
     const EngineOptions options = options_with_adapters();
     auto engine = Engine::open(options);
-    std::filesystem::remove(options.model_path);  // mapped: nobody may write over it
+    // It stays mapped, so no other test may overwrite it.
+    std::filesystem::remove(options.model_path);
     ASSERT_TRUE(engine.ok()) << engine.error().message;
     engine_ = std::move(engine).value();
   }
@@ -86,7 +87,7 @@ TEST_F(SchedulerAdapters, AnswersABatchOfSeveralAsEachAlone) {
     std::list<Heard> heard;
     std::vector<Job> jobs;
     for (uint32_t i = 0; i < 12; ++i) {
-      Job job = job_of(prompt_of(20 + i), 25);  // they begin alike
+      Job job = job_of(prompt_of(20 + i), 25);  // with a common prefix
       job.adapter = uses()[i % 4];
       job.choices = 1 + i % 2;
       job.sampling.temperature = i % 3 == 0 ? 0.7F : 0.0F;
@@ -159,7 +160,7 @@ TEST_F(SchedulerAdapters, ComputesAPromptAnewUnderAnotherOne) {
   }
   EXPECT_NE(first[0].logprobs[0], first[1].logprobs[0]);
   EXPECT_NE(first[1].logprobs[0], first[3].logprobs[0]);
-  // Scale 0 is the model alone; a salt parts one adapter's rows too.
+  // Scale 0 is the model alone. A salt separates the rows of one adapter too.
   EXPECT_EQ(answer(*scheduler, prompt, use("one", 0)).outcome->cached_tokens, 59U);
   EXPECT_EQ(answer(*scheduler, prompt, use("one"), "a").outcome->cached_tokens, 0U);
 }

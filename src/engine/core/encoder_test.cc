@@ -1,4 +1,4 @@
-// Encoders: texts that are read in one step each, of which nothing is kept.
+// Encoders read each text in one step and keep no rows.
 
 #include <gtest/gtest.h>
 #include <list>
@@ -46,7 +46,7 @@ std::vector<float> alone(Engine& engine, const Job& text) {
   return heard.outcome->embedding;
 }
 
-// Without a byte of cache, and of steps that are shorter than the texts.
+// Without any cache memory, and with limits on a step that are shorter than the texts.
 TEST(EncoderJobs, ReadEachTextInOneStepWhateverItsLengthAndWhateverIsReadBeside) {
   for (const char* family : {"bert", "modern-bert"}) {
     const auto engine = encoder(family);
@@ -79,7 +79,7 @@ TEST(EncoderJobs, ScoreAPairByItsTwoTexts) {
   const std::vector<float> as_one = alone(*engine, one), as_two = alone(*engine, other);
   ASSERT_EQ(as_one.size(), 1U);
   EXPECT_TRUE(as_one[0] > 0 && as_one[0] < 1);
-  EXPECT_NE(as_one, as_two);  // token types
+  EXPECT_NE(as_one, as_two);  // their token types differ
 }
 
 TEST(EncoderJobs, AreRefusedIfTheyAskForText) {

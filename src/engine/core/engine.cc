@@ -85,8 +85,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const EngineOptions& options) {
                       options.model_path, pieces, config.vocab);
   if (engine->has_chat_template()) {
     auto parsed = text::ChatTemplate::parse(engine->tokenizer_->vocabulary().chat_template);
-    // A template that kvick cannot run is no reason not to run the model: render_chat says what is
-    // wrong.
+    // A template that kvick cannot parse does not stop the model from running: render_chat reports
+    // the error.
     if (parsed.ok())
       engine->template_ = std::make_unique<text::ChatTemplate>(std::move(parsed).value());
     else
@@ -128,8 +128,8 @@ std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
   return other;
 }
 
-// Where views depend on how a text was cut into steps, so would the arithmetic of a chunk: only
-// stores that show all rows as they were written have tiles for attention.
+// Only stores that show all rows as they were written use tiles for attention. Views of other
+// stores depend on how a text was cut into steps, and so would the results.
 model::Role Engine::prompt_role(const KvOptions& options) const {
   if (prompt_arithmetic_ == PromptArithmetic::kExact || kernels_.matmul_prompt == nullptr)
     return model::Role::kAnswer;
@@ -159,7 +159,8 @@ Result<kv::GrowthRates> Engine::growth_rates(const kv::Setup& setup) const {
 }
 
 base::Status<> Engine::check(const KvOptions& resolved) const {
-  if (resolved.automatic) KVICK_TRY_VOID(choose_type(resolved));  // which could not be done
+  // resolved() failed to choose; this returns why.
+  if (resolved.automatic) KVICK_TRY_VOID(choose_type(resolved));
   const uint32_t context = model_->config().context;
   if (resolved.max_tokens > context)
     return base::fail("a context of {} tokens was asked for, but the model has {}",
@@ -189,7 +190,8 @@ KvOptions Engine::resolved(KvOptions options) const {
 
 namespace {
 
-// A policy's first layers are the model's, of which a rank may have the later ones alone.
+// Adapts a policy's number of dense layers to a rank. It counts from the model's first layer, but a
+// rank may have only later ones.
 kv::Spec select_of_layers(kv::Spec select, uint32_t first) {
   const kv::Policy* const policy = kv::find_policy(select.name);
   if (policy == nullptr || first == 0) return select;
@@ -266,7 +268,8 @@ base::Status<> Engine::check_kv(const KvOptions& options) const {
                         policy->name);
   }
   kv::Setup setup = this->setup(all);
-  // Whatever they are, r=auto is allowed; measuring them takes the threads that compute.
+  // r=auto is allowed whatever the rates are. They are not measured here, since that takes the
+  // threads that compute.
   setup.compute.growth_rates = [] {
     return Result<kv::GrowthRates>({.copy_bytes_s = 1, .growth_s = 1, .attention_bytes_s = 1});
   };
@@ -341,7 +344,7 @@ Result<std::string> Engine::render_chat(const nlohmann::ordered_json& messages,
   };
   nlohmann::ordered_json context =
       variables.is_null() ? nlohmann::ordered_json::object() : variables;
-  // What variables say of these does not count: they are the engine's.
+  // Overwrites variables of these names, which are the engine's to set.
   context["messages"] = messages;
   context["add_generation_prompt"] = end == ChatEnd::kNewTurn;
   context["bos_token"] = name(vocabulary.bos);

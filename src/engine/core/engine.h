@@ -30,24 +30,24 @@
 
 namespace kvick::engine {
 
-// The kernels of an instruction set. Error: products of bfloat16 that it has not.
+// Returns the kernels of an instruction set. Error: it lacks products of bfloat16.
 base::Result<const kernels::Table*> choose_table(base::Isa isa, FloatActivations activations);
 
 using Token = kv::Token;
 
 // What a chat's prompt ends with: the beginning of the assistant's next turn, the last turn's end,
-// or the text of the last message, which the answer goes on.
+// or the text of the last message, which the answer continues.
 enum class ChatEnd { kNewTurn, kTurn, kLastMessage };
 
 class Engine {
  public:
-  // Errors: what is wrong with the file, named; what the instruction set has not.
+  // Errors: what is wrong with the file, with its name; what the instruction set lacks.
   static base::Result<std::unique_ptr<Engine>> open(const EngineOptions& options);
-  // Another one over the same weights, tokenizer and template, with threads of its own.
+  // Makes an engine with the same weights, tokenizer and template, and with threads of its own.
   std::unique_ptr<Engine> instance(const base::Team& team) const;
 
   const model::Model& model() const { return *model_; }
-  // The processes that run it together; null: this one alone.
+  // The processes that run the model together; null: only this one.
   model::Ranks* ranks() const { return model_->ranks(); }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const kernels::Table& kernels() const { return kernels_; }
@@ -56,52 +56,52 @@ class Engine {
   const FileSummary& file_summary() const { return file_summary_; }
   const ModelSampling& sampling() const { return sampling_; }
   const Adapters& adapters() const { return adapters_; }  // in EngineOptions::adapters' order
-  // Null unless attention is kBmm: what has been compiled for it.
+  // What the library has compiled for attention of kBmm; otherwise null.
   const kernels::BucketAttention* library() const { return library_.get(); }
 
   const ModelIdentity& identity() const { return identity_; }
-  // Every byte of the model's files, and the configuration read from them: what decides which rows
-  // it computes. Empty unless it was asked for.
+  // Identifies the rows that the model computes: a hash of every byte of its files, and the
+  // configuration read from them. Empty unless EngineOptions::fingerprint asked for it.
   const std::string& fingerprint() const { return fingerprint_; }
-  // The instruction set and whatever else makes it round otherwise; of ranks, all of theirs.
+  // The instruction set and whatever else changes how products round; of ranks, that of all ranks.
   std::string arithmetic() const;
   void set_ranks_arithmetic(std::string text) { ranks_arithmetic_ = std::move(text); }
-  // The role of a prompt's tokens in such a store. kAnswer: that of all tokens, and rows of answers
-  // are as good as a prompt's. Others: they are not, and must not be taken for them.
+  // Returns the role of prompt tokens in such a store. kAnswer: all tokens have this role, so a
+  // prompt may share rows of an answer. With other roles it must not.
   model::Role prompt_role(const KvOptions& options) const;
   model::Workspace make_workspace() const;
   model::Executor make_executor() const { return {*model_, make_workspace()}; }
 
-  // With what was not given: `bounded` and f32 for a model with a memory of slots, else f16 and the
-  // first strategy (the one for slower tiers with one). Types that cannot be chosen stay open.
+  // Fills in what was not given: `bounded` and f32 for a model with slots, else f16 and the first
+  // strategy (with a tier, the one for slower tiers). Types that cannot be chosen stay open.
   KvOptions resolved(KvOptions options) const;
-  // AutoTypes::choose of what is asked for. Any thread.
+  // AutoTypes::choose for these options. On any thread.
   base::Result<ChosenType> choose_type(const KvOptions& options) const;
   // Errors: an unknown strategy or option, one that does not fit the model or the engine's
   // attention, a longer context than the model's, a file that cannot be read or is another model's;
-  // what layers that differ cannot have (layer_options.h).
+  // options that a model with different kinds of layers refuses (layer_options.h).
   base::Result<std::unique_ptr<kv::Store>> make_store(const KvOptions& options) const;
-  // Whether make_store would take them, without measuring or reading anything. Any thread.
+  // Whether make_store would accept the options. Measures and reads nothing. On any thread.
   base::Status<> check_kv(const KvOptions& options) const;
   base::Status<> check_writes() const;  // error: the model is an encoder, which writes no text
   uint32_t most_tokens(const KvOptions& options) const;  // kv::Store::most_tokens of such a store
-  bool endless(const KvOptions& options) const;  // whether that is more than the cache's context
+  bool endless(const KvOptions& options) const;  // whether most_tokens exceeds the cache's context
   kv::StoreInfo store_info(const KvOptions& options) const;
   kv::StoreInfo whole_store_info(const KvOptions& options) const;  // of all ranks together
-  // What such a store costs, by its strategy's formulas.
+  // Returns what such a store costs, by its strategy's formulas.
   base::Result<kv::Cost> cost(const KvOptions& options, const kv::Load& load) const;
   // The same of each group of layers, in the order of store_info's groups.
   base::Result<std::vector<kv::Cost>> group_costs(const KvOptions& options,
                                                   const kv::Load& load) const;
 
-  // How answers are written, as the chat template shows; and whether some of its marks are special
-  // tokens, which an answer's text leaves out unless it is asked for them.
+  // How the model writes answers, learnt from the chat template; and whether some of its marks are
+  // special tokens, which an answer's text omits unless they are requested.
   const text::AnswerSyntax& answer_syntax() const { return *syntax_; }
   bool marks_are_special() const { return marks_are_special_; }
   bool has_chat_template() const { return !tokenizer_->vocabulary().chat_template.empty(); }
-  // The prompt for the assistant's next turn. messages: [{"role", "content"}, ...]; variables: an
-  // object with what else the template is to see, such as {"tools": [...]}. Error: the model has no
-  // template, or the template refuses the messages, or changes the one that is to go on.
+  // Returns a chat's prompt. messages: [{"role", "content"}, ...]; variables: an object with
+  // further template variables, such as {"tools": [...]}. Error: the model has no template, or the
+  // template refuses the messages or changes the last one, which the answer should continue.
   base::Result<std::string> render_chat(const nlohmann::ordered_json& messages,
                                         const nlohmann::ordered_json& variables = {},
                                         ChatEnd end = ChatEnd::kNewTurn) const;
@@ -115,14 +115,14 @@ class Engine {
   kv::Setup setup(const KvOptions& resolved) const;
   base::Status<> check(const KvOptions& resolved) const;
   void learn_syntax();
-  // Null for policies that need none, and without its file.
+  // Returns null for policies that need no predictor, and if no file is given.
   base::Result<std::shared_ptr<const kv::Predictor>> predictor(const KvOptions& resolved) const;
   base::Result<kv::GrowthRates> growth_rates(const kv::Setup& setup) const;
 
   const kernels::Table& kernels_;
   std::shared_ptr<kernels::BucketAttention> library_;
   PromptArithmetic prompt_arithmetic_ = PromptArithmetic::kExact;
-  // What was measured, by context and element types.
+  // Key of measured growth rates: context and element types of keys and values.
   using Measured = std::tuple<uint32_t, kernels::DType, kernels::DType>;
   mutable PredictorCache predictors_;
   mutable std::mutex growth_rates_mutex_;

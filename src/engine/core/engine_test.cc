@@ -10,7 +10,7 @@
 namespace kvick::engine {
 namespace {
 
-// What the template makes of no messages, with the options given.
+// Returns the template's output for no messages, with the options given.
 std::string rendered(const std::string& chat_template, EngineOptions options) {
   base::ThreadPool pool(1);
   const std::string folder = model::write_model(model::tiny_spec(tools::Arch::kLlama), pool, true);

@@ -1,4 +1,4 @@
-// Which arithmetic float weights get, and that answers do not depend on what runs beside them.
+// Which arithmetic float weights get; answers do not depend on what else runs.
 
 #include <filesystem>
 #include <gtest/gtest.h>

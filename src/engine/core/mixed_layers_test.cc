@@ -1,4 +1,4 @@
-// Models whose layers are not alike, whole: opened, planned, run by a session, judged and timed.
+// Models with layers of different kinds: opened, planned, run by a session, evaluated and timed.
 
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ TEST_P(MixedLayers, AreAnsweredTheSameByEveryStrategy) {
   }
 }
 
-// Heads of 32, as rows in blocks of 32 need.
+// Heads have 32 dimensions, since some types have blocks of 32 elements.
 TEST(MixedFamilies, AreAnsweredTheSameByEveryStrategyInRowsOfEveryType) {
   for (const char* family : {"gpt-oss", "gemma3", "qwen3moe"}) {
     tools::Spec spec = mixed_spec(family_features(family, 12));
@@ -115,7 +115,7 @@ TEST_P(MixedLayers, TakeTheMemoryThatIsPlanned) {
     ASSERT_TRUE(session.generate(request_of(30, 61)).ok());  // the last token has no row
     const auto cost = engine_->cost(options, {.tokens = 90});
     ASSERT_TRUE(cost.ok()) << cost.error().message;
-    // Blocks that windows gave back stay for prompts that begin alike, until their room is needed.
+    // Blocks that left a window stay cached for later prompts until their memory is needed.
     EXPECT_EQ(store->usage().allocated_bytes - store->usage().cached_bytes, cost->fast_bytes) << kv;
     EXPECT_EQ(store->usage().used_bytes, store->info().used_bytes(90)) << kv;
   }

@@ -15,8 +15,8 @@ namespace {
 using base::Result;
 using nlohmann::json;
 
-// The options in words; a budget by its number on rank 0, since stores that share one there share
-// one on each rank.
+// Returns the options as text. A budget is identified by its address on rank 0, so that stores that
+// share a budget there share one on each rank.
 std::string text_of(const KvOptions& options) {
   json all = {{"spec", kv::spec_text(options.spec)},
               {"type", kv_type_text(options, /*files=*/true)},
@@ -31,7 +31,7 @@ std::string text_of(const KvOptions& options) {
   return all.dump();
 }
 
-// What other ranks have of the budgets of rank 0.
+// Another rank's budgets, by their addresses on rank 0.
 using Budgets = std::map<uintptr_t, std::weak_ptr<kv::Budget>>;
 
 std::shared_ptr<kv::Budget> budget_of(const json& words, Budgets& budgets) {
@@ -56,15 +56,16 @@ Result<KvOptions> options_of(const std::string& text, Budgets& budgets) {
   return options;
 }
 
-// One number for each store of this process, whichever engine it belongs to.
+// Returns a number that no other store of this process has, whichever engine it belongs to.
 uint32_t next_store() {
   static std::atomic<uint32_t> next = 0;
   return next++;
 }
 
-// What ranks add to the arithmetic of one process. Tensor ranks add up in their order, so that
-// their rows are not those of one process. Those of a pipeline are, and lie as they do where all
-// layers are of one group. others: what their engines say, in their order.
+// Returns what ranks add to the arithmetic of one process. Tensor ranks add partial results in
+// their order, so their rows differ from those of one process. Ranks of a pipeline compute the same
+// rows, and keep them in the same layout if all layers are of one group. others: the arithmetic of
+// the other ranks, in their order.
 std::string arithmetic_of_ranks(const Engine& engine, const std::vector<std::string>& others) {
   const model::Ranks& ranks = *engine.ranks();
   const model::Config& config = engine.model().whole_config();
@@ -120,7 +121,7 @@ Result<std::unique_ptr<kv::Store>> spread_store(model::Ranks& ranks, const KvOpt
     others.push_back(one.empty() ? model::take_rank_rows(reader) : model::RankRows());
     if (!one.empty() && wrong.empty()) wrong = fmt::format("rank {}: {}", others.size(), one);
   }
-  // Destroyed, it goes everywhere.
+  // Its destructor destroys the stores of all ranks, also after the error below.
   auto store = std::make_unique<model::RankedStore>(ranks, number, std::move(own), others);
   if (!wrong.empty()) return base::Error{wrong};
   return std::unique_ptr<kv::Store>(std::move(store));

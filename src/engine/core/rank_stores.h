@@ -1,6 +1,6 @@
 #pragma once
-// An engine whose model several processes run together (model/ranks/ranks.h): each has an engine of
-// its own over its share of the weights, and each store of rank 0 has one on every other rank.
+// A model that several processes, its ranks, run together (model/ranks/ranks.h). Each rank has an
+// engine over its share of the weights. For each store of rank 0, every other rank has one too.
 
 #include <memory>
 
@@ -9,16 +9,18 @@
 
 namespace kvick::engine {
 
-// Rank 0: whether all ranks have opened their share. Others: answers what rank 0 asks there. Once,
-// by all ranks, each with its engine or why it has none. Error: of the first rank that could not.
+// Called once by every rank, with its engine or the error of opening it. Rank 0 returns the error
+// of the first rank that failed; the others report theirs to rank 0.
 base::Status<> agree_on_opening(model::Ranks& ranks, base::Result<std::unique_ptr<Engine>>& own);
 
-// Rank 0: `own`, and one like it on every other rank. Error: a rank could not make it.
+// Called by rank 0: makes a store like `own` on every other rank and returns one over all of them.
+// Error: a rank could not make its store.
 base::Result<std::unique_ptr<kv::Store>> spread_store(model::Ranks& ranks,
                                                       const KvOptions& resolved,
                                                       std::unique_ptr<kv::Store> own);
 
-// Others: does what rank 0 says until there is nothing more to do. Throws model::RankLost.
+// Called by the other ranks: follows the orders of rank 0 until it has no more. Throws
+// model::RankLost.
 void follow(const Engine& engine);
 
 }  // namespace kvick::engine

@@ -7,12 +7,12 @@ namespace kvick::engine {
 namespace {
 
 constexpr double kWeight = 0.1;  // of the newest step
-// A step that was interrupted says little of the next one.
+// Limits a step that was interrupted, since it says little about the next one.
 constexpr double kMostRise = 1.5;
-constexpr double kMemory = 0.99;  // of the moments, a step
-// Attended rows squared: where steps differ by less, what they took says nothing of attention.
+constexpr double kMemory = 0.99;  // decay of the moments with each step
+// In attended rows squared: when steps differ by less, their times say nothing about attention.
 constexpr double kLeastVariance = 64.0 * 64;
-// Of a step at least so much is not attention.
+// Smallest share of a step's time that is not attention.
 constexpr double kLeastOther = 0.1;
 
 }  // namespace
@@ -70,7 +70,7 @@ double StepCost::seconds(const StepShape& shape) const {
     }
     if (seen.rows <= rows) (fresh(seen) ? below : forgotten) = point;
   }
-  if (below.rows == 0) below = forgotten;  // better than nothing to begin from
+  if (below.rows == 0) below = forgotten;  // an expired measurement is better than none
   if (below.rows == 0 && above.rows == 0) return 0;
   const auto presumed = [](double n) { return 1 + kPresumedSlope * n; };
   if (below.rows == 0) return above.seconds * presumed(rows) / presumed(above.rows);

@@ -1,5 +1,6 @@
 #pragma once
-// Seconds of a forward by its rows and the cache rows that they attend to, learnt from past steps.
+// Predicts the seconds of a forward from its rows and the cache rows that they attend to, as learnt
+// from past steps.
 
 #include <array>
 #include <cstdint>
@@ -16,31 +17,32 @@ struct StepShape {
     attended += past * (1 + kShare * (fresh - 1));
   }
 
-  // Cost of reading a row for a further fresh row of the same sequence, relative to the first one:
-  // it is in the processor's cache by then. Measured with SmolLM2 at 100 and 800 rows.
+  // Cost of reading a cache row for a further fresh row of the same sequence, relative to the first
+  // fresh row: by then it is in the processor's cache. Measured with SmolLM2 at 100 and 800 rows.
   static constexpr double kShare = 1.0 / 16;
 };
 
 class StepCost {
  public:
   void observe(const StepShape& shape, double seconds);
-  // Seconds of a step; 0 before the first observation. Interpolates between measured steps of
-  // similar size, plus a term linear in attended rows; never less than what fewer rows take. Beyond
-  // the measured sizes one row's arithmetic is presumed to take kPresumedSlope of the time to read
-  // the weights: low enough that draft tokens of a single sequence are tried. Beside many rows a
-  // further row is expensive.
+  // Returns the seconds of a step; 0 before the first observation. Interpolates between measured
+  // steps of similar size, plus a term linear in attended rows; never less than what fewer rows
+  // take. Beyond the measured sizes each row is presumed to take kPresumedSlope of the time to read
+  // the weights: low enough that a single sequence tries draft tokens, while a further row beside
+  // many costs nearly its share of the step.
   double seconds(const StepShape& shape) const;
 
-  static constexpr uint32_t kMostRows = 256;  // more rows cost what these do, in proportion
+  // Larger steps are predicted in proportion to their rows.
+  static constexpr uint32_t kMostRows = 256;
   static constexpr double kPresumedSlope = 0.1;
   // Steps after which the measurement of a step size expires, so that the size is tried again: the
   // machine may have become faster.
   static constexpr uint64_t kForgotten = 1024;
   // Steps of a size that are needed for an average. Until then the quickest one counts and expires
   // sooner: 64 steps after the first, doubling with each further step. Growing memory and page
-  // faults make the first steps slow: when these counted, HumanEval had 2 steps of 3 rows, which
-  // took 5.6 ms, then none, and 92 steps of 6 rows at 5.4 ms, where 3 rows take 3.4 ms again and
-  // again (SmolLM2).
+  // faults make the first steps slow. When those counted, HumanEval with SmolLM2 had 2 steps of 3
+  // rows at 5.6 ms and then no more, but 92 steps of 6 rows at 5.4 ms, although 3 rows usually take
+  // 3.4 ms.
   static constexpr uint32_t kFew = 5;
 
  private:
@@ -51,7 +53,7 @@ class StepCost {
   struct Seen {
     double rows = 0, seconds = 0, attended = 0;  // moving averages
     uint32_t times = 0;
-    uint64_t at = 0;  // the last time, in steps
+    uint64_t at = 0;  // number of the last such step
   };
   bool fresh(const Seen& seen) const;
   double slope() const;
@@ -63,7 +65,7 @@ class StepCost {
   double covariance_ = 0, variance_ = 0;
 };
 
-// What a drafter that computes takes for a level of a tree of draft tokens.
+// Seconds that a drafter with a forward of its own takes for one level of a tree of draft tokens.
 class LevelCost {
  public:
   void observe(uint32_t levels, double seconds);

@@ -24,7 +24,7 @@ TEST(StepCost, IsWhatWasSeenAndInProportionBetween) {
 TEST(StepCost, TakesTheQuickestOfTheFirstStepsAndTriesThemAgainSoon) {
   StepCost cost;
   for (int i = 0; i < 10; ++i) cost.observe({1}, 1.0);
-  cost.observe({3}, 5.0);  // memory grows
+  cost.observe({3}, 5.0);  // slow, since memory grows
   EXPECT_DOUBLE_EQ(cost.seconds({3}), 5.0);
   for (int i = 0; i < 64; ++i) cost.observe({1}, 1.0);
   EXPECT_LT(cost.seconds({3}), 1.3) << "not known any more";
@@ -47,7 +47,7 @@ TEST(StepCost, CountsTheRowsOfTheCacheThatAreRead) {
 }
 
 TEST(StepCost, FollowsTheLengthOfTexts) {
-  // 2 ms, 4 us a row of the cache and half a ms a row of the step, give or take a twentieth.
+  // 2 ms, plus 4 us per cache row and 0.5 ms per row of the step, with 5% of noise.
   const auto truth = [](const StepShape& s) { return 2e-3 + 4e-6 * s.attended + 5e-4 * s.rows; };
   std::mt19937_64 random(3);
   std::uniform_real_distribution<double> noise(0.95, 1.05);
@@ -102,7 +102,7 @@ TEST(StepCost, TriesAgainWhatWasLongAgo) {
   EXPECT_DOUBLE_EQ(cost.seconds({5}), 50.0);
   for (uint64_t i = 0; i <= StepCost::kForgotten; ++i) cost.observe({1}, 1.0);
   EXPECT_LT(cost.seconds({5}), 5.0);
-  // The rows that there are in any case stay known.
+  // Without a newer measurement of so few rows, the expired one still counts.
   for (uint64_t i = 0; i <= StepCost::kForgotten; ++i) cost.observe({3}, 2.0);
   EXPECT_DOUBLE_EQ(cost.seconds({1}), 1.0);
 }

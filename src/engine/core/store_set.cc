@@ -13,7 +13,7 @@ base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
 base::Result<StoreKind*> StoreSet::add(const KvOptions& options) {
   KvOptions all = engine_->resolved(options);
   all.budget = budget_;
-  if (!kinds_.empty()) all.watcher = nullptr;  // it speaks of what a request finds by default
+  if (!kinds_.empty()) all.watcher = nullptr;  // it watches only the default store
   all.on_reuse = [ages = reuse_ages_](double seconds) { ages->add(seconds); };
   StoreKind kind = {.options = all,
                     .strategy = kv::spec_text(all.spec),
@@ -93,7 +93,7 @@ uint64_t StoreSet::needed_bytes(const StoreKind& kind, uint32_t tokens, uint32_t
 uint64_t StoreSet::growth_bytes(const StoreKind& kind, uint32_t committed, uint64_t tokens) {
   uint64_t bytes = 0;
   for (const kv::Shape& shape : kind.store->info().groups) {
-    // A window gives as many rows back as it takes, once it is full.
+    // A full window releases as many rows as it takes.
     const uint64_t held = committed - shape.first_seen(committed);
     const uint64_t most = shape.window == 0 ? UINT64_MAX : std::max<uint64_t>(held, shape.window);
     bytes += std::min(tokens, most - held) * shape.token_bytes();

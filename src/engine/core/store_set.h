@@ -13,15 +13,15 @@ namespace kvick::engine {
 
 // One store and what is known of its kind.
 struct StoreKind {
-  KvOptions options;                         // with nothing left open
+  KvOptions options;                         // resolved: nothing is left open
   std::string strategy, type, tier, select;  // as --kv and its like take them
   kv::Traits traits;
   model::Role prompt_role = model::Role::kAnswer;  // Engine::prompt_role
   std::unique_ptr<kv::Store> store;
   uint32_t most_tokens = 0;  // Store::most_tokens
-  uint32_t jobs = 0;         // that use it
-  // A call that changes the store threw. Its sequences are not used any more, and StoreSet::renew
-  // replaces it.
+  uint32_t jobs = 0;         // jobs that use it
+  // A call that changes the store threw. Its sequences are unusable, and StoreSet::renew replaces
+  // it.
   bool broken = false;
 
   // Whether a token's row depends on whether it is a prompt's or an answer's.
@@ -49,8 +49,8 @@ class StoreSet {
 
   const StoreKind& standard() const { return kinds_.front(); }
   StoreKind& standard() { return kinds_.front(); }
-  // The store for the options, made if there is none yet; with kMostStores stores an unused one is
-  // closed for it. Errors: what Engine::make_store refuses; too many kinds in use.
+  // Returns the store for the options, made if there is none yet. With kMostStores stores an unused
+  // one is closed for it. Errors: what Engine::make_store refuses; too many kinds in use.
   base::Result<StoreKind*> find(const KvOptions& options);
   // Replaces a broken store by an empty one. No sequence of it may be used any more. Errors: what
   // Engine::make_store refuses; then the store stays broken.
@@ -60,13 +60,14 @@ class StoreSet {
   const std::list<StoreKind>& kinds() const { return kinds_; }
   const std::shared_ptr<kv::Budget>& budget() const { return budget_; }
   uint64_t max_bytes() const { return budget_->bytes(); }
-  // Of all stores.
+  // Sum over all stores.
   kv::Usage usage() const;
-  // Of blocks that prompts found in any of them: seconds since they were used last.
+  // Seconds since the last use of the cached blocks that prompts found, of all stores.
   const Histogram& reuse_ages() const { return *reuse_ages_; }
   // Bytes that can still be allocated, including cached rows that can be evicted.
   uint64_t available_bytes() const;
-  // Bytes that `sequences` sequences of `tokens` tokens will take; forks of one if that is cheap.
+  // Bytes that `sequences` sequences of `tokens` tokens will take; as forks of one if forks are
+  // cheap.
   uint64_t needed_bytes(const StoreKind& kind, uint32_t tokens, uint32_t sequences) const;
   // Bytes that a sequence of `committed` tokens will take for `tokens` more, beyond those it has.
   static uint64_t growth_bytes(const StoreKind& kind, uint32_t committed, uint64_t tokens);

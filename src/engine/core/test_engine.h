@@ -20,13 +20,13 @@ inline std::unique_ptr<Engine> engine_of(const tools::Spec& spec,
                               .fingerprint = true,
                               .progress = {},
                               .families = families});
-  // The engine holds the file mapped; the next one must not be written over it.
+  // The engine keeps the file mapped, so the next model must not overwrite it.
   std::filesystem::remove(path);
   EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);
   return std::move(engine).value();
 }
 
-// Options for a strategy; a slower tier gets so little fast memory that rows leave it.
+// Options for a strategy. A tiered one gets so little fast memory that rows leave it.
 inline KvOptions kv_of(const kv::Strategy& strategy, std::string_view type = "") {
   constexpr std::string_view kTier = "ram:size=16MiB,fast=64KiB,unit=8";
   return parse_kv_options(strategy.name, type, strategy.traits.tiered ? kTier : "").value();
@@ -51,7 +51,7 @@ inline std::unique_ptr<Engine> tiny_engine(uint32_t context = 128,
   return engine_of(spec);
 }
 
-// The same with a certain arithmetic of prompts.
+// The same with a given arithmetic of prompts, in Q8_0.
 inline std::unique_ptr<Engine> tiny_engine(uint32_t context, PromptArithmetic prompts) {
   tools::Spec spec = model::tiny_spec(tools::Arch::kLlama, kernels::DType::kQ8_0);
   spec.context = context;

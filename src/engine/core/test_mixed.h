@@ -1,5 +1,5 @@
 #pragma once
-// Small models whose layers are not alike, for the tests of engine/.
+// Small models with layers of different kinds, for the tests of engine/.
 
 #include "make_model/families.h"
 
@@ -8,7 +8,7 @@
 
 namespace kvick::engine {
 
-// Windows that begin anew at multiples of their size, as Llama 4 has them.
+// Makes windows restart at multiples of their size, as in Llama 4.
 inline base::Status<> configure_chunks(const io::ModelFile&, model::Config& config) {
   for (model::LayerConfig& layer : config.layers) layer.chunked = layer.window != 0;
   return base::Done{};
@@ -19,7 +19,7 @@ inline constexpr model::Family kChunkedFamily = {.name = "chunked", .configure =
 struct MixedCase {
   const char* name;
   tools::Features features;
-  bool windows;  // whether a group has one
+  bool windows;  // whether a group of layers has a window
 };
 
 // Features of a family's models: experts, sinks, norms and, in families with windows, every other
@@ -30,8 +30,8 @@ inline tools::Features family_features(std::string_view name, uint32_t window) {
   return features;
 }
 
-// Models of four layers with four heads each. Programs are ten times slower under a sanitizer, so
-// there only the models are tried that between them use all the code that the others use.
+// Models of four layers with four heads each. Sanitizers make programs ten times slower, so they
+// get only models that together use all the code that the others use.
 inline const std::vector<MixedCase>& mixed_cases() {
   static const std::vector<MixedCase> cases = {
 #if !defined(KVICK_SANITIZED)

@@ -31,7 +31,7 @@ base::Result<Answered> one_by_one(Engine& engine, std::span<const std::vector<To
     request.ignore_end = options.ignore_end;
     session.use_adapter(adapter_of(options, all.answers.size()));
     KVICK_TRY(Answer answer, session.generate(request));
-    // The first token comes of the prompt; the model's end is a token too.
+    // The first token comes from the prompt's forward; the model's end token counts as written.
     const uint64_t written = answer.tokens.size() + (answer.finish == Finish::kEnd ? 1 : 0) - 1;
     all.seconds += answer.decode_s;
     all.tokens += written;
@@ -44,7 +44,7 @@ base::Result<Answered> one_by_one(Engine& engine, std::span<const std::vector<To
   return all;
 }
 
-// Prompts that are answered at once.
+// Answers some prompts at once.
 class Wave {
  public:
   Wave(Scheduler& scheduler, const AnswerOptions& options, Answered& all)
@@ -104,8 +104,8 @@ class Wave {
   Scheduler& scheduler_;
   const AnswerOptions& options_;
   Answered& all_;
-  size_t unread_ = 0;    // prompts without a token so far
-  uint64_t tokens_ = 0;  // of the step
+  size_t unread_ = 0;    // prompts that have no answer token yet
+  uint64_t tokens_ = 0;  // tokens written in the current step
   std::optional<Refusal> error_;
 };
 
@@ -116,11 +116,11 @@ base::Result<Answered> together(Engine& engine, std::span<const std::vector<Toke
   batch.spec = options.spec;
   batch.max_sequences = options.parallel;
   batch.clock = options.clock;
-  batch.step_seconds =
-      1e9;  // prompts are read as fast as they can be, so that answers begin together
+  // No limit on a step's time: prompts are read at full speed, so that answers begin together.
+  batch.step_seconds = 1e9;
   KVICK_TRY(const std::unique_ptr<Scheduler> scheduler, Scheduler::make(engine, batch));
   Answered all;
-  all.answers.reserve(prompts.size());  // jobs hold places in it
+  all.answers.reserve(prompts.size());  // jobs hold references into it
   while (!prompts.empty()) {
     const auto some = prompts.first(std::min<size_t>(options.parallel, prompts.size()));
     KVICK_TRY_VOID(Wave(*scheduler, options, all).answer(some));

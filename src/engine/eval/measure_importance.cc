@@ -15,7 +15,7 @@ constexpr uint32_t kOutputStep = 8;
 class Sums final : public model::InputObserver {
  public:
   void see(const model::Linear& linear, const float* x, uint32_t tokens) override {
-    if (linear.tensor.empty()) return;  // it reads no rows of a tensor as they lie
+    if (linear.tensor.empty()) return;  // it reads no tensor's rows in their stored order
     const size_t inputs = linear.w.inputs;
     Matrices& matrices = tensors_[linear.tensor];
     if (linear.expert >= matrices.tokens.size()) {

@@ -30,12 +30,12 @@ TEST(Importance, counts_the_tokens_of_each_layer_and_sums_their_squares) {
     for (const char* name :
          {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"})
       EXPECT_EQ(of(name).tokens, std::vector<float>{100}) << name;
-    // They read the same.
+    // These layers have the same inputs.
     EXPECT_EQ(of("attn_q").squares, of("attn_v").squares);
     EXPECT_EQ(of("ffn_gate").squares, of("ffn_up").squares);
     EXPECT_NE(of("ffn_gate").squares, of("attn_q").squares);
     EXPECT_EQ(of("ffn_down").squares.size(), config.layers[layer].ffn);
-    // What a norm of ones gives has a mean square of about 1 over the columns.
+    // The output of a norm with weights of 1 has a mean square of about 1 over the columns.
     double sum = 0;
     for (const float square : of("attn_q").squares) sum += square;
     EXPECT_GT(sum / (100.0 * config.dim), 0.2);

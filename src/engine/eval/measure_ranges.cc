@@ -37,7 +37,7 @@ class Pass {
     seen_ = {.k = std::vector<float>(heads), .v = std::vector<float>(heads)};
   }
 
-  // One sequence.
+  // Reads the tokens as one sequence.
   base::Status<> read(std::span<const Token> tokens) {
     const model::Slot slot = {
         .seq = store_->open({}).seq, .past = 0, .tokens = tokens, .parents = {}};

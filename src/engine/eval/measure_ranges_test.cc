@@ -17,7 +17,8 @@ std::vector<Token> text_of(size_t n) {
   return text;
 }
 
-// The definition: the largest of what one forward writes, seen through another strategy's store.
+// The definition: the largest magnitudes that one forward writes, read through another strategy's
+// store.
 kv::StaticRanges naive(Engine& engine, std::span<const Token> text) {
   KvOptions kv = parse_kv_options("iterative", "f32").value();
   auto store = engine.make_store(kv).value();
@@ -40,7 +41,7 @@ kv::StaticRanges naive(Engine& engine, std::span<const Token> text) {
   return most;
 }
 
-// A file of its own, gone when the test ends.
+// A file of the test, removed when the test ends.
 struct File {
   explicit File(const std::string& name) : path(model::test_path(name)) {}
   ~File() { std::filesystem::remove(path); }
@@ -175,7 +176,7 @@ TEST(Ranges, ATypeNamesItsFile) {
   EXPECT_NE(refusal("k=static8:a,v=static8:b").find("a and b are given"), std::string::npos);
 }
 
-// Sixteen bits lose next to nothing, eight little; in every strategy the same.
+// 16 bits lose next to nothing and 8 bits little, equally in every strategy.
 TEST(Ranges, StaticRowsPredictNearlyAsFloatsDo) {
   const auto engine = tiny_engine(256);
   const File file("static.kvr");

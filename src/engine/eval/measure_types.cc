@@ -34,11 +34,13 @@ base::Result<TypesMeasured> measure_types(Engine& engine, std::span<const Token>
   std::vector<std::string> types = options.types;
   const bool named = !types.empty();
   if (!named) types.assign(std::begin(kTypes), std::end(kTypes));
-  std::vector<KvOptions> kinds;  // before the first is measured: a wrong one is known at once
+  // Parsed before any is measured, so that a wrong one is reported at once.
+  std::vector<KvOptions> kinds;
   for (const std::string& type : types) {
     KVICK_TRY(const KvOptions kv, parse_kv_options("", type));
     const base::Status<> possible = engine.check_kv(kv);
-    if (!possible.ok() && !named) continue;  // heads too narrow for it, or latent rows
+    // The model's heads are too narrow for it, or its rows are latent.
+    if (!possible.ok() && !named) continue;
     KVICK_TRY_VOID(possible);
     kinds.push_back(engine.resolved(kv));
   }

@@ -1,5 +1,6 @@
 #pragma once
-// What types of cache rows cost on a model and a text: how far it strays from rows of f16.
+// Measures what types of cache rows cost on a model and a text: how far its predictions diverge
+// from those with rows of f16.
 
 #include <functional>
 #include <span>
@@ -13,27 +14,29 @@
 namespace kvick::engine {
 
 struct TypesOptions {
-  std::vector<std::string> types;  // as --kv-type takes them; empty: those of
-                                   // standard_types() that the model can have
-  uint32_t window = 1024;          // tokens of one sequence
-  uint32_t most = 0;               // tokens of the text that count; 0: all
-  double kl = 0.01;                // what the recommended type may lose, in nats a token
+  // As --kv-type takes them; empty: all of standard_types() that fit the model.
+  std::vector<std::string> types;
+  uint32_t window = 1024;  // tokens of one sequence
+  uint32_t most = 0;       // use only this many tokens of the text; 0: all
+  double kl = 0.01;        // limit on the loss of the recommended type, in nats a token
   std::function<void(uint64_t done, uint64_t total)> progress = {};  // tokens, of all types
 };
 
 struct TypesMeasured {
   double f16_perplexity = 0;
-  uint64_t tokens = 0;              // predicted, by each type
-  std::vector<TypeMeasured> types;  // the most bytes first, then as they were named
-  // Of `types`, the fewest bytes within TypesOptions::kl (is_within); past the end: none is.
+  uint64_t tokens = 0;  // tokens predicted with each type
+  // Ordered by bytes, most first; ties in the order of the options.
+  std::vector<TypeMeasured> types;
+  // Index in `types` of the one with the fewest bytes within TypesOptions::kl (is_within); their
+  // number if there is none.
   size_t recommended = 0;
 };
 
 std::span<const char* const> standard_types();
 
-// Takes the time of two passes over the text for each type. Errors: a type that does not exist or
-// that the model cannot have, and those of perplexity().
-// A type that a measurement chooses is the one that it chose.
+// Takes the time of two passes over the text for each type. A type such as "auto" stands for the
+// type that its measurement recommends. Errors: a type that does not exist or that the model cannot
+// have, and those of perplexity().
 base::Result<TypesMeasured> measure_types(Engine& engine, std::span<const Token> text,
                                           const TypesOptions& options);
 

@@ -23,7 +23,8 @@ TEST(MeasureTypes, SortsByBytesAndFewerBitsLoseMore) {
   EXPECT_EQ(all.types[1].type, "q8");
   EXPECT_EQ(all.types[2].type, "q2:rotate=on");
   EXPECT_EQ(all.types[0].kl_mean, 0);
-  EXPECT_NEAR(all.types[0].perplexity / all.f16_perplexity, 1, 1e-12);  // sums in another order
+  // The sums are added in another order.
+  EXPECT_NEAR(all.types[0].perplexity / all.f16_perplexity, 1, 1e-12);
   EXPECT_GT(all.types[1].kl_mean, 0);
   EXPECT_GT(all.types[2].kl_mean, all.types[1].kl_mean);
   EXPECT_EQ(all.types[0].bytes_per_token * 34, all.types[1].bytes_per_token * 64);
@@ -41,10 +42,10 @@ TEST(MeasureTypes, RecommendsTheFewestBytesWithinTheBound) {
         .recommended;
   };
   EXPECT_EQ(recommended(1e9), 3U);
-  EXPECT_EQ(recommended(-1), 4U);  // none is
+  EXPECT_EQ(recommended(-1), 4U);  // none is within the bound
 }
 
-// In one step no row of it would have aged yet.
+// If it were read in one step, no row would have aged yet.
 TEST(MeasureTypes, RowsAgeAsInDecoding) {
   const auto engine = wide_engine();
   const TypesMeasured aged =

@@ -12,12 +12,12 @@ namespace {
 using base::fail;
 using base::Result;
 
-// Tokens of one window in one forward: logits of each are kept, 200 KB a token at a vocabulary of
-// 50 k, so fewer than in prefill.
+// Tokens of one window in one forward. Fewer than in prefill, since the logits of each are kept:
+// 200 KB a token with a vocabulary of 50,000.
 constexpr uint32_t kChunk = 128;
-// Where what a token sees depends on how its text was cut into steps (a policy chooses rows; rows
-// of the step itself have not aged yet), windows advance as in decoding, one token a step, and so
-// many side by side, because the weights are read once for all of them.
+// Windows that are read side by side if what a token sees depends on how its text was cut into
+// steps (a policy chooses rows; rows of the step itself have not aged yet). They then advance one
+// token a step, as in decoding, and the weights are read once for all of them.
 constexpr uint32_t kMostLanes = 16;
 
 double log_sum_exp(std::span<const float> logits) {
@@ -33,13 +33,13 @@ size_t likeliest(std::span<const float> logits) {
 
 using Windows = std::span<const std::span<const Token>>;
 
-// One cache and the logits of what it has just read.
+// One model with its cache, and the logits of the tokens that it read last.
 class Reader {
  public:
   Reader(Engine& engine, std::unique_ptr<kv::Store> store, model::Role role)
       : store_(std::move(store)), executor_(engine.make_executor()), role_(role) {}
 
-  // With so many windows.
+  // Starts `lanes` windows with empty caches.
   void restart(size_t lanes) {
     for (const kv::SeqId seq : lanes_) store_->close(seq);
     lanes_.clear();
@@ -47,7 +47,7 @@ class Reader {
     past_ = 0;
   }
 
-  // Tokens [begin, begin + n) of every window; logits only if they are wanted.
+  // Reads tokens [begin, begin + n) of every window; computes logits only if `want`.
   base::Status<> read(Windows windows, size_t begin, size_t n, bool want) {
     std::vector<model::Slot> slots;
     for (size_t lane = 0; lane < windows.size(); ++lane)
@@ -67,17 +67,17 @@ class Reader {
     return base::Done{};
   }
 
-  // Of the token-th of those that were just read.
+  // Returns the logits of one of the tokens of the last read().
   std::span<const float> logits(size_t token) const {
     const size_t vocab = executor_.model().outputs();
     return executor_.logits().subspan(token * vocab, vocab);
   }
-  // Of one window, in all tiers.
+  // Returns the bytes of one window, in all tiers.
   uint64_t held_bytes() const {
     const kv::Usage usage = store_->usage();
     return (usage.allocated_bytes + usage.slow_bytes) / lanes_.size();
   }
-  // Counted in the last step; 0 where no policy chooses.
+  // Returns the bytes that the last step read for one window; 0 without a policy that chooses rows.
   uint64_t read_bytes() const { return read_bytes_ / lanes_.size(); }
 
  private:
@@ -90,20 +90,21 @@ class Reader {
 };
 
 struct Sums {
-  std::vector<double> windows;  // mean negative log-likelihood of each
+  std::vector<double> windows;  // mean negative log-likelihood of each window
   std::vector<double> divergences;
-  std::vector<double> lanes;  // the same of the windows that are being read, as sums
+  // Sum of the negative log-likelihood, of each window that is being read.
+  std::vector<double> lanes;
   double nll = 0, reference_nll = 0;
   uint64_t tokens = 0, agreed = 0;
 };
 
 struct Lane {
   size_t index = 0;
-  size_t first = 0;  // of its logits
+  size_t first = 0;  // index of the first of its logits
 };
 
-// next: the tokens that the chunk just read should have predicted; the last logits of a window
-// predict nothing.
+// Adds the losses of the chunk that was just read. next: the tokens that it should have predicted;
+// the last logits of a window predict none.
 void score(const Reader& reader, const Reader* reference, Lane lane, std::span<const Token> next,
            Sums& sums) {
   for (size_t i = 0; i < next.size(); ++i) {
@@ -127,11 +128,11 @@ void score(const Reader& reader, const Reader* reference, Lane lane, std::span<c
 }
 
 struct Pace {
-  size_t prompt = 0;  // PerplexityOptions::prompt, kChunk tokens at a time
-  size_t chunk = 1;   // of the tokens behind it
+  size_t prompt = 0;  // PerplexityOptions::prompt, read kChunk tokens at a time
+  size_t chunk = 1;   // tokens per step after the prompt
 };
 
-// Windows of equal length, side by side, some tokens of each at a time.
+// Reads windows of equal length side by side, some tokens of each at a time.
 base::Status<> read_windows(Reader& reader, Reader* reference, Windows windows, Pace pace,
                             Sums& sums) {
   reader.restart(windows.size());
@@ -189,15 +190,15 @@ Perplexity summary(Sums& sums) {
   return result;
 }
 
-// The cache of one window.
+// Returns the options of the cache of one window.
 KvOptions cache_for(const Engine& engine, KvOptions kv, uint32_t window) {
   if (!engine.endless(kv) || kv.max_tokens == 0)
     kv.max_tokens = std::min(window, engine.model().config().context);
   return kv;
 }
 
-// A policy counts what it reads; this is what the layers read of a token that it does not choose
-// for.
+// Returns the bytes that a token reads in the layers that do not follow the policy. A policy counts
+// only what it reads itself.
 base::Result<uint64_t> unchosen_bytes(const Engine& engine, const KvOptions& kv, uint32_t window) {
   const KvOptions one = cache_for(engine, kv, window);
   const kv::StoreInfo info = engine.store_info(one);
@@ -223,7 +224,7 @@ base::Status<> check_window(const Engine& engine, const KvOptions& kv, uint32_t 
   return base::Done{};
 }
 
-// Probabilities are compared token by token, so both must mean the same by each.
+// Probabilities are compared token by token, so both vocabularies must be equal.
 base::Status<> check_vocabularies(const Engine& engine, const Engine& reference) {
   const uint32_t own = engine.model().config().vocab, other = reference.model().config().vocab;
   if (own != other)
@@ -245,7 +246,7 @@ bool depends_on_steps(const Engine& engine, const KvOptions& kv) {
   return !reads_all(kv) || engine.resolved(kv).aging.has_value();
 }
 
-// Null if there is nothing to compare with.
+// Returns none if there is nothing to compare with.
 Result<std::optional<Reader>> make_reference(Engine& engine, const PerplexityOptions& options,
                                              uint32_t window) {
   if (options.reference == nullptr && !options.against) return std::optional<Reader>();

@@ -15,7 +15,8 @@ std::vector<Token> text_of(size_t tokens) {
   return text;
 }
 
-// Of each token of a window but the last, one token at a time: [tokens][vocab].
+// Returns the logits of each token of a window but the last, computed one token at a time:
+// [tokens][vocab].
 std::vector<float> logits_of(Engine& engine, std::span<const Token> window) {
   const auto store = std::move(engine.make_store({})).value();
   model::Executor executor = engine.make_executor();
@@ -66,7 +67,7 @@ TEST(Perplexity, IsTheMeanOverAllPredictedTokensOfWholeWindows) {
   EXPECT_GT(result->kv_read_bytes_per_token, 0u);
 }
 
-// A fifth of a window's rows, and units of which it has some.
+// Fast memory for a fifth of a window's rows; a window has several units.
 constexpr std::string_view kTier = "ram:size=16MiB,fast=16KiB,unit=8";
 
 TEST(Perplexity, FindsNoDivergenceBetweenExactStrategies) {
@@ -97,7 +98,7 @@ TEST(Perplexity, SeesTheRoundingOfRows) {
   EXPECT_GE(result->kl_p99, result->kl_mean);
 }
 
-// The definition, on the logits of both models.
+// The definition, computed from the logits of both models.
 TEST(Perplexity, ComparesAModelWithAnother) {
   const auto engine = tiny_engine(512), reference = tiny_engine(512, kernels::DType::kQ4_0);
   const auto text = text_of(100);
@@ -130,7 +131,7 @@ TEST(Perplexity, FindsNoDivergenceOfAModelFromItself) {
   PerplexityOptions options;
   options.window = 64;
   options.reference = same.get();
-  options.against = parse_kv_options("", "f16").value();  // the reference's cache
+  options.against = parse_kv_options("", "f16").value();  // cache of the reference
   const auto result = perplexity(*engine, text_of(200), options);
   ASSERT_TRUE(result.ok());
   EXPECT_NEAR(result->perplexity, result->reference_perplexity, 1e-9 * result->perplexity);
@@ -167,8 +168,9 @@ TEST(Perplexity, TakesWindowsPastTheContextOfAnEndlessCache) {
   options.against = parse_kv_options("bmc", "f16").value();
   EXPECT_NE(perplexity(*engine, text_of(300), options).error().message.find("context of 256"),
             std::string::npos);
-  options.window = 250;              // a chunk of 128 and one that no longer sees all of it
-  options.against->max_tokens = 32;  // where sequences end, the window says where
+  options.window = 250;  // a chunk of 128 tokens, and one that no longer sees all of the first
+  // Ignored: the window sets the limit of a cache that is not endless.
+  options.against->max_tokens = 32;
   const auto lossy = perplexity(*engine, text_of(250), options);
   ASSERT_TRUE(lossy.ok()) << lossy.error().message;
   EXPECT_GT(lossy->kl_mean, 0);

@@ -20,7 +20,7 @@ class Count {
       total_ += uint64_t{c.depth} * c.parallel + (options.repeats + 1) * c.all_tokens();
   }
   void add(uint64_t tokens) {
-    // Depths that had to be filled again are more than was planned.
+    // The total does not count depths that had to be filled again.
     done_ = std::min(done_ + tokens, total_);
     if (options_.progress) options_.progress(done_, total_);
   }
@@ -62,7 +62,7 @@ class Rounds {
   }
 
  private:
-  // Sequences at the case's depth, unless they are there from the round before.
+  // Fills sequences to the case's depth, unless they are left from the round before.
   base::Status<> fill() {
     while (filled_.size() < what_.parallel) {
       filled_.push_back(store_.open({}).seq);
@@ -72,8 +72,8 @@ class Rounds {
     return base::Done{};
   }
 
-  // For one round: forks of the filled sequences, or themselves where forks do not fit or would
-  // save nothing.
+  // Returns sequences for one round: forks of the filled ones, or these themselves if forks do not
+  // fit or would save nothing.
   Seqs forks() {
     if (what_.depth == 0) return std::exchange(filled_, {});
     const uint64_t copied = store_.usage().copied_bytes;

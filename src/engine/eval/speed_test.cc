@@ -8,7 +8,7 @@ namespace kvick::engine {
 namespace {
 
 double g_now = 0;
-// A clock that goes on by one second each time it is read.
+// A clock that advances by one second each time it is read.
 double ticking() { return g_now += 1; }
 
 SpeedOptions two_rounds(uint64_t max_bytes = UINT64_MAX) {
@@ -50,12 +50,13 @@ TEST(Speed, DividesTokensByTheClock) {
   EXPECT_EQ((*speed)[1].tok_s, std::vector<double>(2, 30));
 }
 
-// However the rounds before the last came to their sequences.
+// Whether earlier rounds used forks or not.
 TEST(Speed, CountsTheMemoryOfTheLastRoundsSequencesAlone) {
   const auto engine = tiny_engine();
   const kv::Shape shape = engine->model().kv_shape(kernels::DType::kF16, kernels::DType::kF16);
   for (const kv::Strategy& strategy : kv::strategies()) {
-    if (!strategy.traits.exact || strategy.traits.tiered) continue;  // whose rows are elsewhere
+    // Skips tiered ones, whose rows are in another tier.
+    if (!strategy.traits.exact || strategy.traits.tiered) continue;
     SpeedOptions options = two_rounds();
     options.kv.spec.name = strategy.name;
     const auto speed = measure_speed(*engine, std::vector{kPrompt, kAnswers}, options);
@@ -71,7 +72,7 @@ TEST(Speed, CountsTheMemoryOfTheLastRoundsSequencesAlone) {
 TEST(Speed, DoesNotCountItsOwnForksAsCopies) {
   const auto engine = tiny_engine();
   SpeedOptions options = two_rounds();
-  options.kv.spec.name = "upfront";  // copies nothing but forks
+  options.kv.spec.name = "upfront";  // copies rows only to fork
   const auto speed = measure_speed(*engine, std::vector{kAnswers}, options);
   ASSERT_TRUE(speed.ok());
   EXPECT_EQ(speed->front().usage.copied_bytes, 0u);

@@ -10,7 +10,7 @@ namespace {
 
 using base::Result;
 
-// Choices that are remembered: requests may ask for any number of them.
+// Limit on the choices that are remembered, since requests may ask for any number of them.
 constexpr size_t kMostChosen = 256;
 
 std::string key_of(const KvOptions& options) {
@@ -18,7 +18,8 @@ std::string key_of(const KvOptions& options) {
                      options.tier ? kv::spec_text(*options.tier) : "", kv_type_text(options));
 }
 
-// Without limits, which are not what is asked about.
+// Returns the options that `accepts` may depend on, with the type; without limits on tokens or
+// bytes.
 Result<KvOptions> with_type(const KvOptions& options, const std::string& type) {
   KVICK_TRY(const KvOptions types, parse_kv_options("", type));
   KvOptions with = {.spec = options.spec, .select = options.select, .tier = options.tier};
@@ -38,7 +39,7 @@ Result<ChosenType> AutoTypes::choose(const KvOptions& options,
     chosen = known->second;
   } else {
     const std::string path = wanted.path.empty() ? types_path(model_path_) : wanted.path;
-    // Requests may ask for it too, and need not learn where the model lies.
+    // Error messages also go to clients, which need not know the folder of the model.
     const std::string name =
         wanted.path.empty() ? std::filesystem::path(path).filename().string() : path;
     std::error_code error;
@@ -54,7 +55,7 @@ Result<ChosenType> AutoTypes::choose(const KvOptions& options,
       if (best != nullptr && std::pair(one.bytes_per_token, one.kl_mean) >=
                                  std::pair(best->bytes_per_token, best->kl_mean))
         continue;
-      // Static types name a file, which the measurement does not.
+      // Parsing fails for static types: they need a file, which the measurement does not name.
       const auto with = with_type(options, one.type);
       if (with.ok() && accepts(*with)) best = &one;
     }

@@ -14,9 +14,9 @@
 namespace kvick::engine {
 
 struct ChosenType {
-  KvOptions options;  // as they were asked for, with the types
+  KvOptions options;  // the requested options, with the chosen types
   TypeMeasured measured;
-  std::string text;  // on which it was measured
+  std::string text;  // name of the text of the measurement
 };
 
 class AutoTypes {
@@ -24,10 +24,10 @@ class AutoTypes {
   AutoTypes(std::string model_path, ModelIdentity model)
       : model_path_(std::move(model_path)), model_(std::move(model)) {}
 
-  // Among the measured types within the requested loss that `accepts` takes with the other options:
-  // the one with the fewest bytes, ties by the smaller loss. accepts may depend only on the
+  // Returns the measured type with the fewest bytes (ties by the smaller loss) among those within
+  // the requested loss that `accepts` takes with the other options. accepts may depend only on the
   // strategy, the tier, the policy and the types; it is asked once for each combination.
-  // options.automatic is given. Any thread. Errors: what read_types says; no type fits.
+  // options.automatic must be given. On any thread. Errors: what read_types reports; no type fits.
   base::Result<ChosenType> choose(const KvOptions& options,
                                   base::FunctionRef<bool(const KvOptions&)> accepts);
 
@@ -36,7 +36,7 @@ class AutoTypes {
   ModelIdentity model_;
   TypesFiles files_;
   std::mutex mutex_;
-  std::map<std::string, ChosenType> chosen_;  // by all that it depends on
+  std::map<std::string, ChosenType> chosen_;  // by the options that a choice depends on
 };
 
 }  // namespace kvick::engine

@@ -46,7 +46,7 @@ TEST_F(AutoType, FewestBytesWithinTheBoundAndTheNearerOfAsMany) {
   measured(kMeasured);
   EXPECT_EQ(chosen("0"), "f16");
   EXPECT_EQ(chosen("0.005"), "q8");
-  // A quarter is to spare for other texts.
+  // A margin of a quarter is kept for other texts.
   EXPECT_EQ(chosen("0.007"), "q8");
   EXPECT_EQ(chosen("0.0076"), "kivi4:window=128");
   EXPECT_EQ(chosen("0.06"), "kivi4:window=128");
@@ -54,7 +54,7 @@ TEST_F(AutoType, FewestBytesWithinTheBoundAndTheNearerOfAsMany) {
   EXPECT_EQ(chosen("1"), "q4:rotate=on");
 }
 
-// Whoever sends requests may name as many as he likes; what is remembered of them has a limit.
+// Requests may name any number of bounds; the choices that are remembered have a limit.
 TEST_F(AutoType, AnyNumberOfBoundsMayBeAskedFor) {
   measured(kMeasured);
   for (int kl = 1; kl < 700; ++kl)
@@ -68,7 +68,7 @@ TEST_F(AutoType, AnyNumberOfBoundsMayBeAskedFor) {
 TEST_F(AutoType, OnlyTypesThatTheStrategyTakes) {
   measured(kMeasured);
   EXPECT_EQ(chosen("0.01", "paged"), "kivi4:window=128");
-  EXPECT_EQ(chosen("0.01", "sliding"), "q8");  // whose rows do not change with age
+  EXPECT_EQ(chosen("0.01", "sliding"), "q8");  // its rows cannot change with age
   EXPECT_FALSE(engine_->check_kv(parse_kv_options("sliding", "kivi4").value()).ok());
 }
 
@@ -88,7 +88,7 @@ TEST_F(AutoType, WhatIsMissingIsSaidAndRowsAreNotChosenBlindly) {
       "--kv-type auto: this model's types have not been measured: there is no ";
   const std::string tail = "; kvick train kvtypes -m MODEL -f TEXT writes it";
   EXPECT_EQ(refusal(automatic("0.01")), head + path_ + tail);
-  // Without the folder, which is not the business of whoever sends requests.
+  // Without the folder, which clients need not know.
   const std::string beside = refusal(parse_kv_options("", "auto").value());
   EXPECT_EQ(beside.find('/'), std::string::npos) << beside;
   EXPECT_NE(beside.find(".kvt beside it" + tail), std::string::npos) << beside;

@@ -16,7 +16,7 @@ using base::fail;
 using base::Result;
 using kernels::DType;
 
-// Element types that a cache row may have.
+// The element types of cache rows.
 constexpr std::array kTypes = {DType::kF32, DType::kF16,     DType::kBF16,
                                DType::kQ8,  DType::kQ4,      DType::kQ3,
                                DType::kQ2,  DType::kStatic8, DType::kStatic16};
@@ -33,7 +33,7 @@ constexpr kv::Option kRotate = {
     .summary = "keep rows as their Hadamard transforms, which quantise better",
     .fallback = ""};
 
-// Types whose levels are those of rotated rows.
+// Types whose quantisation levels are made for rotated rows: they rotate by default.
 constexpr bool rotates(DType type) { return type == DType::kQ3 || type == DType::kQ2; }
 constexpr bool can_rotate(DType type) {
   return type == DType::kQ8 || type == DType::kQ4 || rotates(type);
@@ -45,7 +45,8 @@ Result<bool> read_rotate(const kv::Spec& spec, bool standard) {
   return chosen == 1;
 }
 
-// The option as it is written behind the others; empty: as types of old were.
+// Returns the option's text, to be written after the others. Empty if it is the default, so that
+// texts of types from before rotation do not change.
 std::string rotate_text(bool rotated, bool standard) {
   if (rotated) return "rotate=on";
   return standard ? "rotate=off" : "";
@@ -95,7 +96,7 @@ struct AgedType {
 constexpr AgedType kAgedTypes[] = {{"mixed", kMixedOptions, read_mixed},
                                    {"kivi4", kKiviOptions, read_kivi4}};
 
-// The one that a text begins with, whatever options follow.
+// Returns the type with which a text begins, whatever options follow.
 const AgedType* find_aged(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(':'));
   for (const AgedType& type : kAgedTypes)
@@ -150,7 +151,7 @@ struct RowType {
   bool rotated = false;
 };
 
-// NAME, NAME:rotate=on or off, or NAME:FILE of a static type.
+// Parses NAME, NAME:rotate=on or off, or NAME:FILE of a static type.
 Result<RowType> read_type(std::string_view text, KvOptions& options) {
   const size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
@@ -216,7 +217,7 @@ base::Status<> read_types(std::string_view text, KvOptions& options) {
     return base::Done{};
   }
   if (const AgedType* aged = find_aged(text)) return read_aged(*aged, text, options);
-  // A file's name may hold one too.
+  // Looks for '=' before the colon only, since a file's name may contain one too.
   if (text.substr(0, text.find(':')).find('=') != std::string_view::npos)
     return read_each(text, options);
   KVICK_TRY(const RowType given, read_type(text, options));
@@ -225,10 +226,11 @@ base::Status<> read_types(std::string_view text, KvOptions& options) {
   return base::Done{};
 }
 
-// What --kv-select takes where all rows are read, though the server's own options say otherwise.
+// The value of --kv-select by which all rows are read, even if the server's own options name a
+// policy.
 constexpr std::string_view kNoPolicy = "none";
 
-// auto:loss=0.02,policy=quest,... is that policy with its loss held.
+// auto:loss=0.02,policy=quest,... is that policy with its option loss.
 constexpr std::string_view kAuto = "auto", kAutoPolicy = "quest";
 
 Result<kv::Spec> read_auto(kv::Spec spec) {

@@ -11,7 +11,8 @@ namespace {
 
 using base::fail;
 
-// Whether keys that a policy chooses among are rotated in several ways.
+// Whether the full-attention layers, whose rows a policy chooses among, rotate keys in several
+// ways.
 bool full_ropes_differ(const model::Config& config) {
   for (uint32_t layer = 0; layer < config.layer_count(); ++layer)
     if (config.layers[layer].attends() && config.layers[layer].window == 0 &&
@@ -86,7 +87,7 @@ std::vector<std::string> layer_notes(const model::Config& config, const KvOption
   if (!layers_differ(config) || reads_all(resolved)) return {};
   uint32_t windows = 0, widest = 0;
   for (const model::LayerConfig& layer : config.layers)
-    // One that is as long as the context hides nothing.
+    // A window as long as the context hides nothing.
     if (layer.window != 0 && (resolved.max_tokens == 0 || layer.window < resolved.max_tokens)) {
       ++windows;
       widest = std::max(widest, layer.window);

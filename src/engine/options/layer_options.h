@@ -1,6 +1,6 @@
 #pragma once
-// What options of a cache mean for a model whose layers are not alike: those that cannot be, and
-// what some of its layers do instead.
+// Cache options for models with layers of different kinds: which of them are refused, and what some
+// layers do instead of following an option.
 
 #include <string>
 #include <vector>
@@ -13,12 +13,12 @@ namespace kvick::engine {
 
 // Whether the layers fall into several groups, each with a store of its own.
 bool layers_differ(const model::Config& config);
-// Errors, of such a model: a policy or types of rows that need all layers to be alike.
+// Errors, only for such a model: a policy or types of rows that need all layers to be alike.
 base::Status<> check_layers(const model::Config& config, const KvOptions& resolved);
-// Errors, of attention by a library: rows of another type than float32, not in one piece, or not
-// all read.
+// Checks options for attention by a library. Errors: rows of another type than float32, not in one
+// piece, or not all read.
 base::Status<> check_buckets(const KvOptions& resolved);
-// A line for each option that some layers do not follow, with what they do instead.
+// Returns a line for each option that some layers do not follow, with what they do instead.
 std::vector<std::string> layer_notes(const model::Config& config, const KvOptions& resolved);
 
 }  // namespace kvick::engine

@@ -1,4 +1,4 @@
-// What options of a cache mean where layers are not alike: each line that says so.
+// Cache options for models with layers of different kinds: checks each error and note.
 
 #include "engine/options/layer_options.h"
 
@@ -41,7 +41,7 @@ TEST(LayerOptions, LatentRowsHaveOneTypeThatStays) {
       std::vector<std::string>{"latent rows are keys and values in one: they are kept as q8"});
 }
 
-// Four layers; all but every other one see 12 tokens.
+// Four layers, of which every other one sees only 12 tokens.
 model::Config windowed() {
   model::Config config;
   config.context = 128;
@@ -89,7 +89,7 @@ TEST(LayerOptions, SayWhichLayersReadAllOfTheirRows) {
   EXPECT_EQ(layer_notes(windowed(), options),
             std::vector<std::string>{"quest chooses among the rows of 2 of 4 layers; the others "
                                      "see at most 12 tokens, and read them all"});
-  options.max_tokens = 12;  // which the windows do not hide anything of
+  options.max_tokens = 12;  // windows of 12 hide nothing of it
   EXPECT_TRUE(layer_notes(windowed(), options).empty());
   EXPECT_TRUE(layer_notes(windowed(), {.max_tokens = 128}).empty());
 }

@@ -12,7 +12,8 @@ namespace {
 
 using base::fail;
 
-// Of any tree: past this a forward is bound by arithmetic on every machine we know.
+// Limit for any tree: with more draft tokens a forward is bound by arithmetic on every machine we
+// know.
 constexpr uint32_t kMostDrafts = 64;
 constexpr uint32_t kMostLayers = 4096;
 constexpr uint32_t kLeastWords = 16;
@@ -74,7 +75,7 @@ base::Result<uint32_t> words_of(std::string_view text) {
   return value;
 }
 
-// "8-23+27": ranges with both ends in them.
+// Parses layers such as "8-23+27". Ranges include both ends.
 base::Result<std::vector<bool>> layers_of(std::string_view text) {
   std::vector<bool> layers;
   while (true) {

@@ -1,5 +1,5 @@
 #pragma once
-// How an answer is drafted ahead, as --spec has it.
+// How draft tokens are made, as --spec gives it.
 
 #include <cstdint>
 #include <span>
@@ -13,8 +13,8 @@ namespace kvick::engine {
 
 struct SpecOption {
   std::string_view name, summary;
-  std::string_view fallback;  // the default, as text
-  bool required = false;      // there is no default
+  std::string_view fallback;  // text of the default
+  bool required = false;      // it must be given: there is no default
 };
 // A way to draft. The command line and the server read this table; Speculation makes its drafters.
 struct SpecWay {
@@ -25,24 +25,25 @@ std::span<const SpecWay> spec_ways();  // "none" first
 
 struct SpecOptions {
   std::string way = "none";
-  uint32_t most = 0;   // draft tokens of a step
-  uint32_t depth = 0;  // of the tree of draft tokens
-  // Whether draft tokens may make the cache grow before it has to; else they live in its spare rows
-  // (BMC, section VI-A).
+  uint32_t most = 0;   // limit on the draft tokens of a step
+  uint32_t depth = 0;  // limit on the depth of the tree of draft tokens
+  // Whether draft tokens may make the cache grow before it must. If not, they use only its spare
+  // rows (BMC, section VI-A).
   bool grow = false;
-  // Whether draft tokens are made and verified only while that is measured to pay.
+  // Whether draft tokens are made and verified only while measurements show that they save time.
   bool gain = true;
-  std::string model;       // of ways draft and auto: a file; empty: none
-  uint32_t words = 0;      // tokens that it drafts with; 0: those that its file names, or all
-  std::vector<bool> skip;  // of way skip: the layers that draft tokens leave out, by number
+  std::string model;  // for ways draft and auto: file of the draft model; empty: none
+  // Draft only this many of the most frequent tokens; 0: those that its file names, or all.
+  uint32_t words = 0;
+  std::vector<bool> skip;  // for way skip: the layers to leave out when drafting, by number
   bool on() const { return way != "none"; }
   bool by_own_layer() const { return way == "mtp"; }
-  // By one that keeps rows of its own, which has to be loaded.
+  // Whether a draft model with rows of its own must be loaded.
   bool by_model() const { return by_own_layer() || !model.empty(); }
   bool operator==(const SpecOptions&) const = default;
 };
 
-// NAME[:key=value,...]; empty: none. Errors list what exists.
+// Parses NAME[:key=value,...]; empty: none. Errors list the values that exist.
 base::Result<SpecOptions> parse_spec_options(std::string_view text);
 
 }  // namespace kvick::engine

@@ -33,7 +33,7 @@ struct AnswerForm {
   bool with_stop = false;          // the stop text, or the stop token's, is part of the answer
   bool special_text = false;       // control tokens appear in the text by their names
   bool continues = false;   // continues the prompt's text: the answer's leading space is kept
-  bool ignore_end = false;  // go on past the model's end tokens
+  bool ignore_end = false;  // continue past the model's end tokens
   // A loop ends the answer (loop_watch.h), except with ignore_end or a constraint.
   bool stop_loops = false;
   std::optional<uint32_t> logprobs;  // report each token with this many of the likeliest

@@ -7,7 +7,7 @@ namespace kvick::engine {
 
 struct TextPair {
   std::vector<text::Token> tokens;
-  uint32_t second = 0;  // where the second text begins; with a template: behind all tokens
+  uint32_t second = 0;  // where the second text begins; with a template: after all tokens
 };
 
 // Encodes the texts in the vocabulary's form: BERT's [CLS] query [SEP] document [SEP], RoBERTa's

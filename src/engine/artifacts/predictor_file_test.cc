@@ -120,7 +120,7 @@ TEST(PredictorFile, OfNoPositionsIsOfTheFirstVersion) {
   const std::string turning = predictor_bytes(random_file(kv::PredictorForm::kTrained, 3, 2));
   const auto version = [](const std::string& bytes) {
     constexpr std::string_view kKey = "kvick.predictor.version";
-    return bytes[bytes.find(kKey) + kKey.size() + sizeof(uint32_t)];  // behind the value's type
+    return bytes[bytes.find(kKey) + kKey.size() + sizeof(uint32_t)];  // the value follows its type
   };
   EXPECT_EQ(plain.find("kvick.predictor.frequency"), std::string::npos);
   EXPECT_EQ(version(plain), 1);

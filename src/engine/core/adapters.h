@@ -1,5 +1,5 @@
 #pragma once
-// Low-rank adapters that are loaded beside the model, and a request's choice among them.
+// Low-rank adapters that are loaded together with the model, and a request's choice among them.
 
 #include <memory>
 #include <span>

@@ -28,8 +28,8 @@ class StepCost {
   // Returns the seconds of a step; 0 before the first observation. Interpolates between measured
   // steps of similar size, plus a term linear in attended rows; never less than what fewer rows
   // take. Beyond the measured sizes each row is presumed to take kPresumedSlope of the time to read
-  // the weights: low enough that a single sequence tries draft tokens, while a further row beside
-  // many costs nearly its share of the step.
+  // the weights: low enough that a single sequence tries draft tokens. In a step of many rows, a
+  // further row still costs nearly its share of the step.
   double seconds(const StepShape& shape) const;
 
   // Larger steps are predicted in proportion to their rows.

@@ -26,7 +26,7 @@ struct StoreKind {
 
   // Whether a token's row depends on whether it is a prompt's or an answer's.
   bool tells_roles() const { return prompt_role != model::Role::kAnswer || !reads_all(options); }
-  // Tokens of a block that prompts share; 1 where none is shared by blocks.
+  // Returns the tokens of a block that prompts can share; 1 if the store shares no blocks.
   uint32_t block_tokens() const;
 
   // Makes a call that changes the store.

@@ -19,7 +19,7 @@ struct AnswerOptions {
   SpecOptions spec;
   uint32_t tokens = 64;              // limit on an answer's tokens
   uint32_t parallel = 1;             // prompts that are answered at once
-  bool ignore_end = false;           // go on past the model's end tokens
+  bool ignore_end = false;           // continue past the model's end tokens
   std::vector<AdapterUse> adapters;  // prompt i uses adapter i modulo their number; empty: none
   base::Clock clock = base::steady_seconds;
   std::function<void(uint64_t prompts_done)> progress;

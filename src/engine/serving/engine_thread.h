@@ -55,10 +55,10 @@ class EngineThread final : public Service {
   uint32_t count_waiting() noexcept;
   void add_all(RunningJobs& jobs) noexcept;
 
-  const base::ThreadPool& pool_;  // its worker 0 is this thread
+  const base::ThreadPool& pool_;  // thread_ is its worker 0
   EngineThreadOptions options_;
-  // While busy_, only the thread uses it, except for refuses(), file_counts() and store_counts();
-  // otherwise whoever holds the mutex does.
+  // While busy_, only thread_ may use it, except for refuses(), file_counts() and store_counts();
+  // otherwise only the holder of mutex_ may.
   std::unique_ptr<Scheduler> scheduler_;
   uint32_t context_;
 

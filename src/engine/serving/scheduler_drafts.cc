@@ -68,7 +68,7 @@ void Scheduler::propose(StepWork& one, const PlainStep& plain) {
                         .adapter_scale = running.job.adapter.scale};
   try {
     one.drafts = answer.speculator->propose(ask, plain);
-  } catch (...) {  // the answer goes on without draft tokens
+  } catch (...) {  // the answer continues without draft tokens
     if (answer.speculator->options().way == "skip")
       one.running->kind->broken = true;  // its jobs compute their rows again
     else

@@ -49,7 +49,7 @@ TEST(Scheduler, SaysWhyItTakesAJobNot) {
   EXPECT_EQ(refusal(measured).message, "taken");
 }
 
-// Reads of the tier take longer than its timeout: a job that needs them ends, the other goes on.
+// Reads of the tier take longer than its timeout: a job that needs them ends, the other continues.
 TEST(Scheduler, EndsAJobWhoseRowsASlowerTierLosesAndNoOther) {
   const auto engine = tiny_engine();
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();

@@ -26,8 +26,8 @@ struct SchedulerOptions {
   double step_seconds = 0.03;
   uint32_t most_step_tokens = 512;   // see Session::kPrefillChunk
   double seconds_per_priority = 10;  // waiting this long raises a job's rank by one priority
-  // Tokens by which every answer must be able to grow when a job is admitted: with less, it would
-  // soon be preempted for the answers that run beside it.
+  // Tokens by which every answer must be able to grow when a job is admitted. With less, the job
+  // would soon be preempted for the answers that already run.
   uint32_t headroom_tokens = 64;
   // Tiers of the prefix cache beyond memory: a folder, and a store that several servers share.
   // Null: there is none.
@@ -42,7 +42,7 @@ struct SchedulerOptions {
   std::shared_ptr<MemoryShare> memory;
   size_t member = 0;
   base::Clock clock = base::steady_seconds;
-  base::CrashNotes* crash_notes = nullptr;  // is told the requests of each step; may be null
+  base::CrashNotes* crash_notes = nullptr;  // receives the requests of each step; may be null
   // Called with one sentence when something of the engine itself failed; on the scheduler's thread.
   std::function<void(const std::string&)> report;
 };

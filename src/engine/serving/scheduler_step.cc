@@ -168,7 +168,7 @@ void Scheduler::end_lost(std::span<RunningJob* const> lost) {
   }
 }
 
-// Returns the jobs whose rows were lost during the step; nothing of them is kept.
+// Computes and commits a step. Returns the jobs that lost rows in it, of which nothing is kept.
 base::Result<std::vector<RunningJob*>, kv::Shortage> Scheduler::compute_all(
     StoreKind& kind, std::vector<StepWork>& work) {
   std::vector<FreshTokens> fresh;

@@ -78,9 +78,10 @@ struct Job {
   uint32_t max_tokens = 0;    // 0: until the model ends or the context is full
   Sampling sampling;          // choice i draws with seed + i
   uint32_t choices = 1;       // answers, each from a fork of the prompt
-  uint32_t beams = 0;         // not 0: beam search of that width, which answers with its best
-                              // `choices` at the end, and samples nothing
-  float length_penalty = 1;   // of beams: the sum of logprobs is divided by length to this power
+  // Not 0: width of a beam search, which samples nothing and answers with its best `choices` at the
+  // end.
+  uint32_t beams = 0;
+  float length_penalty = 1;  // of beams: the sum of logprobs is divided by length to this power
   std::vector<std::string> stop;
   uint32_t min_tokens = 0;           // AnswerForm::least; like the next two, not with beams
   std::vector<Token> stop_tokens;    // as in AnswerForm

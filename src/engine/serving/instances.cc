@@ -121,7 +121,7 @@ base::Result<JobId, Refusal> Instances::submit(Job job) {
     if (submitted.ok()) {
       try {  // not before: a refused job leaves no rows there
         prompts_.add(job.salt + job.adapter.key(), job.prompt, choice.instance);
-      } catch (const std::bad_alloc&) {  // the job runs; later prompts just do not find its rows
+      } catch (const std::bad_alloc&) {  // the job runs; only the index lacks its prompt
       }
       return *submitted;
     }

@@ -149,26 +149,30 @@ def html_table(table):
             + "".join(line(row, "td") for row in table["rows"]) + "</table></div>\n")
 
 
-def section(path, result, drawn):
+def section(path, result, drawn, heading):
     machine = ", ".join(f"{key} {value}" for key, value in result["machine"].items())
-    text = f'<h2>{html.escape(path.stem)}</h2>\n<p>Machine: {html.escape(machine)}. Command: <code>{html.escape(result["command"])}</code></p>\n'
+    text = f'<h2 id="{html.escape(path.stem)}">{html.escape(heading)}</h2>\n<p>Machine: {html.escape(machine)}. Command: <code>{html.escape(result["command"])}</code></p>\n'
     text += "".join(f'<p><img src="{html.escape(one.name)}" alt="{html.escape(chart["title"])}"></p>\n'
                     for one, chart in zip(drawn, result.get("charts", ())))
     return text + "".join(map(html_table, result.get("tables", ())))
 
 
-def draw_folder(folder):
-    """Draws all results of kvick lab in a folder, and writes index.html there. Returns what was written."""
-    written, sections = [], []
-    for path in sorted(pathlib.Path(folder).glob("*.json")):
+def draw_folder(folder, headings=None):
+    """Draws all results of kvick lab in a folder, and writes index.html there: first the experiments that headings ({name: heading})
+    names, in its order, then the others by name. Returns what was written."""
+    headings = headings or {}
+    order = {name: number for number, name in enumerate(headings)}
+    written, sections, contents = [], [], []
+    for path in sorted(pathlib.Path(folder).glob("*.json"), key=lambda path: (order.get(path.stem, len(order)), path.stem)):
         result = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(result, dict) and "experiment" in result and "cells" in result:
-            drawn = draw(path, result)
+            drawn, heading = draw(path, result), headings.get(path.stem, path.stem)
             written += drawn
-            sections.append(section(path, result, drawn))
+            sections.append(section(path, result, drawn, heading))
+            contents.append(f'<li><a href="#{html.escape(path.stem)}">{html.escape(heading)}</a></li>\n')
     if not sections:
         raise ValueError(f"{folder} has no results of kvick lab: make some with kvick lab EXPERIMENT -o {folder}")
     page = pathlib.Path(folder) / "index.html"
     page.write_text(f'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n<title>kvick lab</title>\n<style>{STYLE}</style>\n'
-                    "<h1>kvick lab</h1>\n" + "".join(sections) + "</html>\n", encoding="utf-8")
+                    f"<h1>kvick lab</h1>\n<ul>\n{''.join(contents)}</ul>\n{''.join(sections)}</html>\n", encoding="utf-8")
     return [*written, page]

@@ -1,5 +1,5 @@
-// Conversations with models that do not keep every row: what is read again of their prompts, and
-// that an answer is the same whether its prompt was read or found.
+// Conversations with models that do not keep every row: which prompt tokens are computed again, and
+// that an answer is the same whether its prompt was computed or cached.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ class Checkpointed : public testing::TestWithParam<const char*> {
     return message_of(turn_, count, seed);
   }
 
-  // What became of a job, whose answer must be that of a session of its own.
+  // Runs a job. Its answer must be that of a session of its own.
   Heard answer(const std::vector<Token>& prompt, uint32_t most, bool compare = true) {
     Heard heard;
     Job job = job_of(prompt, most);
@@ -46,7 +46,7 @@ class Checkpointed : public testing::TestWithParam<const char*> {
   const std::unique_ptr<Engine> engine_ = engine_of_family(GetParam(), kContext);
   std::unique_ptr<Scheduler> scheduler_ = scheduler_of(*engine_, "paged:block=8");
   const Token turn_ = turn_token_of(*engine_).value_or(1);
-  const std::vector<Token> begin_ = {turn_, 7, 8};  // of an answer
+  const std::vector<Token> begin_ = {turn_, 7, 8};  // begins an answer
   uint64_t last_ = 0;
 };
 #if defined(KVICK_SANITIZED)
@@ -57,8 +57,8 @@ INSTANTIATE_TEST_SUITE_P(Families, Checkpointed,
 #endif
 
 TEST_P(Checkpointed, AConversationThatLosesItsThoughtsIsReadOnce) {
-  std::vector<Token> history = message(40, 1);  // the system's
-  size_t border = 0;                            // before the last answer
+  std::vector<Token> history = message(40, 1);  // the system prompt
+  size_t border = 0;                            // tokens before the last answer
   for (uint32_t turn = 0; turn < 6; ++turn) {
     append(history, message(20 + turn, 2 + turn));
     std::vector<Token> prompt = history;
@@ -66,7 +66,7 @@ TEST_P(Checkpointed, AConversationThatLosesItsThoughtsIsReadOnce) {
     const Heard heard = answer(prompt, 24);
     EXPECT_EQ(heard.outcome->cached_tokens, border) << "turn " << turn;
     border = history.size();
-    // What the next prompt has of the answer: its end, which is not what its thoughts began with.
+    // The next prompt has only the end of the answer: without its thoughts it begins differently.
     append(history, begin_);
     history.push_back(heard.tokens.at(0).front() == 20 ? 21 : 20);
     append(history, std::span(heard.tokens.at(0)).last(8));
@@ -90,7 +90,7 @@ TEST_P(Checkpointed, UsersOfOneSystemPromptReadItOnce) {
 
 TEST_P(Checkpointed, TheSecondPromptThatLeavesAnotherAtAPlaceIsFree) {
   std::vector<Token> text = message(100, 3);
-  text.front() = 9;  // no message begins anywhere
+  text.front() = 9;  // the prompt has no message border
   for (uint32_t i = 0; i < 3; ++i) {
     std::vector<Token> prompt(text.begin(), text.begin() + 93);
     prompt.push_back(static_cast<Token>(5 + i));
@@ -130,7 +130,7 @@ TEST_P(Checkpointed, WithoutSharedPromptsNothingIsKept) {
   EXPECT_EQ(scheduler_->metrics().kv.cached_bytes, 0u);
 }
 
-// A model with windows: rows that left them are still there until room is needed.
+// Rows that left a window stay until their memory is needed.
 TEST(CheckpointsOfWindows, AConversationGoesOnFromItsLastTurnThoughOtherRowsWent) {
   const auto engine = mixed_engine(family_features("gemma3", 24), 2048);
   const Token turn = turn_token_of(*engine).value_or(1);
@@ -157,7 +157,7 @@ TEST(CheckpointsOfWindows, AConversationGoesOnFromItsLastTurnThoughOtherRowsWent
     EXPECT_GE(heard.outcome->cached_tokens, border);
     border = history.size();
     history.insert(history.end(), {turn, 7, 8, 55, 56, 57});
-    // Others take room.
+    // Other jobs take the memory.
     for (uint32_t other = 0; other < 2; ++other) {
       Job noise = job_of(message(400, 50 + 10 * i + other), 2);
       run(noise);

@@ -34,7 +34,7 @@ class Sha256 {
                 "SHA-256 takes no bytes");
     return *this;
   }
-  // With its length, so that two texts are not taken for two others.
+  // Adds the length as well: otherwise "ab", "c" and "a", "bc" would have the same hash.
   Sha256& add_text(std::string_view text) {
     const uint64_t size = text.size();
     return add(std::span(&size, 1)).add(std::span(text));
@@ -76,7 +76,7 @@ std::string BlockId::hex() const {
 
 std::string BlockId::name() const { return hex() + ".kv"; }
 
-// Texts are hashed with their lengths, so that three never look like two.
+// Texts are hashed with their lengths, so a root with an adapter never equals one without.
 BlockId prefix_root(std::string_view fingerprint, std::string_view salt, std::string_view adapter) {
   Sha256 hash;
   hash.add_text(fingerprint).add_text(salt);

@@ -5,7 +5,7 @@
 
 namespace kvick::engine {
 
-// One place is kept for kCleared, so that clear() allocates nothing.
+// The queue always has capacity for kCleared, so that clear() allocates nothing.
 PrefixEvents::PrefixEvents(size_t most_queued) : most_queued_(most_queued) {
   queue_.reserve(1);
   queue_.push_back({.kind = PrefixEvent::Kind::kCleared});
@@ -62,7 +62,7 @@ std::vector<PrefixEvent> PrefixEvents::take() {
   const std::lock_guard lock(mutex_);
   try {
     next.reserve(1);
-  } catch (const std::bad_alloc&) {  // or the reader would never hear of them again
+  } catch (const std::bad_alloc&) {  // an event that comes later would not wake the reader
     if (some_ && !queue_.empty()) some_();
     throw;
   }

@@ -1,9 +1,9 @@
 #pragma once
-// What the prefix caches of a service hold, as a stream of events for those who watch from outside.
-// Several stores (of instances) are one: a block is there as long as one of them has it.
+// Tells readers outside the process, as a stream of events, what the prefix caches of a service
+// hold. The stores of all instances count as one: a block is there as long as one of them has it.
 //
-// The stores' threads never wait for the reader. Events that it does not take in time are dropped:
-// then it hears that all is gone, and of blocks that come after that.
+// The stores' threads never wait for the reader. If it is too slow, the queued events are dropped:
+// it then reads kCleared, and after that the blocks that are stored later.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,25 +25,25 @@ struct PrefixEvent {
 
 class PrefixEvents final : public kv::PrefixWatcher {
  public:
-  // The first event is kCleared: whoever knew an earlier process forgets it.
+  // The first event is kCleared, so that readers forget what an earlier process told them.
   explicit PrefixEvents(size_t most_queued = size_t{1} << 16);
 
   void stored(const kv::SharedBlock& block) noexcept override;
   void removed(uint64_t id) noexcept override;
 
-  // All events since the last call, in their order. Throws std::bad_alloc: then they are still
-  // there, and on_some's function was called.
+  // Returns all events since the last call, in order. If it throws std::bad_alloc, they stay queued
+  // and on_some's function was called.
   std::vector<PrefixEvent> take();
-  // Called when there is something to take again, on the thread that brought it, which must not be
-  // held up; null: nobody is.
+  // Sets the function that is called when the empty queue gets an event, on the thread that adds
+  // it: it must not block. null: none. Calls it at once if events are queued.
   void on_some(std::function<void()> some);
   uint64_t dropped() const;  // events
 
  private:
-  // What a reader who takes all events knows of a block.
+  // A block that at least one store has.
   struct Known {
-    uint32_t holders = 0;
-    uint64_t told = 0;  // in which era it heard of it
+    uint32_t holders = 0;  // stores
+    uint64_t told = 0;     // the era in which kStored was queued for it
   };
   template <typename Change>
   void change(const Change& change) noexcept;
@@ -54,7 +54,7 @@ class PrefixEvents final : public kv::PrefixWatcher {
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, Known> known_;
   std::vector<PrefixEvent> queue_;
-  uint64_t era_ = 1;  // ends when all is cleared
+  uint64_t era_ = 1;  // clear() begins the next one
   uint64_t dropped_ = 0;
   std::function<void()> some_;
 };

@@ -18,7 +18,7 @@ void store(PrefixEvents& events, uint64_t id, uint64_t parent = 0, const Tokens&
   events.stored({.id = id, .parent = parent, .tokens = tokens});
 }
 
-// What a reader of all events holds for there.
+// The blocks that a reader of all events believes to be stored.
 struct Reader {
   std::set<uint64_t> there;
   void read(PrefixEvents& events) {
@@ -72,8 +72,8 @@ TEST(PrefixEvents, CallOnceUntilTheyAreTaken) {
   EXPECT_EQ(calls, 2);
 }
 
-// Whatever is dropped, the reader never holds a block for there that is not, and of those that came
-// after it read last it knows all.
+// Whatever is dropped, the reader never believes that a removed block is stored, and it knows all
+// blocks that were stored after its last read.
 TEST(PrefixEvents, NeverMisleadAReaderThatIsTooSlow) {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {

@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Seconds after which a measured cost per byte is halved: where reading takes longer than computing
-// nothing is read that could be measured, and a disk that was slow once would never be used again.
+// Halves the measured cost per byte after this many seconds without a read. Blocks are not read if
+// reading seems slower than computing, so a disk that was slow once would never be measured again.
 constexpr double kHalfLife = 10;
 
 std::optional<std::string> read_whole(const fs::path& path, size_t max_bytes) {
@@ -25,7 +25,7 @@ std::optional<std::string> read_whole(const fs::path& path, size_t max_bytes) {
   const uintmax_t size = fs::file_size(path, error);
   if (error || size > max_bytes) return std::nullopt;
   std::ifstream in(path, std::ios::binary);
-  if (!in.is_open() && (errno == EMFILE || errno == ENFILE))  // it stays: see try_read
+  if (!in.is_open() && (errno == EMFILE || errno == ENFILE))  // the file stays: see try_read
     throw std::runtime_error("no descriptor is left");
   std::string bytes(size, '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(size));
@@ -54,7 +54,7 @@ std::optional<BlockId> id_of(const fs::path& path) {
   return id.name() == name ? std::optional(id) : std::nullopt;
 }
 
-// Half a file, or one of the names that an earlier version gave: 32 digits.
+// Whether a file is half written, or named as an earlier version named its files: by 32 digits.
 bool is_left_over(const std::string& name) {
   const bool old = name.size() == 35 && name.ends_with(".kv") &&
                    name.find_first_not_of("0123456789abcdef") == 32;
@@ -138,14 +138,15 @@ void PrefixFiles::forget(const BlockId& id) {
   by_id_.erase(at);
 }
 
-// With the mutex. Returns what is to be removed, without it: others do not wait for the disk.
+// Evicts files from the list; needs the mutex. The caller removes the returned paths without the
+// mutex, so that other threads do not wait for the disk.
 std::vector<fs::path> PrefixFiles::make_room() {
   std::vector<fs::path> evicted;
   while (counts_.bytes > options_.max_bytes && !files_.empty()) {
     const BlockId id = files_.front().id;
     try {
       evicted.push_back(path_of(id));
-    } catch (const std::bad_alloc&) {  // later: what is in the list is to be removed
+    } catch (const std::bad_alloc&) {  // evicts the rest later: `evicted` must be returned
       break;
     }
     forget(id);
@@ -179,7 +180,7 @@ void PrefixFiles::keep(const BlockKey& key, MakeRows make_rows) {
   queued_.notify_all();
 }
 
-// Bytes that were written; none: it failed, also for want of memory.
+// Returns the bytes written; nothing if writing failed, also for lack of memory.
 std::optional<uint64_t> PrefixFiles::write_one(const BlockKey& key,
                                                const BlockRows& rows) noexcept {
   try {
@@ -208,7 +209,7 @@ void PrefixFiles::write_queued() noexcept {
       if (written) enter(key.id, *written);
       ++(written ? counts_.writes : counts_.failed_writes);
       evicted = make_room();
-    } catch (const std::bad_alloc&) {  // a file that nobody will look for
+    } catch (const std::bad_alloc&) {  // the file is not in the list: nobody reads it
       ++counts_.failed_writes;
     }
     lock.unlock();
@@ -243,11 +244,11 @@ void PrefixFiles::abandon(PrefixRead& read) {
   ++counts_.late;
 }
 
-// False: the rows that follow it are of no use.
+// Returns false if the block is missing or damaged: the rows after it are of no use then.
 bool PrefixFiles::read_one(PrefixRead& read, const BlockKey& key) {
   const BlockId& id = key.id;
   const double began = options_.clock();
-  // One that is a little longer is read, to tell a torn file from none.
+  // Accepts twice the expected size: a file that is too long then counts as torn, not as missing.
   std::optional<std::string> found = options_.read(path_of(id), 2 * block_bytes(key.row_bytes));
   const bool missing = !found.has_value();
   std::string bytes = std::move(found).value_or(std::string());
@@ -273,7 +274,7 @@ bool PrefixFiles::read_one(PrefixRead& read, const BlockKey& key) {
   return false;
 }
 
-// What throws counts as a file that is not there, but stays.
+// As read_one. If that throws (no memory, no descriptor), the file counts as missing but stays.
 bool PrefixFiles::try_read(PrefixRead& read, const BlockKey& key) noexcept {
   try {
     return read_one(read, key);

@@ -1,7 +1,7 @@
 #pragma once
-// A folder of prefix_file.h's files: the prefix cache's slowest tier, which outlives the process.
-// Files are written and read by threads of its own, so that nobody waits for a disk. It trusts no
-// file: what is missing, damaged or late is computed anew, and counted.
+// A folder of files with one block (prefix_block.h) each: a tier that outlives the process. Its own
+// threads write and read the files, so that no caller waits for a disk. It trusts no file: rows
+// that are missing, damaged or late are computed anew, and counted.
 //
 // Several processes may share a folder: names are hashes of contents, and files appear whole.
 
@@ -25,11 +25,11 @@ namespace kvick::engine {
 
 struct PrefixFilesOptions {
   std::filesystem::path folder;
-  uint64_t max_bytes = uint64_t{4} << 30;  // of files; those used longest ago go first
-  // Bytes of rows that may wait to be written; rows beyond it are not kept.
+  uint64_t max_bytes = uint64_t{4} << 30;  // of files; the least recently used are evicted first
+  // Bytes of rows that may wait to be written; rows beyond this limit are dropped.
   uint64_t most_queued_bytes = uint64_t{256} << 20;
-  // How files are read, written and removed: the system's, or a test's. A read gives all bytes;
-  // nothing if there is no file, or none of so few bytes.
+  // How files are read, written and removed; null: by the system. Tests pass their own. `read`
+  // returns the whole file, or nothing if there is none or it is longer than max_bytes.
   std::function<std::optional<std::string>(const std::filesystem::path&, size_t max_bytes)> read;
   std::function<bool(const std::filesystem::path&, std::string_view)> write;
   std::function<void(const std::filesystem::path&)> remove;
@@ -38,15 +38,15 @@ struct PrefixFilesOptions {
 
 class PrefixFiles final : public PrefixTier {
  public:
-  // Makes the folder if there is none, takes the files that it finds there for its own and removes
-  // what an earlier process has left half written, or an earlier version. Error: the folder cannot
-  // be made, read or written.
+  // Makes the folder if there is none, adopts the blocks that it finds there, and removes half
+  // written files and those of an earlier version. Error: the folder cannot be made, read or
+  // written.
   static base::Result<std::unique_ptr<PrefixFiles>> open(PrefixFilesOptions options);
-  // Waits for what is being written; gives up what is queued behind it.
+  // Waits for the file that is being written; drops the queued ones.
   ~PrefixFiles() override;
 
   size_t known(std::span<const BlockId> ids) const override;
-  // Done at once: what is in the folder is known.
+  // Finishes at once: the list of the folder's blocks is in memory.
   std::shared_ptr<PrefixLookup> look_up(std::vector<BlockId> ids, double seconds) override;
   std::shared_ptr<PrefixRead> read(std::vector<BlockKey> keys) override;
   void abandon(PrefixRead& read) override;
@@ -72,7 +72,7 @@ class PrefixFiles final : public PrefixTier {
   mutable std::mutex mutex_;
   std::condition_variable queued_, idle_;
   bool stopping_ = false, writing_ = false;
-  // By last use, the oldest first.
+  // A file of the folder; files_ has the least recently used first.
   struct Known {
     BlockId id;
     uint64_t bytes;

@@ -98,7 +98,7 @@ TEST(PrefixFiles, TellsModelsSaltsAndBeginningsApart) {
         block_ids(prefix_root("mode", "l"), tokens),
         block_ids(prefix_root("model", ""), tokens_of(2, 1))})
     for (const BlockId& id : other) EXPECT_EQ(std::count(ids.begin(), ids.end(), id), 0);
-  // The same second half behind another first one is something else.
+  // The same second block after another first block has another id.
   auto changed = tokens;
   changed[0] = 77;
   EXPECT_NE(block_ids(prefix_root("model", ""), changed)[1], ids[1]);
@@ -231,7 +231,7 @@ TEST(PrefixFiles, LetsNobodyWaitWhileAFileIsRemoved) {
     removing = false;
   };
   const auto known = [&](size_t i) { return files->known({&ids[i], 1}); };
-  // One that is evicted, and one that is damaged.
+  // Removes an evicted file, and then a damaged one.
   put(*files, ids[0], 0);
   put(*files, ids[1], 1);
   wait_for_removal();

@@ -1,4 +1,4 @@
-// PrefixLoader: rows on their way from tiers to a sequence.
+// The half of PrefixLoader that loads rows from tiers into a sequence.
 
 #include <algorithm>
 #include <cstring>
@@ -9,11 +9,11 @@
 namespace kvick::engine {
 namespace {
 
-// What a sequence waits at least to hear which rows there are, though it would be computed sooner.
+// A sequence waits for look-ups at least this long, even if its tokens were computed sooner.
 constexpr double kLeastLookupSeconds = 0.05;
 
-// Rows [begin, tokens) of a block's, in the same layout: runs of rows, one for each layer, head,
-// and keys or values.
+// Returns rows [begin, tokens) of a block of `tokens` tokens, in the same layout: [group][layer][kv
+// head][K, V][row].
 std::vector<std::byte> slice(kv::Store& store, std::span<const std::byte> rows, uint32_t begin,
                              uint32_t tokens) {
   std::vector<std::byte> out((tokens - begin) * kv::moved_token_bytes(store));
@@ -30,7 +30,7 @@ std::vector<std::byte> slice(kv::Store& store, std::span<const std::byte> rows, 
   return out;
 }
 
-// Whether all that was asked for has come.
+// Whether all blocks of the read have arrived.
 bool complete(const PrefixRead& read) { return read.ready() == read.keys.size(); }
 
 }  // namespace
@@ -52,8 +52,8 @@ std::unique_ptr<PrefixLoad> PrefixLoader::ask(const StoreKind& kind, const Prefi
   if (token_bytes == 0) ids.clear();  // no layer has rows
   for (const BlockId& id : ids) load->keys.push_back({id, kBlockTokens * token_bytes});
   if (state_bytes(kind) > 0) {
-    // A handover promises the state before the last token, and no other: asking for more would wait
-    // for what never comes.
+    // A handover promises the state before the last token, and no other: a look-up of others would
+    // wait in vain.
     if (owner.handed_over && !load->stops.empty())
       load->stops.erase(load->stops.begin(), load->stops.end() - 1);
     for (const PrefixStop& stop : load->stops) {
@@ -92,7 +92,7 @@ void PrefixLoader::plan(PrefixLoad& load, uint32_t committed, double seconds_per
     plan_stop(load, committed, seconds_per_token);
 }
 
-// Which tier reads what: the first that has a block, as long as it reads faster than computing.
+// Each block is read from the first tier that has it, if that is faster than computing it.
 void PrefixLoader::plan_blocks(PrefixLoad& load, uint32_t committed,
                                double seconds_per_token) const {
   size_t at = committed / kBlockTokens;
@@ -115,10 +115,10 @@ void PrefixLoader::plan_blocks(PrefixLoad& load, uint32_t committed,
   }
 }
 
-// The last stop whose state is there, and all blocks between it and what the sequence has; if it is
-// read faster than computed.
+// Reads up to the last stop whose state, and all blocks between the sequence's rows and the stop,
+// are in tiers and are read faster than computed.
 void PrefixLoader::plan_stop(PrefixLoad& load, uint32_t committed, double seconds_per_token) const {
-  // The first tier that has what was asked for in this place.
+  // Returns the first tier that has this id of the look-ups; tiers_.size(): none has it.
   const auto tier_of = [&](size_t asked) {
     size_t i = 0;
     while (i < tiers_.size() && (!load.lookups[i]->done() || load.lookups[i]->has[asked] == 0)) ++i;
@@ -127,7 +127,7 @@ void PrefixLoader::plan_stop(PrefixLoad& load, uint32_t committed, double second
   const bool rows = !load.keys.empty();
   const size_t from = rows ? committed / kBlockTokens : 0;
   size_t there = from;
-  std::vector<size_t> tiers;  // of the blocks from `from` on
+  std::vector<size_t> tiers;  // of each block, beginning with `from`
   for (; there < load.keys.size() && tier_of(there) < tiers_.size(); ++there)
     tiers.push_back(tier_of(there));
   for (size_t i = load.stops.size(); i-- > 0;) {
@@ -191,7 +191,7 @@ AppendedRows PrefixLoader::append(const StoreKind& kind, kv::SeqId seq,
   if (all && !std::all_of(load.parts.begin(), load.parts.end(),
                           [](const PrefixLoad::Part& part) { return complete(*part.read); }))
     return {before};
-  // Appends rows [first, end) of the prompt, except those that the sequence has already.
+  // Appends rows [first, end) of the prompt, without those that the sequence has already.
   const auto append_one = [&](std::span<const std::byte> rows, uint32_t first, uint32_t end) {
     if (committed < first || committed >= end) return false;
     const auto missing = slice(*kind.store, rows, committed - first, end - first);

@@ -10,7 +10,7 @@
 namespace kvick::engine {
 namespace {
 
-// Of the rows that kvick computes: raise it when the same model has others for the same tokens.
+// Raise it when kvick computes different rows for the same model and tokens.
 constexpr uint32_t kRowsVersion = 3;
 
 std::string cannot_move(const kv::StoreInfo& info, const KvOptions& options) {
@@ -77,14 +77,15 @@ bool PrefixLoader::has_windows(const StoreKind& kind) {
                      [](const kv::Shape& shape) { return shape.window > 0; });
 }
 
-// Static types depend on the ranges that were measured for them, and old rows on when they became
-// old.
+// Rows of static types depend on the ranges that were measured for them, which no id covers. Stores
+// that cannot move rows have no RowMover.
 bool PrefixLoader::serves(const StoreKind& kind) const {
   return !tiers_.empty() && kind.store->facets().rows != nullptr &&
          !kernels::is_static(*kind.options.k_type) && !kernels::is_static(*kind.options.v_type);
 }
 
-// What a layer attends to is in the rows of the layers behind it, and so is how.
+// The rows of a layer depend on the rows that earlier layers attended to (the selection policy) and
+// on the arithmetic of those layers (the role of prompt tokens).
 std::string PrefixLoader::fingerprint(const StoreKind& kind, const PrefixOwner& owner) const {
   const std::string& arithmetic = owner.arithmetic.empty() ? arithmetic_ : owner.arithmetic;
   std::string rows = fmt::format("{}|{}|{}", model_, arithmetic, kind.type);
@@ -135,7 +136,7 @@ PrefixLoader::Cost PrefixLoader::cost_of_blocks(const StoreKind& kind,
   return cost;
 }
 
-// A state, and the rows since the last whole block.
+// The block of a stop holds the state, then the rows since the last whole block.
 BlockKey PrefixLoader::key_of(const StoreKind& kind, const PrefixStop& stop) const {
   return {stop.id, state_bytes(kind) + stop.rest() * kv::moved_token_bytes(*kind.store)};
 }
@@ -166,8 +167,8 @@ void PrefixLoader::keep(const StoreKind& kind, kv::SeqId seq, std::span<const To
   const bool rows = kv::moved_token_bytes(*kind.store) > 0;
   for (; filed.tokens + kBlockTokens <= committed.size(); filed.tokens += kBlockTokens) {
     filed.last = block_id(filed.last, committed.subspan(filed.tokens, kBlockTokens));
-    // Rows of cached tokens may be gone, since they left the window. They were offered when they
-    // were computed.
+    // Cached tokens may have no rows any more, since they left the window. These rows were offered
+    // when they were computed.
     if (filed.tokens >= first && rows)
       keep_block(kind, seq, filed.last, filed.tokens, kBlockTokens);
   }

@@ -59,7 +59,7 @@ class PrefixLoaderTest : public testing::Test {
   Metrics metrics_;
 };
 
-// How many tokens a moved run has, and how many of them are computed again, is in the rows.
+// Moved rows depend on the options `least` and `seam`, so other options must not find them.
 TEST_F(PrefixLoaderTest, TellsRowsApartThatWereMovedOtherwise) {
   const auto tier = files();
   const auto arithmetic = [&](const char* reuse) {
@@ -173,13 +173,13 @@ TEST_F(PrefixLoaderTest, BringsBackFromFilesWhatHadToMakeWay) {
     EXPECT_EQ(one.tokens.at(0), alone(*engine_, jobs[i++], 0, {}).tokens);
 }
 
-// Prompts of jobs that make way for each other, of a model whose layers are not alike, with files.
+// Runs jobs that preempt each other, on a model with different kinds of layers and a file tier.
 Metrics swapped(Engine& engine, const std::vector<Token>& prompt,
                 const std::shared_ptr<PrefixTier>& files) {
   SchedulerOptions options;
   options.kv = parse_kv_options("paged:block=16,prefix=off", "").value();
-  // Two prompts find room, but not both with their answers.
-  const uint64_t all = engine.store_info(options.kv).used_bytes(350);  // of one at its end
+  // Two prompts fit into memory, but not with both answers.
+  const uint64_t all = engine.store_info(options.kv).used_bytes(350);  // of one job at its end
   options.kv_bytes = all * 19 / 10;
   options.headroom_tokens = 2;
   options.files = files;
@@ -218,7 +218,7 @@ TEST_F(PrefixLoaderTest, ServesLayersThatDiffer) {
     fs::remove_all(folder_);
     engine_ = mixed_engine(one.features, 1024);
     const Metrics metrics = swapped(*engine_, prompt_, files());
-    // With windows a job may have to go before a block of it is whole.
+    // With windows a job may be preempted before it has a whole block.
     (one.windows ? of_windows : of_others) += metrics.swapped_bytes > 0 ? 1 : 0;
     others += one.windows ? 0 : 1;
     EXPECT_GT(metrics.files.writes, 0u);
@@ -264,7 +264,7 @@ TEST_F(PrefixLoaderTest, SaysWhyAStoreHasNoFiles) {
                 then);
 }
 
-// A made model as a file, and what may be changed in it.
+// A made-up model in a file, of which a test can change single values.
 struct ModelOnDisk {
   explicit ModelOnDisk(tools::Spec spec) {
     base::ThreadPool pool(1);
@@ -279,7 +279,7 @@ struct ModelOnDisk {
     EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);
     return std::move(engine).value();
   }
-  // With another number under a key of the metadata.
+  // Returns the file's bytes with another number under this key of the metadata.
   template <typename T>
   std::string with(const std::string& key, T number) const {
     std::string changed = bytes;
@@ -305,7 +305,7 @@ TEST_F(PrefixLoaderTest, FindsNoRowsOfAModelThatDiffersInAnything) {
   EXPECT_EQ(cached(model.open(model.with("llama.attention.layer_norm_rms_epsilon", 1e-4F))), 0u);
   EXPECT_EQ(cached(model.open(model.with("llama.context_length", uint32_t{1000}))), 0u);
   EXPECT_EQ(cached(model.open(model.with("llama.rope.dimension_count", uint32_t{8}))), 0u);
-  // Weights: one value in the middle of a tensor, as of a fine-tune of a few rows.
+  // Weights: changes one value in the middle of each tensor, like a fine-tune of a few rows.
   const io::ModelFile file = io::ModelFile::open(model.path).value();
   for (const io::Tensor& tensor : file.tensors()) {
     const std::string data(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
@@ -313,7 +313,8 @@ TEST_F(PrefixLoaderTest, FindsNoRowsOfAModelThatDiffersInAnything) {
     const size_t at = changed.find(data);
     ASSERT_NE(at, std::string::npos);
     changed[at + data.size() / 2] ^= 1;
-    if (tensor.name.find("norm") != std::string::npos) continue;  // all ones: found elsewhere
+    if (tensor.name.find("norm") != std::string::npos)
+      continue;  // equal bytes: find() may have hit another tensor
     EXPECT_EQ(cached(model.open(changed)), 0u) << tensor.name;
   }
   EXPECT_EQ(cached(model.open(model.bytes)), 256u);

@@ -7,8 +7,8 @@
 namespace kvick::engine {
 namespace {
 
-// Asking costs a look into a table, or a few bytes to a store. Long conversations have thousands of
-// messages, and go on from one of the last.
+// Looking up a stop costs a search in a table, or a few bytes sent to a store. Long conversations
+// have thousands of messages, and resume from one of the last.
 constexpr size_t kMostStops = 256;
 
 }  // namespace

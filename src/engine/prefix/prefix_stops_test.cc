@@ -1,4 +1,4 @@
-// Models with states, whose prompts go on from files and from the store: after a restart, beside
+// Prompts of models with states, resumed from files and from the store: after a restart, after
 // another process, and with files that are damaged or gone.
 
 #include "engine/prefix/prefix_stops.h"
@@ -35,7 +35,7 @@ class PrefixStops : public testing::TestWithParam<const char*> {
   }
   ~PrefixStops() override { fs::remove_all(folder_); }
 
-  // As after a restart: nothing is in memory.
+  // Simulates a restart: nothing is in memory.
   void restart(uint64_t bytes = UINT64_MAX) {
     scheduler_ = nullptr;
     files_ = std::move(PrefixFiles::open({.folder = folder_})).value();
@@ -47,7 +47,7 @@ class PrefixStops : public testing::TestWithParam<const char*> {
     options.file_seconds = 60;
     scheduler_ = std::move(Scheduler::make(*engine_, options)).value();
   }
-  // What became of a job, whose answer must be that of a session of its own.
+  // Runs a job. Its answer must be that of a session of its own.
   Heard answer(const std::vector<Token>& prompt, uint32_t most,
                std::optional<Handover> handover = {}) {
     Heard heard;
@@ -66,8 +66,8 @@ class PrefixStops : public testing::TestWithParam<const char*> {
   std::vector<Token> message(uint32_t count, uint32_t seed) const {
     return message_of(turn_, count, seed);
   }
-  // A prompt of messages, of which the second one is the user's own, and the beginning of an
-  // answer.
+  // Returns a system message that all users share, a message of the user `seed`, and the beginning
+  // of an answer.
   std::vector<Token> prompt_of(uint32_t system, uint32_t user, uint32_t seed) const {
     std::vector<Token> prompt = message(system, 1);
     append(prompt, message(user, seed));
@@ -81,7 +81,7 @@ class PrefixStops : public testing::TestWithParam<const char*> {
   std::shared_ptr<ScriptedTier> store_;
   std::unique_ptr<Scheduler> scheduler_;
   const Token turn_ = turn_token_of(*engine_).value_or(1);
-  const std::vector<Token> begin_ = {turn_, 7, 8};  // of an answer
+  const std::vector<Token> begin_ = {turn_, 7, 8};  // begins an answer
   uint64_t last_ = 0;
 };
 #if defined(KVICK_SANITIZED)
@@ -132,7 +132,7 @@ TEST_P(PrefixStops, UsersOfASystemPromptGoOnFromItsEnd) {
   EXPECT_EQ(scheduler_->metrics().files.hits, hits) << "it was in memory";
 }
 
-// Each file once: the state, rows of blocks before it, and states further in front.
+// Damages each file once: the state, the blocks before it, and earlier states.
 TEST_P(PrefixStops, ReadsNoMoreThanWhatIsDamaged) {
   restart();
   const std::vector<Token> prompt = prompt_of(200, 140, 2);
@@ -195,7 +195,7 @@ TEST_P(PrefixStops, HandsAPromptOverToAnotherProcess) {
     restart();
     const Heard taken = answer(
         prompt, 6, Handover{.side = Handover::Side::kTake, .arithmetic = *given.outcome->given});
-    // Less than kLeastCutTokens is sooner computed than moved.
+    // Fewer tokens than kLeastCutTokens are computed sooner than moved.
     EXPECT_EQ(taken.outcome->cached_tokens, length > kLeastCutTokens ? length - 1 : 0);
   }
 }
@@ -213,7 +213,7 @@ TEST(PrefixStopsIn, AreWhatTheTokensSay) {
   std::vector<uint32_t> places;
   for (const PrefixStop& stop : stops) {
     places.push_back(stop.tokens);
-    // Of these tokens alone, and no block's.
+    // The id depends on these tokens alone, and is not that of a block.
     const std::vector<Token> before(tokens.begin(), tokens.begin() + stop.tokens);
     const auto own = block_ids(root, before);
     EXPECT_EQ(stop.id, stop_behind(before, own.empty() ? root : own.back()).id);

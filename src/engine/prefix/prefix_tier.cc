@@ -10,7 +10,7 @@ void PrefixTask::wait(double seconds) const {
 }
 
 void PrefixTask::finish() {
-  // Under the lock, or a waiter could look just before and sleep just after.
+  // Needs the lock: otherwise a waiter could check just before and miss the notification.
   const std::lock_guard lock(mutex_);
   done_.store(true, std::memory_order_release);
   finished_.notify_all();

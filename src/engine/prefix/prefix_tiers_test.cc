@@ -1,4 +1,4 @@
-// Several tiers behind one loader, and prompts that are handed over.
+// Several tiers of one loader, and handovers of prompts.
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ class PrefixTiersTest : public testing::Test {
     if (files_ != nullptr) files_->flush();
     return heard;
   }
-  // By a process that has just begun.
+  // Answers after a restart: nothing is in memory.
   Heard fresh_answer(std::optional<Handover> handover = {}) {
     scheduler_ = nullptr;
     return answer(std::move(handover));
@@ -83,14 +83,14 @@ TEST_F(PrefixTiersTest, TheStoreGivesWhatTheFolderLacksAndEachIsGivenAll) {
     EXPECT_EQ(warm.outcome->cached_tokens, 256u);
     EXPECT_EQ(warm.tokens, cold.tokens);
     EXPECT_EQ(warm.logprobs, cold.logprobs);
-    // The first block lost: the store is read from there on. The second one: it alone.
+    // Without the first block both are read from the store; without the second, only that one.
     EXPECT_GE(store_->reads, 1u);
     EXPECT_EQ(files_->counts().files, 2u);
   }
 }
 
 TEST_F(PrefixTiersTest, ReadsNothingThatWouldComeLaterThanComputing) {
-  const Heard cold = answer();  // now it is known what computing takes
+  const Heard cold = answer();  // measures how long computing takes
   EXPECT_EQ(answer().outcome->cached_tokens, 256u);
   EXPECT_EQ(store_->reads, 2u);
   store_->rate = 1e3;
@@ -132,7 +132,7 @@ TEST_F(PrefixTiersTest, HandsAWholePromptOverWhateverItsLength) {
     scheduler_ = nullptr;
     const Heard given = answer(give());
     ASSERT_TRUE(given.outcome->given.has_value());
-    store_->rate = 1e9;  // no reason not to fetch
+    store_->rate = 1e9;  // a slow store is no reason not to fetch a handover
     const Heard taken = fresh_answer(take(*given.outcome->given));
     EXPECT_EQ(taken.outcome->cached_tokens, length - 1);
     EXPECT_EQ(taken.tokens, given.tokens);

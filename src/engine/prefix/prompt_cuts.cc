@@ -5,7 +5,7 @@
 namespace kvick::engine {
 namespace {
 
-// Cuts that are as near to each other as may be; the distance doubles from there to the front.
+// This many cuts at the end keep the least distance; before them each cut doubles the distance.
 constexpr size_t kNearCuts = 4;
 
 std::vector<uint32_t> places_of(std::span<const Token> prompt, Token token) {
@@ -30,7 +30,7 @@ std::vector<uint32_t> message_borders(std::span<const Token> prompt,
   return borders;
 }
 
-// From the end to the front.
+// Returns cuts at borders, from `end` to `from`.
 std::vector<uint32_t> spread(std::span<const uint32_t> borders, uint32_t from, uint32_t end) {
   std::vector<uint32_t> cuts;
   uint32_t distance = kLeastCutTokens, next = end + distance;
@@ -62,7 +62,7 @@ std::vector<uint32_t> cuts_of(std::span<const Token> prompt, const KnownPrompt& 
   const auto end = static_cast<uint32_t>(prompt.size() - 1);
   const std::vector<uint32_t> borders = message_borders(prompt, turn_token, tokenizer);
   std::vector<uint32_t> cuts = spread(borders, known.cached, end);
-  // One that is worth it, with the cuts around it: after it another may be near.
+  // Adds a cut unless another is less than kLeastCutTokens before it or less than `after` after it.
   const auto add = [&](uint32_t at, uint32_t after) {
     if (at < known.cached + kLeastCutTokens || at > end) return;
     const bool saves = std::none_of(cuts.begin(), cuts.end(), [&](uint32_t cut) {
@@ -70,7 +70,7 @@ std::vector<uint32_t> cuts_of(std::span<const Token> prompt, const KnownPrompt& 
     });
     if (saves) cuts.push_back(at);
   };
-  // The system prompt's end, as a rule.
+  // The first border is usually the end of the system prompt.
   const auto first = std::ranges::lower_bound(borders, kLeastCutTokens);
   if (first != borders.end()) add(*first, kLeastCutTokens);
   add(known.seen, 1);

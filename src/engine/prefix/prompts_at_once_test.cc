@@ -1,4 +1,4 @@
-// Prompts that begin alike and come at the same moment: what they have in common is read once.
+// Prompts with a common prefix that arrive at the same moment: the prefix is computed once.
 
 #include <gtest/gtest.h>
 #include <list>
@@ -23,7 +23,7 @@ using test::scheduler_of;
 
 constexpr uint32_t kAnswer = 5;  // tokens
 
-// Jobs that came before the scheduler's first step, and what became of them.
+// Jobs that arrived before the scheduler's first step, and what they heard.
 struct Arrived {
   std::vector<Job> jobs;
   std::list<Heard> heard;
@@ -43,7 +43,7 @@ class EqualPrompts {
   }
   Heard& add(const std::vector<Token>& prompt) { return add(job_of(prompt, kAnswer)); }
 
-  // Every answer is that of a session of its own.
+  // Runs all jobs. Every answer must be that of a session of its own.
   void run() {
     run_all(*scheduler_);
     auto heard = arrived_.heard.begin();
@@ -55,7 +55,7 @@ class EqualPrompts {
       ++heard;
     }
   }
-  // Tokens of prompts that the model has read.
+  // Returns the prompt tokens that were computed.
   uint64_t read() const {
     return scheduler_->metrics().step_tokens - arrived_.jobs.size() * (kAnswer - 1);
   }
@@ -172,7 +172,7 @@ TEST(PromptsAtOnce, AnswerTheSameThoughMemoryRunsOut) {
   EXPECT_GT(preempted, 0u) << "memory was not scarce";
 }
 
-// Models whose states and windows are gone on from at checkpoints only.
+// Models whose states and windows can be resumed at checkpoints only.
 class PromptsOfStatesAtOnce : public testing::TestWithParam<const char*> {
  protected:
   EqualPrompts prompts_{engine_of_family(GetParam(), 512), "paged:block=8"};

@@ -1,5 +1,5 @@
 #pragma once
-// Prompts like those of conversations, and made models of a family to read them.
+// Prompts like those of conversations, and made-up models of a family to run them.
 
 #include "make_model/families.h"
 
@@ -13,7 +13,7 @@ inline std::unique_ptr<Engine> engine_of_family(const char* family, uint32_t con
   return engine_of(*tools::checked(spec));
 }
 
-// A message of `count` tokens, including the `turn` token that begins it.
+// Returns a message of `count` tokens, including the `turn` token that begins it.
 inline std::vector<Token> message_of(Token turn, uint32_t count, uint32_t seed) {
   std::vector<Token> tokens = {turn};
   while (tokens.size() < count)

@@ -6,7 +6,7 @@
 
 namespace kvick::engine::test {
 
-// A store as a test wants it: slow to answer, slow to read, or only said to be slow.
+// A tier that a test can make slow to answer, slow to read, or only seem slow.
 class ScriptedTier final : public PrefixTier {
  public:
   size_t known(std::span<const BlockId> ids) const override {
@@ -40,12 +40,12 @@ class ScriptedTier final : public PrefixTier {
   void flush() override {}
 
   std::map<BlockId, std::string> blocks;
-  bool answers = true;          // look-ups
-  size_t most_read = SIZE_MAX;  // blocks of a read; the others never come
-  double rate = 0;
+  bool answers = true;          // whether look-ups finish
+  size_t most_read = SIZE_MAX;  // blocks that a read delivers; the others never arrive
+  double rate = 0;              // seconds per byte
   bool connected = true;
-  size_t reads = 0, abandoned = 0;  // blocks; reads
-  double patience = 0;              // of the last look-up
+  size_t reads = 0, abandoned = 0;  // blocks read, and reads abandoned
+  double patience = 0;              // seconds that the last look-up may take
 };
 
 }  // namespace kvick::engine::test

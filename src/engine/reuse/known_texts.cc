@@ -7,7 +7,8 @@
 namespace kvick::engine {
 namespace {
 
-// Of a window of tokens, as a polynomial, so that it can go on by one token (Rabin and Karp 1987).
+// Hash of a window of tokens, as a polynomial, so that the window can move by one token in constant
+// time (Rabin and Karp 1987).
 class RollingHash {
  public:
   RollingHash(uint64_t salt, std::span<const Token> window) : salt_(salt) {
@@ -31,7 +32,7 @@ class RollingHash {
   uint64_t salt_, sum_ = 0, highest_ = 1;
 };
 
-// How far two texts are alike, from their front.
+// Returns the length of the common prefix of two texts, in tokens.
 uint32_t common(std::span<const Token> a, std::span<const Token> b) {
   const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   return static_cast<uint32_t>(differ.first - a.begin());

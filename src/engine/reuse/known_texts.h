@@ -1,6 +1,6 @@
 #pragma once
-// Texts whose rows the store may still have, and which parts of a prompt occur in one of them at
-// another position. Only hints: the store decides whether the rows are there.
+// Remembers texts whose rows the store may still have, and finds the parts of a prompt that occur
+// in them at another position. These are hints: the store decides whether the rows are there.
 
 #include <cstdint>
 #include <deque>
@@ -15,23 +15,25 @@ namespace kvick::engine {
 
 using kv::Token;
 
-// Tokens of a prompt that stand in an earlier text.
+// A run of a prompt's tokens that occurs in an earlier text.
 struct KnownRun {
-  uint32_t at = 0;    // their place in the prompt
-  uint32_t from = 0;  // and in the text
-  uint32_t count = 0;
+  uint32_t at = 0;     // position of its first token in the prompt
+  uint32_t from = 0;   // position of its first token in the text
+  uint32_t count = 0;  // tokens
   std::shared_ptr<const std::vector<Token>> text;
 };
 
 class KnownTexts {
  public:
-  // least: shortest run in tokens, at least 2; most: tokens of all texts; the oldest are dropped.
+  // least: tokens of the shortest run, at least 2. most: tokens of all texts together; beyond it
+  // the oldest texts are dropped.
   KnownTexts(uint32_t least, size_t most) : least_(least), most_(most) {}
 
-  // salt: whose text it is; nobody else finds it. Texts shorter than a run are not kept.
+  // salt: the owner of the text; only prompts with this salt find it. Texts of less than `least`
+  // tokens, or more than `most`, are not kept.
   void add(uint64_t salt, std::span<const Token> text);
-  // The runs in tokens [first, end) of a prompt, in order and disjoint. Takes time linear in the
-  // prompt, except for repetitive texts.
+  // Returns the runs in tokens [first, end) of a prompt, in order and disjoint. Takes time linear
+  // in the prompt, except for repetitive texts.
   std::vector<KnownRun> runs(uint64_t salt, std::span<const Token> prompt, uint32_t first,
                              uint32_t end) const;
 
@@ -46,7 +48,7 @@ class KnownTexts {
     Text text;
     uint64_t salt = 0;
   };
-  // Any run has a whole block of half its length, wherever it begins.
+  // Half a run: wherever a run begins in a text, it contains a whole block of this many tokens.
   uint32_t block() const { return least_ / 2; }
   void drop_oldest();
 

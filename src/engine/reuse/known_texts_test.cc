@@ -19,7 +19,7 @@ void append(std::vector<Token>& to, std::span<const Token> from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-// What any answer must be: apart, in order, within bounds, long enough and equal.
+// Checks that runs are disjoint, in order, within bounds, long enough and equal to the prompt.
 void expect_sound(std::span<const KnownRun> runs, std::span<const Token> prompt, uint32_t first,
                   uint32_t end) {
   uint32_t free = first;
@@ -59,7 +59,7 @@ TEST(KnownTexts, FindWhatWasPlantedWhereverItBegins) {
     const std::vector<KnownRun> runs = known.runs(0, prompt, first, end);
     expect_sound(runs, prompt, first, end);
     ASSERT_EQ(runs.size(), planted.size());
-    for (size_t i = 0; i < runs.size(); ++i) {  // a neighbour may be alike by chance
+    for (size_t i = 0; i < runs.size(); ++i) {  // neighbouring tokens may be equal by chance
       EXPECT_LE(runs[i].at, planted[i].at);
       EXPECT_GE(runs[i].at + runs[i].count, planted[i].at + planted[i].count);
     }
@@ -102,7 +102,7 @@ TEST(KnownTexts, GoOldestFirstWhereThereAreTooMany) {
   }
   for (uint32_t i = 0; i < 5; ++i)
     EXPECT_EQ(known.runs(0, texts[i], 0, 40).size(), i < 3 ? 0U : 1U);
-  known.add(0, random_text(101, random));  // more than there is room for
+  known.add(0, random_text(101, random));  // longer than all texts together may be
   EXPECT_EQ(known.runs(0, texts[4], 0, 40).size(), 1U);
 }
 

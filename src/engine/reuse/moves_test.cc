@@ -1,5 +1,5 @@
-// Rows of earlier prompts for tokens that now stand elsewhere. In a model of one layer rows hang on
-// nothing but a token and its place, so there an answer is the same but for rounding.
+// Reuses rows of earlier prompts for tokens at other positions. In a model of one layer a row
+// depends only on its token and position, so its answers are the same, apart from rounding.
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -31,7 +31,7 @@ std::vector<Token> text_of(uint32_t tokens, uint32_t seed) {
   return text;
 }
 
-// The same beginning, something new, the same middle, something new.
+// Every prompt has the same beginning, new tokens, the same middle, and new tokens.
 std::vector<Token> prompt_of(uint32_t changed, uint32_t seed) {
   std::vector<Token> prompt = text_of(kBegin, 1);
   for (const std::vector<Token>& part :
@@ -124,7 +124,7 @@ TEST(SchedulerMoves, NothingIsTakenUnlessItWasAskedForAndIsOnesOwnAndThere) {
   }
 }
 
-// Jobs beside each other, more than memory holds: rows go while they are wanted.
+// More concurrent jobs than fit into memory: rows are evicted while other jobs want to move them.
 TEST(SchedulerMoves, AnswersOfOneLayerAreTheSameWhereMemoryIsShort) {
   const auto engine = engine_of_layers(1);
   SchedulerOptions options = options_of("paged:block=4", true);
@@ -153,7 +153,7 @@ TEST(SchedulerMoves, AreOfTextsThatASearchHasNotPushedOut) {
   options.reuse.most_known = 600;
   const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
   answer(*scheduler, job_of(prompt_of(7, 10), 5));
-  // 260 tokens in the end; the best beam is dropped about ten times on the way.
+  // The search ends with 260 tokens; it drops the best beam about ten times on the way.
   std::vector<Token> prompt(60);
   std::iota(prompt.begin(), prompt.end(), 3);
   Job search = job_of(prompt, 200);

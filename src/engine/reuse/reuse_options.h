@@ -1,5 +1,5 @@
 #pragma once
-// How much of an earlier prompt's rows a prompt may take, as --reuse has it.
+// The option --reuse: which rows of earlier prompts a prompt may reuse.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,15 +10,15 @@
 namespace kvick::engine {
 
 struct ReuseOptions {
-  // Also rows of tokens that stand at another place, behind other tokens. Such rows are not those
-  // that the prompt would have: its answer may differ from what it is without.
+  // Also reuses rows of tokens that stood at another position, after other tokens. These rows
+  // differ from those that the prompt itself would compute, so its answer may differ as well.
   bool shift = false;
-  uint32_t least = 64;  // tokens in a row that are worth it
-  uint32_t seam = 16;   // of them, those at the front that are computed all the same
+  uint32_t least = 64;                  // tokens of the shortest run that is reused
+  uint32_t seam = 16;                   // tokens at the front of a run that are computed again
   size_t most_known = size_t{1} << 20;  // tokens of earlier texts that are remembered
 };
 
-// exact, or shift[:least=N,seam=N]. Errors list what exists.
+// Parses exact, or shift[:least=N,seam=N]. Errors name the valid forms and options.
 base::Result<ReuseOptions> parse_reuse_options(std::string_view text);
 
 }  // namespace kvick::engine

@@ -12,7 +12,7 @@ std::vector<std::vector<Token>> bad_word_tokens(const text::Tokenizer& tokenizer
     const size_t begin = std::min(word.find_first_not_of(' '), word.size());
     for (const std::string& text : {word.substr(begin), " " + word.substr(begin)}) {
       std::vector<Token> tokens = tokenizer.encode(text, false, false);
-      // A space that is a token of its own would forbid the first way once more.
+      // Words given with and without a space would be there twice.
       const bool found = std::find(all.begin(), all.end(), tokens) != all.end();
       if (!tokens.empty() && !found) all.push_back(std::move(tokens));
     }

@@ -1,5 +1,5 @@
 #pragma once
-// Texts that an answer may not have (vLLM's bad_words).
+// Texts that an answer must not contain (vLLM's bad_words).
 
 #include <span>
 #include <string>
@@ -10,25 +10,24 @@
 
 namespace kvick::engine {
 
-// The tokens of each text, as it begins an answer and as a word behind a space, where that is
-// another way to write it: what Sampling::bad_words takes. The same text in other tokens is not
-// found, as in vLLM.
+// Returns the tokens of each text for Sampling::bad_words: without a space before it and, where the
+// tokens differ, with one. As in vLLM, the same text in other tokens is not found.
 std::vector<std::vector<Token>> bad_word_tokens(const text::Tokenizer& tokenizer,
                                                 const std::vector<std::string>& words);
 
 class BadWords {
  public:
-  // None of them is empty.
+  // No word may be empty.
   explicit BadWords(std::vector<std::vector<Token>> words);
 
-  // A token of the answer.
+  // Adds a token of the answer.
   void add(Token token);
-  // Forbids the last token of each word whose other tokens are the last ones of the answer.
+  // Forbids the last token of each word if the answer ends with the word's other tokens.
   void apply(std::span<float> logits) const;
 
  private:
   std::vector<std::vector<Token>> words_;
-  size_t most_before_ = 0;   // tokens of the longest, but for its last
+  size_t most_before_ = 0;   // tokens of the longest word, without its last token
   std::vector<Token> last_;  // the last most_before_ tokens of the answer
 };
 

@@ -22,7 +22,7 @@ Dry::Dry(DrySampling settings, const text::Tokenizer* tokenizer)
 
 void Dry::add(Token token) {
   if (tokenizer_ != nullptr && tokenizer_->is_control(token)) return add_break();
-  // Forgotten a whole window at a time, so that a token costs a constant.
+  // Old tokens are dropped a whole window at a time, so that adding one takes constant time.
   const size_t window = settings_.window;
   if (text_.size() >= 2 * window)
     text_.erase(text_.begin(), text_.end() - static_cast<ptrdiff_t>(window));
@@ -41,8 +41,9 @@ bool Dry::has_breaker(std::string_view text) const {
                      [&](const std::string& b) { return text.find(b) != std::string_view::npos; });
 }
 
-// The tail is shorter than the longest breaker: what is found there ends in this token, or is a
-// shorter one that has ended before.
+// Returns whether a breaker ends within this token. It may have begun in the tail, which is shorter
+// than the longest breaker. The search of each breaker begins late enough to skip those that ended
+// in an earlier token.
 bool Dry::ends_breaker(Token token) {
   if (longest_breaker_ == 0) return false;
   const size_t before = tail_.size();
@@ -56,14 +57,14 @@ bool Dry::ends_breaker(Token token) {
   return ends;
 }
 
-// Sets repeated_. same_[i]: how many tokens before the i-th from the end are those before the end,
-// by the Z algorithm (Gusfield 1997, Algorithms on Strings, chapter 1) on the text from its end:
-// linear, however the text repeats itself.
+// Sets repeated_. same_[i] is how many tokens the text without its last i tokens and the whole text
+// have in common at their ends. The Z algorithm (Gusfield 1997, Algorithms on Strings, chapter 1)
+// on the reversed text finds them in linear time, however the text repeats itself.
 void Dry::find_repetitions(size_t window) {
   const auto from_end = [&](size_t i) { return text_[text_.size() - 1 - i]; };
   repeated_.clear();
   same_.assign(window, 0);
-  size_t left = 0, right = 0;  // [left, right) is known to be what is at the end
+  size_t left = 0, right = 0;  // [left, right) of the reversed text equals its beginning
   for (size_t i = 1; i < window; ++i) {
     size_t same = i < right ? std::min<size_t>(right - i, same_[i - left]) : 0;
     while (i + same < window && from_end(same) == from_end(i + same)) ++same;
@@ -78,7 +79,7 @@ void Dry::find_repetitions(size_t window) {
 }
 
 float Dry::penalty(uint32_t length) const {
-  constexpr double kMost = 1e30;  // more is not a float
+  constexpr double kMost = 1e30;  // keeps the penalty within float
   const double factor = std::pow(double{settings_.base}, length - settings_.allowed_length);
   return static_cast<float>(std::min(double{settings_.multiplier} * factor, kMost));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// DRY: tokens that would go on a repetition are made less likely, the more so the longer it is.
+// DRY makes tokens that would continue a repetition less likely: the longer it is, the less likely.
 
 #include <cstdint>
 #include <span>
@@ -12,21 +12,21 @@
 
 namespace kvick::engine {
 
-// If the last n tokens of the text are also somewhere before, and n is at least the allowed length,
-// then the token that came behind them there loses multiplier * base^(n - allowed) of its logit;
-// the longest such n counts. No repetition goes past a breaker: a text that a token or several end,
-// or a control token. A token that has a breaker in it loses nothing. (p-e-w 2024,
-// text-generation-webui pull request 5677, as llama.cpp has it.)
+// If the last n tokens of the text also occur earlier, and n is at least the allowed length, then
+// the token that followed them there loses multiplier * base^(n - allowed) of its logit, for the
+// longest n. No repetition extends past a breaker: a control token, or a text, also one that spans
+// several tokens. A token that contains a breaker loses nothing. (p-e-w 2024, text-generation-webui
+// pull request 5677, as in llama.cpp.)
 //
-// Costs a walk over the window per token that is chosen. Each choice of a request has its own; the
-// prompt is read for the first one, which the others are copied from.
+// Each chosen token costs a walk over the window. Each choice of a request has its own Dry; the
+// prompt is added to the first one, and the others are copies of it.
 class Dry {
  public:
-  // tokenizer: of the tokens, to see breakers; null: there are none. Outlives it.
+  // tokenizer: finds the breakers in tokens; null: there are no breakers. It outlives this object.
   Dry(DrySampling settings, const text::Tokenizer* tokenizer);
 
   void add(Token token);
-  // Something that no repetition goes past.
+  // Adds a break that no repetition extends past.
   void add_break();
   void apply(std::span<float> logits);
 
@@ -39,12 +39,13 @@ class Dry {
   DrySampling settings_;
   const text::Tokenizer* tokenizer_;
   size_t longest_breaker_ = 0;  // bytes
-  std::vector<Token> text_;     // at least the window, as far as there is text
-  uint32_t since_ = 0;          // tokens behind the last breaker
+  std::vector<Token> text_;     // the last tokens: at least the window
+  uint32_t since_ = 0;          // tokens since the last breaker
   std::string tail_;            // the last bytes of the text, in which a breaker may have begun
   // Scratch of apply().
   std::vector<uint32_t> same_;
-  std::unordered_map<Token, uint32_t> repeated_;  // how long a repetition each would go on
+  std::unordered_map<Token, uint32_t>
+      repeated_;  // length of the repetition that each would continue
 };
 
 }  // namespace kvick::engine

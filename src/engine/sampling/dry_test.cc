@@ -12,13 +12,13 @@ namespace {
 
 constexpr size_t kVocab = 8;
 
-// What dry.h defines; breaks: behind how many tokens the last breaker ends.
+// The definition in dry.h. breaks: tokens up to the end of the last breaker.
 std::vector<float> naive(const DrySampling& s, const std::vector<Token>& all, size_t breaks,
                          std::vector<float> logits) {
   const size_t n = std::min<size_t>(all.size(), s.window);
   const std::vector<Token> text(all.end() - static_cast<ptrdiff_t>(n), all.end());
   std::vector<uint32_t> longest(kVocab, 0);
-  for (size_t end = 1; end < n; ++end) {  // of what is repeated
+  for (size_t end = 1; end < n; ++end) {  // where the earlier occurrence ends
     uint32_t length = 0;
     while (length < end && length < all.size() - breaks &&
            text[end - 1 - length] == text[n - 1 - length])
@@ -38,7 +38,7 @@ TEST(Dry, PenalisesWhatWouldGoOnARepetition) {
   for (const Token token : {1, 2, 3, 4, 1, 2, 3}) dry.add(token);
   std::vector<float> logits(kVocab, 0);
   dry.apply(logits);
-  EXPECT_FLOAT_EQ(logits[4], -0.5F * 2);  // behind 1 2 3, one more than is allowed
+  EXPECT_FLOAT_EQ(logits[4], -0.5F * 2);  // follows 1 2 3, one token longer than allowed
   EXPECT_FLOAT_EQ(logits[1] + logits[2] + logits[3], 0);
 }
 
@@ -77,11 +77,11 @@ TEST(Dry, GoesPastNoBreakerWhicheverTokensItIsWrittenIn) {
     return -logits[static_cast<size_t>(next)];
   };
   EXPECT_FLOAT_EQ(taken("abcd.abc", 'd'), 1.75F);
-  EXPECT_FLOAT_EQ(taken("a\nbcd.a\nbc", 'd'), 1);  // not past the line's end: 2 are left
+  EXPECT_FLOAT_EQ(taken("a\nbcd.a\nbc", 'd'), 1);  // not past the end of the line: 2 tokens repeat
   EXPECT_FLOAT_EQ(taken("ab\ncd.ab\nc", 'd'), 0);
   EXPECT_FLOAT_EQ(taken("a-bcd.a-bc", 'd'), 1.75F * 1.75F);
-  EXPECT_FLOAT_EQ(taken("a--bcd.a--bc", 'd'), 1);  // of two tokens
-  EXPECT_FLOAT_EQ(taken("abc\n.abc", '\n'), 0);    // which is never penalised
+  EXPECT_FLOAT_EQ(taken("a--bcd.a--bc", 'd'), 1);  // the breaker has two tokens
+  EXPECT_FLOAT_EQ(taken("abc\n.abc", '\n'), 0);    // a breaker is never penalised
 }
 
 TEST(Dry, TakesControlTokensForBreakers) {
@@ -92,7 +92,7 @@ TEST(Dry, TakesControlTokensForBreakers) {
   for (const Token token : {7, 256, 8, 9, 256, 7, 256, 8, 9}) dry.add(token);
   std::vector<float> logits(257, 0);
   dry.apply(logits);
-  EXPECT_EQ(logits, std::vector<float>(257, 0));  // it came behind 8 9, and ends a turn
+  EXPECT_EQ(logits, std::vector<float>(257, 0));  // 256 followed 8 9, but is a control token
   dry.add(10), dry.add(8), dry.add(9);
   dry.apply(logits);
   EXPECT_FLOAT_EQ(logits[10], -1);

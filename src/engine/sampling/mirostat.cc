@@ -14,7 +14,7 @@ double zipf_exponent(std::span<const float> descending) {
     products += t * b;
     squares += t * t;
   }
-  return products / squares;  // not a number if there is one token
+  return products / squares;  // NaN if there is one token
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ double zipf_exponent(std::span<const float> descending) {
 size_t Mirostat::most_tokens(std::span<const float> descending, size_t vocab) const {
   const double s = zipf_exponent(descending), epsilon = s - 1;
   const auto n = static_cast<double>(vocab);
-  // epsilon / (1 - n^-epsilon), which is 1 / log(n) where epsilon goes to 0.
+  // epsilon / (1 - n^-epsilon); its limit for epsilon = 0 is 1 / log(n).
   const double factor =
       std::abs(epsilon) < 1e-9 ? 1 / std::log(n) : epsilon / (1 - std::pow(n, -epsilon));
   const double k = std::pow(factor * std::exp2(mu_), 1 / s);

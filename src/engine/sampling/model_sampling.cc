@@ -36,7 +36,8 @@ base::Result<ModelSampling> read_model_sampling(const io::ModelFile& file) {
   KVICK_TRY_VOID(read(file, "temp", {0, 100}, model.temperature));
   KVICK_TRY_VOID(read(file, "top_k", {-1, INT32_MAX}, top_k));
   KVICK_TRY_VOID(read(file, "top_p", {0, 1}, model.top_p));
-  // Files are written with 0 for the likeliest token alone, which the least share above it is.
+  // Some files have 0, for the likeliest token alone. check() refuses 0; the smallest value above
+  // it has the same effect.
   if (model.top_p == 0.0F) model.top_p = std::numeric_limits<float>::min();
   KVICK_TRY_VOID(read(file, "min_p", {0, 1}, model.min_p));
   KVICK_TRY_VOID(read(file, "penalty_repeat", {0.01F, 100}, model.repetition_penalty));

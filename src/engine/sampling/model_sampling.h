@@ -1,5 +1,5 @@
 #pragma once
-// How a model's file says that its answers are best sampled.
+// Sampling defaults that a model's file recommends.
 
 #include <cstdint>
 #include <optional>
@@ -10,23 +10,23 @@
 
 namespace kvick::engine {
 
-// Keys general.sampling.temp, top_k, top_p, min_p and penalty_repeat of GGUF files; in a Hugging
-// Face folder generation_config.json has them.
+// The keys general.sampling.temp, top_k, top_p, min_p and penalty_repeat of a GGUF file; in a
+// Hugging Face folder they come from generation_config.json.
 struct ModelSampling {
   std::optional<float> temperature, top_p, min_p, repetition_penalty;
   std::optional<uint32_t> top_k;
 };
 
-// Error: a value outside its range, with its key.
+// Error: a value outside its range; names the key.
 base::Result<ModelSampling> read_model_sampling(const io::ModelFile& file);
 
-// The values that a person or a request has given.
+// Which values the user or the request has set.
 struct GivenSampling {
   bool temperature = false, top_k = false, top_p = false, min_p = false, repetition_penalty = false;
 };
 
-// Puts the model's values where none was given. Temperature 0 stays exact: the model's penalty of
-// repetitions, which changes which token is the likeliest, is left out then.
+// Sets the model's values where none was given. Temperature 0 stays exactly greedy: it does not
+// take the model's repetition penalty, which would change the likeliest token.
 void apply_model_sampling(const ModelSampling& model, const GivenSampling& given,
                           Sampling& sampling);
 

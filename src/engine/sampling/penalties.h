@@ -1,5 +1,5 @@
 #pragma once
-// Penalties for tokens that were seen before.
+// Penalises tokens that occurred before.
 
 #include <cstdint>
 #include <span>
@@ -10,18 +10,18 @@
 
 namespace kvick::engine {
 
-// Which tokens the last ones were, and how often. Costs a constant per token that is added and, per
-// token that is chosen, one addition per different token: there is no walk over all that was seen.
+// Counts the tokens of the window. Adding a token takes constant time; choosing one takes one
+// operation per distinct token of the window, and no walk over the window.
 class Penalties {
  public:
   struct Strengths {
-    float repetition = 1;  // divides positive logits and multiplies negative ones, once a token
-    float presence = 0;    // subtracted once from tokens of the answer
+    float repetition = 1;  // divides positive logits and multiplies negative ones, once per token
+    float presence = 0;    // subtracted once from tokens that the answer has
     float frequency = 0;   // subtracted once per occurrence in the answer
     bool any() const { return repetition != 1 || presence != 0 || frequency != 0; }
   };
 
-  // window: the number of last tokens that count. Without strengths nothing is kept.
+  // window: how many of the last tokens count. If all strengths are off, nothing is kept.
   Penalties(Strengths strengths, uint32_t window);
 
   void add(Token token, bool of_prompt);
@@ -41,10 +41,10 @@ class Penalties {
 
   Strengths strengths_;
   uint32_t window_;
-  std::vector<Seen> last_;  // a ring, once it has window_ tokens; unused without a limit
+  std::vector<Seen> last_;  // a ring of window_ tokens; unused if window_ is UINT32_MAX
   size_t oldest_ = 0;
   std::vector<Count> counts_;
-  std::unordered_map<Token, uint32_t> where_;  // in counts_
+  std::unordered_map<Token, uint32_t> where_;  // index in counts_
 };
 
 }  // namespace kvick::engine

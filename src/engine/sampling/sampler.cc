@@ -10,10 +10,10 @@
 namespace kvick::engine {
 namespace {
 
-// A vocabulary is searched in blocks; most hold no token that is likely enough.
+// The vocabulary is searched in blocks: most blocks have no likely token and are skipped.
 using kernels::kWeightBlock;
 
-// A NaN counts as lower than every number.
+// Returns the highest logit. A NaN counts as lower than every number.
 float highest_of(std::span<const float> logits) {
   constexpr size_t kLanes = 16;  // for the compiler to vectorise
   float answers[kLanes];
@@ -45,13 +45,12 @@ Token greedy(std::span<const float> logits) {
 double uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
 // Top-n-sigma: excludes all tokens whose logit is more than n standard deviations below the
-// highest. Sums have lanes for the compiler to vectorise, and with them an order that does not
-// change.
+// highest. The sums are kept in lanes, so that the compiler can vectorise them in a fixed order.
 void keep_near(std::span<float> logits, float highest, float n) {
   constexpr size_t kLanes = 8;
   double counts[kLanes] = {}, sums[kLanes] = {}, squares[kLanes] = {};
   const auto add = [&](float logit, size_t lane) {
-    // Those that are forbidden already say nothing of the model.
+    // Forbidden tokens say nothing about the model's logits.
     const bool possible = logit > std::numeric_limits<float>::lowest();
     const double below = possible ? double{logit} - double{highest} : 0;
     counts[lane] += possible ? 1 : 0;
@@ -106,14 +105,13 @@ void Sampler::accept_break() {
   if (dry_) dry_->add_break();
 }
 
-// Sets top_ to the `keep` likeliest tokens, of equal ones the first.
+// Sets top_ to the `keep` likeliest tokens, ascending; of equally likely ones it takes the first.
 void Sampler::take_likeliest(std::span<const float> logits, size_t keep) {
   const auto likelier = [&](Token a, Token b) {
     const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
     return x > y || (x == y && a < b);
   };
-  // A heap costs a step for each token that enters it: few if it is small, since most tokens do
-  // not.
+  // A heap costs time for each token that enters it. Few tokens enter a small one.
   constexpr size_t kMostInHeap = 512;
   if (keep > kMostInHeap) {
     top_.resize(logits.size());
@@ -124,7 +122,7 @@ void Sampler::take_likeliest(std::span<const float> logits, size_t keep) {
     std::sort(top_.begin(), top_.end());
     return;
   }
-  top_.clear();  // a heap, the unlikeliest first
+  top_.clear();  // a heap with the unlikeliest token at its front
   const auto least = [&] { return logits[static_cast<size_t>(top_.front())]; };
   for (size_t i = 0; i < logits.size(); i += kWeightBlock) {
     const auto block = logits.subspan(i, std::min(kWeightBlock, logits.size() - i));
@@ -154,7 +152,7 @@ Token Sampler::token_of(size_t chosen, const Kept& kept) const {
   return kept.all ? static_cast<Token>(chosen) : top_[chosen];
 }
 
-// What logits are multiplied by: 1 / temperature.
+// Returns the factor for the logits: 1 / temperature.
 float Sampler::scale(std::span<const float> logits, float highest) const {
   float temperature = sampling_.temperature;
   if (sampling_.dynatemp_range > 0) {
@@ -165,11 +163,11 @@ float Sampler::scale(std::span<const float> logits, float highest) const {
         least + (most - least) * static_cast<float>(std::pow(std::clamp(share, 0.0, 1.0),
                                                              sampling_.dynatemp_exponent));
   }
-  // A temperature next to 0 must not make 0 times infinity.
+  // For a temperature near 0 the factor must stay finite: 0 times infinity is NaN.
   return std::min(1 / temperature, std::numeric_limits<float>::max());
 }
 
-// Of algorithm 1.
+// Returns how many tokens Mirostat's algorithm 1 keeps.
 size_t Sampler::mirostat_tokens(std::span<const float> logits, float highest, float scale) {
   take_likeliest(logits, std::min(logits.size(), Mirostat::kFirst));
   std::vector<float> first;
@@ -183,7 +181,7 @@ size_t Sampler::choose_with_mirostat(const Kept& kept, float highest, float scal
   weights_.weigh(*kernels_, kept.logits, highest, scale);
   if (sampling_.mirostat.version == 2) {
     const double least = mirostat_->least_share() * weights_.total();
-    // The likeliest weighs 1.
+    // The likeliest token weighs 1.
     weights_.keep_above(std::clamp(static_cast<float>(std::min(least, 1.0)),
                                    std::numeric_limits<float>::min(), 1.0F));
   }
@@ -213,7 +211,7 @@ Token Sampler::choose(std::span<float> logits) {
   weights_.weigh(*kernels_, kept.logits, highest, scale(kept.logits, highest), typical);
   if (typical) weights_.keep_typical(sampling_.typical_p);
   if (sampling_.top_p < 1) weights_.keep_nucleus(sampling_.top_p);
-  // The likeliest weighs 1, unless it was not typical.
+  // The likeliest token weighs 1, unless typical-p has removed it.
   if (sampling_.min_p > 0)
     weights_.keep_above(sampling_.min_p * (typical ? weights_.highest() : 1));
   if (sampling_.xtc.probability > 0 && uniform(random_) < double{sampling_.xtc.probability})

@@ -1,5 +1,5 @@
 #pragma once
-// From logits to a token.
+// Chooses a token by its logits.
 
 #include <optional>
 #include <random>
@@ -18,38 +18,39 @@ namespace kvick::engine {
 // Chooses the tokens of one answer. The same seed and logits give the same tokens on every machine
 // and under every instruction set.
 //
-// Tokens are weighed as token_weights.h says. A token less than 3e-11 as likely as the likeliest is
+// Tokens are weighed as in token_weights.h. A token less than 3e-11 as likely as the likeliest is
 // never chosen. With u uniform in [0, 1), the choice is the first token, by number, at which the
-// running sum of the weights of the tokens that are left exceeds u times the whole sum. XTC draws
-// another number before, with every token. Typical-p, top-n-sigma, the dynamic temperature and
-// Mirostat sum numbers that are not exact, in a fixed order, and use the C library's log and pow:
-// for them machines must have the same one.
+// running sum of the kept tokens' weights exceeds u times their total. XTC draws another number
+// before u, for every token. Typical-p, top-n-sigma, the dynamic temperature and Mirostat sum
+// inexact numbers, in a fixed order, and use the C library's log and pow: their results are the
+// same only on machines with the same C library.
 //
-// Nothing is sorted: a token costs a few passes over the vocabulary. What is off costs nothing.
+// Nothing is sorted: choosing a token takes a few passes over the vocabulary. Filters that are off
+// cost nothing.
 //
-// A copy goes on as the original would: drafts are drawn with copies. All that a choice depends on
-// is in here, so a sequence that is preempted keeps its sampler and goes on as if it had not been.
+// A copy continues as the original would: draft tokens are drawn with copies. The sampler has all
+// state that choices depend on, so a preempted sequence keeps it and continues unchanged.
 class Sampler {
  public:
-  // tokenizer: of the tokens, which DRY's breakers need; null: there are none. Outlives it.
+  // tokenizer: needed by DRY's breakers; null: there are none. It outlives the sampler.
   Sampler(Sampling sampling, const kernels::Table& kernels,
           const text::Tokenizer* tokenizer = nullptr);
 
-  // The next token; the logits are changed on the way. Greedy takes the first of equal ones.
+  // Returns the next token; changes the logits. Greedy takes the first of equally likely tokens.
   Token choose(std::span<float> logits);
-  // Tells of tokens before the next one.
+  // Adds a token of the prompt, or of the answer, to the text before the next token.
   void accept_prompt(Token token);
   void accept(Token token);
-  // What another sampler of the same options, but for the seed, was told so far: a long prompt is
-  // told to the first of a request's choices alone.
+  // Copies the text from another sampler, whose options may differ in the seed only: so a long
+  // prompt is added for the first choice of a request alone.
   void accept_as(const Sampler& other);
-  // A token of the prompt that is not penalised, and that no repetition goes past.
+  // Adds a token of the prompt that is not penalised, and that no repetition extends past.
   void accept_break();
 
  private:
   struct Kept {
     std::span<float> logits;
-    bool all;  // of the vocabulary; else those of top_
+    bool all;  // the whole vocabulary; otherwise the tokens of top_
   };
   Kept keep_likeliest(std::span<float> logits, size_t keep);
   void take_likeliest(std::span<const float> logits, size_t keep);

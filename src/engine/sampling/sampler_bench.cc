@@ -1,5 +1,5 @@
-// Times the choice of a token: sampler_bench [VOCABULARY...]. Not a test; what
-// engine/sampling/sampler.cc is tuned with.
+// Times the choice of a token: sampler_bench [VOCABULARY...]. Not a test, but the measure by which
+// engine/sampling/sampler.cc is tuned.
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,7 @@ namespace {
 using kvick::engine::Sampler;
 using kvick::engine::Sampling;
 
-// Microseconds per token behind a prompt of 4096, the median of 31.
+// Returns microseconds per token after a prompt of 4096 tokens, the median of 31.
 double time_of(const Sampling& sampling, const std::vector<float>& logits) {
   Sampler sampler(sampling, kvick::kernels::table(kvick::base::best_isa()));
   for (kvick::engine::Token token = 0; token < 4096; ++token) sampler.accept_prompt(token % 1000);
@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   for (const size_t vocab : vocabularies)
     for (const auto& [name, sampling] : kinds) {
       std::mt19937 random(1);
-      // Logits of random weights, and such as a trained model's: few are near the highest.
+      // Logits as of random weights, and as of a trained model, where few are near the highest.
       std::normal_distribution<float> flat(0, 1), peaked(-12, 3);
       std::vector<float> even(vocab), steep(vocab);
       for (float& logit : even) logit = flat(random);

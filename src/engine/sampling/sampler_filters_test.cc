@@ -16,7 +16,7 @@ using Order = std::vector<size_t>;
 
 double uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
-// Indices by falling value, of equal ones the first.
+// Returns the indices by descending value; of equal values the first index comes first.
 template <class Value>
 Order order_by(size_t n, Value value) {
   Order order(n);
@@ -30,7 +30,7 @@ double sum_of(const std::vector<float>& weights) {
   return std::accumulate(weights.begin(), weights.end(), 0.0);
 }
 
-// Zeroes what comes behind those that are first in the order and have the share together.
+// Keeps the first weights of the order until they have the share, and zeroes the others.
 void keep_share(std::vector<float>& weights, const Order& order, double share) {
   const double goal = share * sum_of(weights);
   double kept = 0;
@@ -93,8 +93,8 @@ void naive_xtc(std::vector<float>& weights, double threshold) {
   }
 }
 
-// The whole of sampling.h; temperature 1 but for the dynamic one, so that a logit is minus a
-// surprise but for a constant.
+// All filters of sampling.h. Apart from the dynamic one the temperature is 1, so that a logit is
+// minus the surprise, apart from a constant.
 Token naive_choice(const Sampling& s, std::vector<float> logits, std::mt19937_64& random) {
   if (s.top_n_sigma > 0) naive_sigma(logits, s.top_n_sigma);
   Order kept = order_by(logits.size(), [&](size_t i) { return logits[i]; });
@@ -177,7 +177,7 @@ TEST(SamplerFilters, XtcLeavesTheUnlikeliestOfTheLikelyOnes) {
   }
 }
 
-// Algorithms 1 and 2 of the paper, with everything in doubles.
+// Algorithms 1 and 2 of the paper, computed in doubles.
 struct NaiveMirostat {
   MirostatSampling settings;
   double mu;
@@ -236,7 +236,7 @@ TEST(SamplerFilters, MirostatChoosesAsItsDefinitionWhileItsStateMoves) {
     }
 }
 
-// What a preempted sequence, a draft and a verification rely on.
+// Preempted sequences, drafters and verification rely on this.
 TEST(SamplerFilters, ACopyGoesOnAsTheOriginal) {
   std::mt19937_64 random(4);
   for (const uint32_t version : {0U, 1U, 2U}) {

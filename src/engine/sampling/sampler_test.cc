@@ -68,16 +68,16 @@ TEST(Sampler, TopKTopPAndMinPLeaveOnlyTheLikeliest) {
   EXPECT_GT(seen[4], 0);
   EXPECT_EQ(seen[0] + seen[1] + seen[2] + seen[3], 0);
   s.top_k = 0;
-  s.top_p = 0.6F;  // the likeliest alone has 0.63
+  s.top_p = 0.6F;  // the likeliest token alone has 0.63
   EXPECT_EQ(draws(s, 500, ramp())[5], 500);
   s.top_p = 1;
-  s.min_p = 0.2F;  // the third has e^-2 = 0.135 of the likeliest
+  s.min_p = 0.2F;  // the third token is e^-2 = 0.135 times as likely as the likeliest
   seen = draws(s, 2000, ramp());
   EXPECT_GT(seen[4], 0);
   EXPECT_EQ(seen[3], 0);
 }
 
-// What is left over of a block, ties and minus infinity included.
+// Includes vocabularies that end within a block, ties and minus infinity.
 TEST(Sampler, TakesTheLikeliestOfAnyNumberOfTokens) {
   std::mt19937 random(3);
   for (const size_t vocab : {1, 15, 64, 65, 300, 1027}) {
@@ -95,7 +95,7 @@ TEST(Sampler, TakesTheLikeliestOfAnyNumberOfTokens) {
       copy = logits;
       const auto token = static_cast<size_t>(sampler.choose(copy));
       ASSERT_GE(logits[token], sorted[k - 1]) << vocab;
-      if (logits[token] == sorted[k - 1]) {  // of equal ones the first
+      if (logits[token] == sorted[k - 1]) {  // of equal logits the first is chosen
         const auto above =
             std::count_if(logits.begin(), logits.end(), [&](float x) { return x > sorted[k - 1]; });
         const auto equal = std::count(
@@ -122,12 +122,12 @@ TEST(Sampler, GivesTheSameTokensForTheSameSeedOnly) {
   };
   EXPECT_EQ(sequence(5), sequence(5));
   EXPECT_NE(sequence(5), sequence(6));
-  // mt19937_64 is fixed by the standard and the draw uses no library distribution: the same
-  // everywhere.
+  // The standard fixes mt19937_64 and the draw uses no library distribution, so the token is the
+  // same on every machine.
   EXPECT_EQ(sequence(0)[0], 15);
 }
 
-// What sampler.h defines, token by token, with everything sorted.
+// The definition in sampler.h, token by token, on a sorted vocabulary.
 Token naive_choice(const Sampling& s, std::vector<float> logits, double u) {
   const float highest = *std::max_element(logits.begin(), logits.end());
   std::vector<Token> order(logits.size());
@@ -245,7 +245,7 @@ TEST(Sampler, PenalisesThePresenceOfTokensOfTheAnswerOnly) {
   EXPECT_FLOAT_EQ(logits[2], 4);
 }
 
-// Against counting the whole window anew for each token.
+// Compares with counting the whole window anew for each token.
 TEST(Sampler, CountsTheWindowAsIfItWereCountedAnew) {
   std::mt19937 random(8);
   for (const uint32_t window : {1U, 7U, 40U, UINT32_MAX}) {

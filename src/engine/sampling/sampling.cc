@@ -71,7 +71,8 @@ base::Status<> check(const Sampling& s, uint32_t vocab) {
   if (!is_share(s.xtc.probability) || !is_share(s.xtc.threshold))
     return fail("XTC's probability and threshold are {} and {}, but must be in [0, 1]",
                 s.xtc.probability, s.xtc.threshold);
-  // Beyond these a logit may become infinite, and a constrained answer be left without any token.
+  // Beyond these limits a logit may become infinite, which may leave a constrained answer without
+  // any possible token.
   if (!(s.repetition_penalty >= 0.01F && s.repetition_penalty <= 100))
     return fail("repetition penalty is {}, outside [0.01, 100] (1 is off)", s.repetition_penalty);
   for (const float penalty : {s.presence_penalty, s.frequency_penalty})

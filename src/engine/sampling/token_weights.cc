@@ -17,7 +17,8 @@ uint32_t bits_of(float x) { return std::bit_cast<uint32_t>(x); }
 
 size_t blocks_of(size_t tokens) { return (tokens + kWeightBlock - 1) / kWeightBlock; }
 
-// Calls found(i, weights[i]) for all weights of at least `least` > 0, in order. sums: of blocks.
+// Calls found(i, weights[i]) for all weights of at least `least` > 0, in order. sums: the sum of
+// each block's weights.
 template <class Found>
 void for_each_above(std::span<const float> weights, std::span<const double> sums, float least,
                     Found found) {
@@ -29,8 +30,8 @@ void for_each_above(std::span<const float> weights, std::span<const double> sums
   }
 }
 
-// The weighted sum of (logit - highest) * scale. An impossible token has no weight, and minus
-// infinity.
+// Returns the weighted sum of (logit - highest) * scale. Skips tokens of weight 0, whose logit may
+// be minus infinity.
 double weighted_sum(std::span<const float> weights, std::span<const float> scaled) {
   double sum = 0;
   for (size_t i = 0; i < weights.size(); ++i)
@@ -59,7 +60,7 @@ double TokenWeights::entropy() const {
   return std::log(total()) - weighted_sum(weights_, scaled_) / total();
 }
 
-// Zeroes all weights below `least`, and those equal to it behind index last_equal; updates sums_.
+// Zeroes all weights below `least`, and those equal to it after index last_equal; updates sums_.
 void TokenWeights::keep_above(float least, size_t last_equal) {
   for (size_t b = 0; b < sums_.size(); ++b) {
     const bool any = sums_[b] >= double{least};
@@ -72,17 +73,17 @@ void TokenWeights::keep_above(float least, size_t last_equal) {
   }
 }
 
-// Which weight the last of them has is found by the digits of its bits, from the highest: those of
+// Finds the least kept weight by a radix search over its bits, from the highest: the bits of
 // positive floats are in the same order as the floats.
 void TokenWeights::keep_nucleus(float share) {
   const double total = this->total();
   const double goal = double{share} * total;
-  // All lighter tokens together are too light to matter.
+  // All tokens lighter than this together weigh less than the share that is dropped.
   const double light = (1 - double{share}) * total / static_cast<double>(weights_.size());
   float least = std::max(static_cast<float>(light * 0.999), kLeast);
   constexpr uint32_t kShifts[] = {17, 6, 0};
   uint32_t prefix = 0, prefix_shift = 31;
-  double heavier = 0;  // what the tokens above the prefix weigh
+  double heavier = 0;  // weight of the tokens above the prefix
   for (const uint32_t shift : kShifts) {
     const uint32_t first = prefix << (prefix_shift - shift);
     bins_.assign(shift == 17 ? (bits_of(1) >> 17) + 1 : size_t{1} << (prefix_shift - shift), 0);
@@ -105,12 +106,12 @@ void TokenWeights::keep_nucleus(float share) {
   keep_above(least, last);
 }
 
-// With x = (logit - highest) * scale, a token's surprise is log(total) - x, and the expected one
-// log(total) minus the mean of x: their distance needs no logarithm.
+// With x = (logit - highest) * scale, a token's surprise is log(total) - x, and the expected
+// surprise is log(total) minus the mean of x: their distance needs no logarithm.
 void TokenWeights::keep_typical(float share) {
   const double total = this->total();
   const double mean = weighted_sum(weights_, scaled_) / total;
-  // A heap, the nearest first: sorting a whole vocabulary costs more than all else.
+  // A heap with the nearest first: sorting a whole vocabulary would cost more than all the rest.
   strangest_.clear();
   for_each_above(weights_, sums_, kLeast, [&](size_t i, float) {
     strangest_.emplace_back(std::abs(double{scaled_[i]} - mean), i);
@@ -130,7 +131,7 @@ void TokenWeights::keep_typical(float share) {
 
 void TokenWeights::drop_top(float share) {
   const double goal = std::max(double{share} * total(), double{kLeast});
-  const auto least = static_cast<float>(goal * 0.999);  // rounded up it would leave some out
+  const auto least = static_cast<float>(goal * 0.999);  // rounding up could miss tokens
   size_t unlikeliest = 0;
   float its_weight = std::numeric_limits<float>::max();
   for_each_above(weights_, sums_, least, [&](size_t i, float weight) {
@@ -147,7 +148,7 @@ void TokenWeights::drop_top(float share) {
 
 size_t TokenWeights::draw(double u) const {
   const double total = this->total();
-  // Below the total even if the product is rounded up to it.
+  // Stays below the total even if the product is rounded up to it.
   const double goal = std::min(u * total, std::nextafter(total, 0.0));
   double before = 0;
   size_t b = 0;

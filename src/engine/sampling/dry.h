@@ -44,8 +44,7 @@ class Dry {
   std::string tail_;            // the last bytes of the text, in which a breaker may have begun
   // Scratch of apply().
   std::vector<uint32_t> same_;
-  std::unordered_map<Token, uint32_t>
-      repeated_;  // length of the repetition that each would continue
+  std::unordered_map<Token, uint32_t> repeated_;  // length of the repetition that it continues
 };
 
 }  // namespace kvick::engine

@@ -23,7 +23,7 @@ AnswerForm form_of(const Request& request) {
           .constraint = request.constraint};
 }
 
-// Which of `tokens` tokens need their states: all if the speculator reads states, else none.
+// Returns which of `tokens` tokens need states: all if the speculator reads states, else none.
 std::vector<uint32_t> states_for(const Speculator* speculator, size_t tokens) {
   if (speculator == nullptr || !speculator->reads_states()) return {};
   std::vector<uint32_t> all(tokens);
@@ -44,7 +44,7 @@ Session::Session(Engine& engine, kv::Store& store, base::Clock clock)
 Session::~Session() {
   try {
     store_.close(seq_);
-  } catch (const std::bad_alloc&) {  // it is lost to the store; the process most likely ends too
+  } catch (const std::bad_alloc&) {  // the store keeps it; the process most likely ends too
   }
 }
 
@@ -60,8 +60,8 @@ base::Status<> Session::check(const Request& request) const {
   return base::Done{};
 }
 
-// Tokens of the prompt whose rows are in the sequence already; at least one is always left to
-// compute, for its logits.
+// Prepares the sequence for a prompt. Returns how many of the prompt's tokens have rows already; at
+// least one is always left to compute, for its logits.
 uint32_t Session::reuse(const std::vector<Token>& prompt) {
   const bool continues = committed_.size() < prompt.size() &&
                          std::equal(committed_.begin(), committed_.end(), prompt.begin());
@@ -99,7 +99,7 @@ void Session::show(Speculator* speculator, size_t first, std::span<const uint32_
   speculator->see({.text = committed_, .first = first, .states = states.data()});
 }
 
-// A slower tier has lost the sequence's rows: the next prompt gets another one.
+// A slower tier has lost the sequence's rows: the next prompt gets a new sequence.
 base::Error Session::lose() {
   const std::string why = kv::failure(store_, seq_);
   store_.close(seq_);
@@ -127,7 +127,7 @@ struct Session::Writing {
   std::unique_ptr<Speculator> speculator;  // null: no draft tokens
 };
 
-// False: nothing may follow.
+// Appends tokens and text to the answer. Returns false if the answer has ended.
 bool Session::take(Writing& writing, WrittenTokens&& written) {
   const Request& request = writing.request;
   Answer& answer = writing.answer;
@@ -163,8 +163,8 @@ Drafts Session::propose(const Writing& writing) {
   return drafts;
 }
 
-// Draft tokens are dropped where there is no room for them; a lost sequence has no rows to go on
-// from.
+// If the store has no room for the draft tokens, tries again without them. A lost sequence has no
+// rows to continue from.
 base::Result<bool> Session::go_on(Writing& writing) {
   const Drafts drafts = propose(writing);
   auto goes_on = step(writing, drafts);

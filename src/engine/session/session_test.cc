@@ -43,8 +43,7 @@ TEST(Session, GeneratesAsManyTokensAsAsked) {
 TEST(Session, StopsWhereTheContextEnds) {
   Fixture f;
   const Answer answer = f.generate({1, 2, 3}, 0);
-  // 128 rows: 3 of the prompt, 125 of generated tokens, and one more token whose row is never
-  // needed.
+  // 128 rows: 3 of the prompt and 125 of generated tokens. The last token needs no row.
   EXPECT_EQ(answer.tokens.size(), 126u);
   EXPECT_EQ(answer.finish, Finish::kLength);
   const Answer full = f.generate(std::vector<Token>(128, 7), 10);
@@ -59,12 +58,12 @@ TEST(Session, ReusesTheConversationAndAnswersTheSame) {
   second.insert(second.end(), answer.tokens.begin(), answer.tokens.end());
   second.insert(second.end(), {9, 8});
   const Answer warm = f.generate(second, 8);
-  EXPECT_EQ(warm.cached_tokens, 9u);  // the last generated token was never run
+  EXPECT_EQ(warm.cached_tokens, 9u);  // the last generated token has no row
   Fixture cold;
   const Answer again = cold.generate(second, 8);
   EXPECT_EQ(again.cached_tokens, 0u);
   EXPECT_EQ(warm.tokens, again.tokens);
-  // Another conversation starts anew.
+  // A different conversation starts anew.
   EXPECT_EQ(f.generate({5, 5, 5}, 8).tokens, cold.generate({5, 5, 5}, 8).tokens);
 }
 
@@ -85,7 +84,7 @@ TEST(Session, SaysWhatIsWrongWithARequestAndGoesOn) {
 
 TEST(Session, RefusesABiasOfARowThatOnlyPadsTheOutputLayer) {
   tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
-  spec.unnamed = 12;  // of 512
+  spec.unnamed = 12;  // of 512 rows of the output layer
   const auto engine = engine_of(spec);
   const auto store = std::move(engine->make_store({})).value();
   Session session(*engine, *store);
@@ -107,7 +106,7 @@ TEST(Session, SaysWhenTheCacheHasNoRoom) {
   EXPECT_NE(answer.error().message.find("no room"), std::string::npos) << answer.error().message;
 }
 
-// A store that loses the sequence with its third step's commit.
+// A store that loses the sequence at its third step.
 class LosingStore final : public kv::Store {
  public:
   explicit LosingStore(std::unique_ptr<kv::Store> inner)
@@ -168,8 +167,8 @@ TEST(Session, GoesOnPastTheContextWithAnEndlessCache) {
   EXPECT_EQ(f.generate(std::vector<Token>(300, 7), 5).tokens.size(), 5u);
 }
 
-// Each layer looks a row further back, so that two layers with a window of one know three tokens. A
-// prompt that is read at once sees all of itself: so the last tokens come one a turn.
+// Each layer looks one row further back, so two layers with a window of one row see three tokens.
+// Tokens of one chunk all see each other, so the last tokens come one per turn.
 TEST(Session, AnEndlessCacheForgetsWhatLeftItsWindow) {
   const auto last = [](uint32_t context, Token first) {
     Fixture f({.spec = {.name = "sliding", .options = {}}, .max_tokens = context});

@@ -8,7 +8,7 @@
 
 namespace kvick::engine {
 
-// What an exception says, for whoever's request it ended.
+// Returns the message of an exception, for the request that it ended.
 inline std::string failure_text(const std::exception_ptr& why) {
   try {
     std::rethrow_exception(why);
@@ -21,7 +21,7 @@ inline std::string failure_text(const std::exception_ptr& why) {
   }
 }
 
-// Whether it says that the processes which run the model are no longer all there.
+// Returns whether the exception says that a process that runs a part of the model is gone.
 inline bool is_lost_rank(const std::exception_ptr& why) {
   try {
     std::rethrow_exception(why);

@@ -32,8 +32,8 @@ void MemoryShare::ask(size_t member, const MemoryAsk& ask) {
     if (i == member) continue;
     MemoryAsked& asked = members_[i].asked;
     asked.bytes = std::max(asked.bytes, ask.bytes);
-    // Bytes go with their rank: else a job could be preempted for one that ranks behind it, which
-    // asks again once it is the first.
+    // Bytes and rank come from one ask: with the largest bytes of all asks, jobs could be preempted
+    // for a lower-ranked one. That one asks again once it ranks highest.
     if (ask.rank && (!asked.job || !asked.job->rank->ahead_of(*ask.rank))) asked.job = ask;
     if (members_[i].wake) members_[i].wake();
   }

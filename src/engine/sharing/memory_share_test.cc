@@ -67,7 +67,7 @@ TEST(MemoryShare, SaysWhatOthersHaveAndKeepForThoseAhead) {
   EXPECT_EQ(share.others(2, {}).cached_bytes, 4U);
 }
 
-// Two schedulers of one engine, stepped in turn by the test, that share room for `tokens` rows.
+// Two schedulers of one engine that share memory for `tokens` rows. The test steps them in turn.
 class TwoBatchers : public testing::Test {
  protected:
   void make(const std::string& kv, uint32_t tokens, uint32_t sequences = 16) {
@@ -125,8 +125,8 @@ std::vector<Token> prompt_of(size_t tokens, Token first) {
   return prompt;
 }
 
-// The estimate of a job is a token too high, and its answers are more than an instance's share of
-// the sequences: alone it is admitted nevertheless, though the other instance keeps cached rows.
+// The estimate of a job is one token too high, so that it seems not to fit. A job that is alone is
+// admitted nevertheless, though the other instance keeps cached rows.
 TEST_F(TwoBatchers, TryAJobThatIsAloneWhateverItIsEstimatedToTake) {
   make("paged:block=4", 64);
   add(0, job_of(prompt_of(50, 3), 2));
@@ -158,7 +158,7 @@ TEST_F(TwoBatchers, GiveAJobAllMemoryThatOthersOnlyKeep) {
 }
 
 TEST_F(TwoBatchers, PreemptForTheJobThatIsFirstOfAll) {
-  // What grows by copying holds its rows twice meanwhile.
+  // Stores that grow by copying hold a sequence's rows twice while they copy.
   for (const auto& [kv, tokens] : {std::pair("paged:block=4", 100u), std::pair("iterative", 165u),
                                    std::pair("bmc:r=8", 170u)}) {
     SCOPED_TRACE(kv);

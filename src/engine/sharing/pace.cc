@@ -6,7 +6,7 @@
 namespace kvick::engine {
 namespace {
 
-// Weight of past steps at each new one: an average over about thirty steps.
+// Decay of the weight of past steps with each new one: an average over about thirty steps.
 constexpr double kMemory = 0.97;
 // Steps of equal size say nothing about the slope: the previous slope is kept with the weight of
 // this variance of sizes, in tokens squared.
@@ -17,8 +17,8 @@ constexpr uint32_t kTile = 16;
 }  // namespace
 
 // While prompts wait, they get at least half of the time, and a step may take a quarter of the time
-// that all of them need. Steps of 30 ms whatever waits left 16 requests that came together waiting
-// for 5 s where their prompts took 3: each step's answers took most of it.
+// that all of them need. With steps of 30 ms in any case, 16 requests that arrived together waited
+// 5 s for prompts that take 3 s, because answers took most of each step.
 double Pace::limit_seconds(uint64_t waiting) const {
   const double of_prompts = per_token_ * static_cast<double>(waiting);
   const double longest = std::max(step_seconds_, kLongestStep);
@@ -38,7 +38,7 @@ uint32_t Pace::prompt_tokens(uint32_t answers, uint64_t waiting) const {
 
 void Pace::observe(uint32_t answers, uint32_t prompt_tokens, double seconds) {
   const double tokens = answers + prompt_tokens;
-  // A step that was held up once says little of the next one.
+  // Limits outliers: a step that was held up once says little about the next one.
   if (weight_ > 1) {
     const double expected = seconds_ + per_token_ * (tokens - tokens_);
     seconds = std::min(seconds, 3 * std::max(expected, seconds_));

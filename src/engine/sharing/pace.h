@@ -1,7 +1,7 @@
 #pragma once
-// How many prompt tokens a step may take beside the answers that wait for it, from what earlier
-// steps took. A step is short while few prompt tokens wait; the more wait, the longer it may be, so
-// that a burst of requests gets its first tokens soon while running answers still go on at a
+// Decides how many prompt tokens a step computes beside the tokens of running answers, by the times
+// of earlier steps. Steps are short while few prompt tokens wait. The more wait, the longer a step
+// may be: so a burst of requests gets its first tokens soon, while running answers continue at a
 // readable speed.
 
 #include <cstdint>
@@ -10,21 +10,22 @@ namespace kvick::engine {
 
 class Pace {
  public:
-  // step_seconds: what a step may take while an answer grows and few prompt tokens wait. most:
-  // tokens of a step in any case.
+  // step_seconds: the longest step while an answer grows and few prompt tokens wait. most: the most
+  // tokens of a step.
   Pace(double step_seconds, uint32_t most) : step_seconds_(step_seconds), most_(most) {}
 
-  // Prompt tokens for the next step, beside `answers` tokens of answers, while `waiting` prompt
-  // tokens wait, those included; at least kFewest, so that prompts get on whatever answers take.
+  // Returns the prompt tokens of the next step, which has `answers` tokens of answers as well, if
+  // `waiting` prompt tokens wait in all. It is at least kFewest, so that prompts advance however
+  // long answers take.
   uint32_t prompt_tokens(uint32_t answers, uint64_t waiting) const;
-  // What a step took.
+  // Records the time of a step.
   void observe(uint32_t answers, uint32_t prompt_tokens, double seconds);
-  // Seconds that one further prompt token adds to a step; 0 before the first step.
+  // Returns the seconds that one further prompt token adds to a step; 0 before the first step.
   double seconds_per_prompt_token() const { return per_token_; }
 
   static constexpr uint32_t kFewest = 16;
-  // What a step takes at most, however many prompt tokens wait, but for kFewest: four tokens of an
-  // answer a second can still be read along.
+  // The longest step in seconds, unless kFewest tokens take longer, however many prompt tokens
+  // wait: an answer of four tokens per second can still be read along.
   static constexpr double kLongestStep = 0.25;
 
  private:
@@ -32,10 +33,10 @@ class Pace {
 
   double step_seconds_;
   uint32_t most_;
-  // A line through the latest steps, whichever tokens they had: means, and the moments about them.
+  // Linear regression of seconds on tokens over recent steps: weight, means, and central moments.
   double weight_ = 0, tokens_ = 0, seconds_ = 0, variance_ = 0, covariance_ = 0;
   double per_token_ = 0;
-  double of_answers_ = 0;  // of recent steps without prompts; 0 before the first
+  double of_answers_ = 0;  // mean seconds of recent steps without prompt tokens; 0 before the first
 };
 
 }  // namespace kvick::engine

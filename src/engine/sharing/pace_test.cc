@@ -5,14 +5,14 @@
 namespace kvick::engine {
 namespace {
 
-// A machine that takes so long for answers and for each prompt token.
+// Returns the seconds that a made-up machine takes for a step.
 double machine(uint32_t answers, uint32_t prompt) {
   return (answers > 0 ? 0.008 : 0) + 0.0002 * answers + 0.0005 * prompt;
 }
 
-constexpr uint64_t kFew = 50;  // prompt tokens that wait
+constexpr uint64_t kFew = 50;  // waiting prompt tokens
 
-// What a step may take, less what a whole tile of tokens does.
+// Expects the 30 ms that a step may take, or less by at most the time of a tile of tokens.
 void expect_short(double seconds) {
   EXPECT_LE(seconds, 0.031);
   EXPECT_GE(seconds, 0.03 - 16 * 0.0005 - 0.001);
@@ -56,7 +56,7 @@ TEST(Pace, FillsTheKernelsTiles) {
   }
 }
 
-// A machine that stands still now and then, as a shared one does, is not a slow one.
+// A machine that stands still now and then, as shared machines do, does not count as slow.
 TEST(Pace, IsNotPutOffByAStepThatWasHeldUp) {
   Pace pace(0.03, 512);
   for (int i = 0; i < 200; ++i) {
@@ -79,7 +79,7 @@ TEST(Pace, TakesLongerStepsWhileManyPromptTokensWait) {
   EXPECT_NEAR(seconds(1'000'000), Pace::kLongestStep, 0.02);
 }
 
-// Thirty-two answers take 0.04 s here, more than a step should.
+// Here 32 answers take 0.04 s, more than a step should.
 TEST(Pace, GivesPromptsHalfOfTheTimeThatAnswersTakeLong) {
   Pace pace(0.03, 4096);
   const auto slow = [](uint32_t answers, uint32_t prompt) {
@@ -92,7 +92,7 @@ TEST(Pace, GivesPromptsHalfOfTheTimeThatAnswersTakeLong) {
   EXPECT_NEAR(slow(32, pace.prompt_tokens(32, kFew)), 2 * slow(32, 0), 0.01);
 }
 
-// Small steps cost more a token: what one more costs is less, and larger ones are found again.
+// Small steps cost more per token, but a further token costs less, so larger steps are tried again.
 TEST(Pace, LeavesSmallStepsAgainWhenTheMachineIsFasterThanItWas) {
   Pace pace(0.03, 512);
   for (int i = 0; i < 50; ++i) pace.observe(8, 16, 4 * machine(8, 16));

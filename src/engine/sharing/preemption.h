@@ -1,5 +1,5 @@
 #pragma once
-// Which job gives way when memory runs out, and what that costs.
+// Chooses the job to preempt when memory runs out.
 
 #include <cstdint>
 #include <optional>
@@ -7,12 +7,13 @@
 
 namespace kvick::engine {
 
-// What a job would free, and what it takes to bring it back.
+// What preempting a job frees, and what bringing it back costs.
 struct Candidate {
   int32_t priority = 0;
   uint64_t freed_bytes = 0;
   double recompute_seconds = 0;
-  std::optional<double> swap_seconds;  // out and in again; none: it cannot be moved
+  std::optional<double>
+      swap_seconds;  // to swap its rows out and in again; none: they cannot be moved
 
   double seconds() const {
     return swap_seconds && *swap_seconds < recompute_seconds ? *swap_seconds : recompute_seconds;

@@ -6,7 +6,7 @@ namespace kvick::engine {
 namespace {
 
 // The average spans this many times the sequences that run at once. Just after all of them began
-// together the wait is underestimated: 2.7 times with one round, by a fifth with four.
+// together, the wait is underestimated: by a factor of 2.7 with one round, by a fifth with four.
 constexpr double kRounds = 4;
 
 }  // namespace
@@ -29,9 +29,9 @@ void QueuePace::observe(double now, uint32_t waiting, uint64_t begun) {
   last_ = now;
 }
 
-// The + 1: before any job has begun, each job ahead is assumed to take the time for which none has
-// begun so far. So a burst at an idle server is admitted, and later jobs are refused once the queue
-// is seen to stand still.
+// The + 1: before any job has begun, each job ahead is assumed to take the time that has passed
+// without one beginning. So a burst at an idle server is admitted, and later jobs are refused once
+// the queue stands still.
 double QueuePace::wait_seconds(uint32_t ahead) const {
   return waiting_ == 0 ? 0 : ahead * seconds_ / (begun_ + 1);
 }

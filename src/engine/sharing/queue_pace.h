@@ -1,7 +1,7 @@
 #pragma once
-// How long a job would wait for its turn, from how fast the jobs that waited before it began.
-// Little's law: those ahead of it, over the rate at which they begin. Nothing is known of how long
-// answers will be, and nothing need be: longer ones make jobs begin later, which is seen.
+// Predicts how long a job waits to begin, by Little's law: the number of jobs ahead of it, over the
+// measured rate at which waiting jobs begin. This needs no forecast of how long answers are: longer
+// answers lower the measured rate.
 
 #include <cstdint>
 

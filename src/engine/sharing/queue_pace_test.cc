@@ -25,7 +25,7 @@ TEST(QueuePace, IsThatOfTheJobsThatBeganBefore) {
   for (const uint32_t at_once : {1U, 16U, 64U}) {
     Queue queue{.pace = QueuePace(64)};
     queue.run(40, at_once, 15);
-    const double right = 20 * 15.0 / at_once;  // 20 ahead, at so many in 15 s
+    const double right = 20 * 15.0 / at_once;  // 20 jobs ahead; at_once jobs begin every 15 s
     EXPECT_NEAR(queue.pace.wait_seconds(20), right, 0.25 * right) << at_once;
   }
 }
@@ -45,7 +45,7 @@ TEST(QueuePace, LetsABurstInAtFirstAndSeesWhenTheQueueStandsStill) {
   pace.observe(101, 50, 4);
   EXPECT_EQ(pace.wait_seconds(50), 0);
   pace.observe(102, 50, 4);
-  EXPECT_NEAR(pace.wait_seconds(50), 50, 1e-9);  // not one began in a second
+  EXPECT_NEAR(pace.wait_seconds(50), 50, 1e-9);  // no job began for one second
 }
 
 TEST(QueuePace, FollowsAQueueThatBecomesFasterOrSlower) {

@@ -5,20 +5,21 @@
 namespace kvick::engine {
 namespace {
 
-// Draft tokens that count: texts change their ways, so what is older than a few dozen is forgotten.
+// Draft tokens over which a sequence's rates are averaged, and those of all sequences. Texts
+// change, so a sequence forgets what is older than a few dozen.
 constexpr double kMemory = 48;
 constexpr double kMemoryOfAll = 256;
 constexpr double kPresumed = 4;  // draft tokens that the presumed rates are worth
 
-// By length and agreement: means over the prompts of Spec-Bench, answered by SmolLM2. Of the text
-// itself, and of other texts.
+// Presumed rates by length and agreement, of matches in the text itself and in other texts: means
+// over the prompts of Spec-Bench, answered by SmolLM2.
 using MatchRates = double[kMatchLengths][3];
 constexpr MatchRates kRatesOfText = {{0.15, 0.3, 0.65}, {0.25, 0.55, 0.75}, {0.35, 0.7, 0.8},
                                      {0.4, 0.75, 0.85}, {0.5, 0.8, 0.9},    {0.65, 0.9, 0.97}};
 constexpr MatchRates kRatesOfOthers = {{0.08, 0.1, 0.2},  {0.1, 0.2, 0.45}, {0.1, 0.3, 0.65},
                                        {0.15, 0.4, 0.65}, {0.3, 0.45, 0.8}, {0.35, 0.65, 0.95}};
 constexpr double kRateOfBranches = 0.15;
-// By rank: the first child, the second, ...
+// Presumed rates by rank: of the first child, the second, ...
 constexpr double kRatesOfModels[] = {0.6, 0.15, 0.08, 0.05};
 
 Kind bucket_of(uint32_t length) {

@@ -1,6 +1,6 @@
 #pragma once
-// What draft tokens have gained and lost: how many are made depends on that, so that they cannot
-// lose much more, whatever is believed of their chances and costs.
+// Limits how much time draft tokens may lose in all, by what they have gained and lost so far: the
+// limit holds even if their acceptance rates and costs are estimated wrongly.
 
 #include <algorithm>
 
@@ -8,11 +8,12 @@ namespace kvick::engine {
 
 class DraftAccount {
  public:
-  // The loss that draft tokens may cause now, in tokens that plain steps would give in that time.
+  // Returns the time that draft tokens may lose now, in tokens that plain steps give in that time.
   double tokens() const { return tokens_; }
-  // A step gave `came` tokens; plain steps would have given `instead` in the time of the step and
-  // of drafting (equal without draft tokens). In total draft tokens lose at most kFirst tokens, the
-  // share kAllowance of all tokens, and what one step took longer than predicted.
+  // Records a step that gave `came` tokens. instead: tokens that plain steps would have given in
+  // the time of the step and of drafting; without draft tokens it equals `came`. In total draft
+  // tokens lose at most kFirst tokens, plus the share kAllowance of all tokens, plus what one step
+  // took longer than predicted.
   void add(double came, double instead) {
     tokens_ = std::min(kMost, tokens_ + came - instead + kAllowance * came);
   }

@@ -1,5 +1,5 @@
-// What draft tokens may lose, in a made-up world whose chances and costs are not those that are
-// believed.
+// Limits of the loss by draft tokens, in a simulation whose acceptance rates and costs differ from
+// the estimates.
 
 #include "engine/speculation/draft_account.h"
 
@@ -25,15 +25,15 @@ TEST(DraftAccount, IsWhatCameAndWhatWouldHaveCome) {
 
 struct World {
   uint32_t lanes = 1;
-  double row = 0.1;            // what a row more takes of a step without draft tokens
-  double believed = 0.8;       // the mean chance of a draft
-  double true_share = 1;       // of the believed chance
-  double begin = 1, wear = 0;  // what all steps take at first, and what each makes them slower
-  double drafting = 0;         // what making draft tokens takes of a step
+  double row = 0.1;            // time of a further row, in plain steps
+  double believed = 0.8;       // estimated mean chance of a draft token
+  double true_share = 1;       // true chance over the estimated one
+  double begin = 1, wear = 0;  // time of a plain step at first, and its growth per step
+  double drafting = 0;         // time of making draft tokens, in plain steps
 };
 
-// Tokens a second with draft tokens over tokens a second without, in a few thousand steps; stake:
-// what draft tokens may lose, or the account's if it is negative.
+// Returns tokens per second with draft tokens over tokens per second without, over a few thousand
+// steps. stake: tokens that draft tokens may lose; negative: by the account.
 double speedup(const World& world, double stake) {
   const auto engine = tiny_engine();
   Speculation speculation(*engine);

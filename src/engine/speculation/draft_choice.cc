@@ -27,8 +27,8 @@ std::vector<double> chances_of(const DraftTree& tree, const Acceptance& acceptan
 
 namespace {
 
-// Tokens of plain steps that the time for `drafts` draft tokens would give, lost if none is
-// accepted; 0 before any cost is measured.
+// Returns the tokens that plain steps would give in the time of `drafts` draft tokens, which is
+// lost if none is accepted; 0 before any cost is measured.
 double lost_by(uint32_t drafts, const PlainStep& plain, const StepCost& cost) {
   const double without = cost.seconds(plain.shape);
   if (without == 0) return 0;
@@ -48,7 +48,7 @@ double least_chance(std::span<const double> chances, const PlainStep& plain, con
     const uint32_t drafts = static_cast<uint32_t>(i) + 1;
     if (lost_by(drafts, plain, cost) > stake) break;
     const double rate = tokens / cost.seconds(plain.with(drafts));
-    // Equal chances stand or fall together.
+    // Draft tokens of equal chance are kept all or not at all.
     if (rate <= best || (i + 1 < sorted.size() && sorted[i + 1] == sorted[i])) continue;
     best = rate;
     least = sorted[i];
@@ -66,8 +66,8 @@ struct Sized {
   double rate = 0;  // tokens a second
   uint32_t nodes = 0;
 };
-// Of one of the step's sequences, with the best number of draft tokens of these chances; `seconds`
-// beside the step's.
+// Returns the best rate of one of the step's sequences, and its number of draft tokens. sorted:
+// their chances, descending; seconds: the time to make them, in addition to the step's.
 Sized best_rate(std::span<const double> sorted, const DraftPrices& prices, double seconds) {
   const double step = prices.step.seconds(prices.plain.shape);
   const double share = step / prices.plain.tokens;
@@ -92,7 +92,7 @@ TreeSize worth(std::span<const double> rates, const TreeSize& most, const DraftP
   double best = kLeastGain * best_rate(sorted, prices, 0).rate;
   TreeSize size;
   for (uint32_t depth = 1; depth <= most.depth; ++depth) {
-    // The likeliest nodes come first.
+    // Its nodes are in order of falling chance.
     const DraftTree shape = best_shape(rates, most.nodes, depth, 0);
     std::vector<double> of_shape;
     for (const DraftTree::Node& node : shape.nodes) {

@@ -6,8 +6,8 @@
 namespace kvick::engine {
 namespace {
 
-// Sequoia's dynamic programme: the most tokens of a tree of so many nodes below one that has come
-// true, whose children may be those from rank r on.
+// Sequoia's dynamic programme: the most expected tokens of `nodes` nodes below an accepted one,
+// whose children may have the ranks from `rank` on.
 struct Programme {
   std::span<const double> rates;
   double best(uint32_t nodes, uint32_t depth, size_t rank) const {
@@ -82,7 +82,7 @@ TEST(DraftChoice, TakesNoneWhereRowsAreDearOrDraftsPoor) {
 
 TEST(DraftChoice, BetsNoMoreThanMayBeLost) {
   const std::vector<double> chances = {0.95, 0.9, 0.85, 0.8};
-  // A draft costs a tenth of a step, which gives two tokens.
+  // A draft token costs a tenth of a step, which gives two tokens.
   const StepCost cost = linear(1, 1.0 / 9);
   EXPECT_EQ(least_chance(chances, plain_of(2), cost, kAny), 0.8);
   EXPECT_EQ(least_chance(chances, plain_of(2), cost, 0.61), 0.85);
@@ -93,7 +93,7 @@ TEST(DraftChoice, BetsNoMoreThanMayBeLost) {
   EXPECT_TRUE(may_draft(plain_of(2), StepCost(), 0)) << "nothing is known of costs";
 }
 
-// Of trees that take time: the best size by trying all.
+// For trees that take time to compute: finds the best size by trying all.
 TEST(DraftChoice, ComputesATreeOnlyWhereThatGivesMoreThanWithoutIt) {
   const std::vector<double> rates = {0.8, 0.1};
   const StepCost cost = linear(1, 0.1);
@@ -108,10 +108,10 @@ TEST(DraftChoice, ComputesATreeOnlyWhereThatGivesMoreThanWithoutIt) {
   EXPECT_LT(some.depth, 5u);
   EXPECT_GE(some.nodes, some.depth);
   EXPECT_EQ(size_of(1.0, {}, 1).nodes, 0u);
-  // What others draft already is not computed again.
+  // If other drafters have good draft tokens already, none are computed.
   const std::vector<double> sure(6, 0.95);
   EXPECT_EQ(size_of(0.3, sure, 1).nodes, 0u);
-  // In a step of many, a sequence's share is small: there is less to gain.
+  // In a step of many sequences each one's share is small, so there is less to gain.
   EXPECT_EQ(size_of(0.3, {}, 16).nodes, 0u);
   const TreeSize unknown = worth(rates, {8, 3}, {plain_of(1), StepCost(), LevelCost()}, {});
   EXPECT_EQ(unknown.nodes, 8u);
@@ -153,7 +153,7 @@ TEST(Acceptance, ComesFromWhatWasSeenLately) {
   EXPECT_DOUBLE_EQ(mine.rate(3), all.rate(3));
   for (int i = 0; i < 50; ++i) mine.observe(3, true);
   EXPECT_GT(mine.rate(3), 0.85);
-  // What others measure meanwhile counts too.
+  // Later measurements of other sequences count too.
   const Acceptance young(all, 6);
   for (int i = 0; i < 1000; ++i) all.observe(3, true);
   EXPECT_GT(young.rate(3), 0.95);

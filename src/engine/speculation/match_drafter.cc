@@ -10,7 +10,7 @@ constexpr size_t kBranches = 3;
 
 using Matches = std::vector<MatchIndex::Match>;
 
-// Whether those that have gone along with the longest match so far go on as it does.
+// Whether the matches that equal the longest one up to `depth` also have its next token.
 Agreement agreement_at(const Matches& matches, size_t depth) {
   const auto longest = matches[0].next;
   Agreement agreement = Agreement::kLone;
@@ -24,7 +24,7 @@ Agreement agreement_at(const Matches& matches, size_t depth) {
   return agreement;
 }
 
-// The longest match's continuation, then what others have instead.
+// Adds the tokens after the longest match, then those after other matches, as branches.
 void add_matches(const Matches& matches, const DraftAsk& ask, Kind first, DraftTree& tree) {
   for (size_t m = 0; m < matches.size() && m < kBranches; ++m) {
     const MatchIndex::Match& match = matches[m];
@@ -35,11 +35,11 @@ void add_matches(const Matches& matches, const DraftAsk& ask, Kind first, DraftT
         parent = known;
         continue;
       }
-      // Only the longest match adds nodes that are no branch: of others, which may be followed by
-      // more, agreement_at is not asked.
+      // Nodes of other matches than the longest are branches: agreement_at() reads the tokens after
+      // the longest match, which may be fewer.
       branch = branch || m > 0;
       if (tree.nodes.size() >= ask.most) return;
-      // A draft that comes true makes the match longer by one.
+      // Each accepted draft token makes the match one token longer.
       const uint32_t length = match.length + i;
       const Kind kind = branch ? branch_kind(length) : match_kind(length, agreement_at(matches, i));
       parent = tree.add(parent, match.next[i], static_cast<Kind>(first + kind));
@@ -47,7 +47,8 @@ void add_matches(const Matches& matches, const DraftAsk& ask, Kind first, DraftT
   }
 }
 
-// Adds them to those in the answer's own text, which are newer, in the order of MatchIndex::find.
+// Adds the matches in the prompt to those in the answer's own text, which are newer, and restores
+// the order of MatchIndex::find.
 void find_in_prompt(PromptMatches& prompt, std::span<const Token> text, Matches& matches) {
   for (; prompt.known < prompt.tokens; ++prompt.known) prompt.index.add(text[prompt.known]);
   Matches more;
@@ -61,7 +62,8 @@ void find_in_prompt(PromptMatches& prompt, std::span<const Token> text, Matches&
 }  // namespace
 
 void LookupDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
-  // The last token first meets the index when something is behind it: a text does not match itself.
+  // The last token is added once another one follows it: otherwise the text's end would match
+  // itself.
   for (; known_ + 1 < ask.text.size(); ++known_) index_.add(ask.text[known_]);
   Matches matches;
   index_.find(ask.text, matches);

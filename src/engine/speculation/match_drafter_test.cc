@@ -10,7 +10,7 @@ namespace {
 
 using kv::Token;
 
-// What the text's last token and a node's draft tokens are together, from the front.
+// Returns the text's last token and the draft tokens on the path to a node.
 std::vector<Token> said_by(const DraftTree& tree, size_t node, Token last) {
   std::vector<Token> said;
   for (auto at = static_cast<int32_t>(node); at >= 0;
@@ -21,13 +21,13 @@ std::vector<Token> said_by(const DraftTree& tree, size_t node, Token last) {
   return said;
 }
 
-// Few letters, so that matches of one length are many and the longest is often the one that is
-// followed by the fewest tokens.
+// The texts have few distinct tokens, so that many matches have the same length, and the longest is
+// often followed by the fewest tokens.
 TEST(LookupDrafter, DraftsOnlyWhatTheTextHasSaidBefore) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
-    // Of some texts the beginning has an index of its own.
+    // In every second round the beginning of the text has an index of its own.
     const size_t prompt = seed % 2 == 0 ? 60 : 0;
     LookupDrafter drafter(prompt > 0 ? std::make_shared<PromptMatches>(prompt) : nullptr);
     std::vector<Token> text;
@@ -61,10 +61,10 @@ TEST(LookupDrafter, IndexesAPromptOnceForAllAnswersToIt) {
   LookupDrafter first(matches), second(matches);
   EXPECT_EQ(drafted(first, prompt, {10, 11}), (std::vector<Token>{12, 13, 14}));
   EXPECT_EQ(drafted(first, prompt, {10, 11, 90, 91}), (std::vector<Token>{92, 93, 94}));
-  // It does not look at the beginning of its own text any more.
+  // The second drafter uses the shared index and does not read the beginning of its own text.
   const std::vector<Token> other(100, 200);
   EXPECT_EQ(drafted(second, other, {10, 11}), (std::vector<Token>{12, 13, 14}));
-  // Of an answer others know nothing.
+  // Tokens of an answer are not in the shared index.
   EXPECT_EQ(drafted(first, prompt, {10, 11, 90, 91, 300, 301, 302, 300}),
             (std::vector<Token>{301, 302}));
   EXPECT_TRUE(drafted(second, other, {10, 11, 300}).empty());

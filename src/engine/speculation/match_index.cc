@@ -18,7 +18,7 @@ uint64_t single_of(Token last) { return static_cast<uint32_t>(last); }
 
 uint64_t MatchIndex::pair_at(uint64_t place) const { return pair_of(at(place - 1), at(place)); }
 
-// at: of the ring, that place's.
+// at: the place's index in the ring.
 void MatchIndex::Chain::add(uint64_t key, uint64_t place, uint64_t at) {
   const auto [known, added] = newest.try_emplace(key, place);
   if (added) return;
@@ -38,13 +38,13 @@ void MatchIndex::begin() {
 void MatchIndex::add(Token token) {
   const uint64_t place = count_, ring = place & (capacity_ - 1);
   if (count_ < capacity_) {
-    // Sizes by the count, so that they agree again after one of these has thrown.
+    // Sizes come from the count, so that all agree again after one of these calls has thrown.
     tokens_.resize(count_ + 1);
     pairs_.earlier.resize(count_ + 1);
     singles_.earlier.resize(count_ + 1);
     tokens_[ring] = token;
   } else {
-    // The token that goes begins a pair.
+    // The oldest token is dropped: forget it, and the pair that it begins.
     pairs_.forget(pair_at(first() + 1), first() + 1);
     singles_.forget(single_of(at(first())), first());
     tokens_[ring] = token;
@@ -56,7 +56,7 @@ void MatchIndex::add(Token token) {
   if (place > first() && at(place - 1) != kBreak) pairs_.add(pair_at(place), place, ring);
 }
 
-// Tokens up to `place`, it included, that the text ends with.
+// Returns how many tokens up to and including `place` equal the text's last ones.
 uint32_t MatchIndex::length_at(std::span<const Token> text, uint64_t place) const {
   uint32_t length = 0;
   while (length < kMostLength && length < text.size() && place >= first() + length &&
@@ -87,7 +87,7 @@ void MatchIndex::find(std::span<const Token> text, std::vector<Match>& out) cons
   std::stable_sort(places.begin(), places.end(),
                    [](const Place& a, const Place& b) { return a.length > b.length; });
   for (const Place& place : places) {
-    // A ring's end is not its memory's end: what is behind the wrap is left out.
+    // The tokens are returned as one span, so they end where the ring's memory wraps.
     const uint64_t begin = (place.at + 1) & (capacity_ - 1);
     const uint64_t end = std::min({begin + kMostNext, begin + (count_ - place.at - 1), capacity_});
     auto tokens = std::span(tokens_).subspan(begin, end - begin);

@@ -1,7 +1,7 @@
 #pragma once
-// Where the end of a text has occurred before: chains of positions by their last two tokens, and by
-// their last one, as LZ77 encoders keep them (RFC 1951, section 4), over the newest tokens that
-// were added.
+// Finds where the end of a text has occurred before. Keeps chains of positions with the same last
+// two tokens, and with the same last token, as LZ77 encoders do (RFC 1951, section 4), over the
+// newest tokens that were added.
 
 #include <cstdint>
 #include <span>
@@ -14,34 +14,34 @@ namespace kvick::engine {
 
 class MatchIndex {
  public:
-  // capacity: tokens that are remembered, a power of two; memory grows up to it, 70 bytes
-  // each.
+  // capacity: tokens that are remembered, a power of two. Memory grows up to it, by 70 bytes per
+  // token.
   explicit MatchIndex(uint32_t capacity) : capacity_(capacity) {}
 
-  // Texts behind one another; begin() separates them.
+  // Adds texts one after another: begin() begins a text, add() adds its next token.
   void begin();
   void add(kv::Token token);
 
-  // An earlier place: what comes behind it.
+  // An earlier occurrence of the text's end.
   struct Match {
-    std::span<const kv::Token> next;  // at most kMostNext tokens, valid until the next add
-    uint32_t length = 0;              // tokens before it that are the text's last ones too
+    std::span<const kv::Token> next;  // tokens after it, at most kMostNext; until the next add()
+    uint32_t length = 0;              // tokens before `next` that equal the text's last ones
   };
-  // The longest first, the newest of equally long ones; at most kWalk, and matches of one token
-  // only where there are none of more. What reaches the end of what was added has less than
-  // kMostNext behind it; what has nothing is left out.
+  // Sets `out` to at most kWalk matches, the longest first, of equally long ones the newest first.
+  // Matches of one token are returned only if there are no longer ones. A match near the end of the
+  // added tokens has fewer than kMostNext tokens after it; one without any is left out.
   void find(std::span<const kv::Token> text, std::vector<Match>& out) const;
 
-  static constexpr uint32_t kMostLength = 16;  // longer ones say no more
+  static constexpr uint32_t kMostLength = 16;  // longer matches predict no better
   static constexpr uint32_t kMostNext = 32;
-  static constexpr uint32_t kWalk = 24;  // places that are looked at
+  static constexpr uint32_t kWalk = 24;  // places that are looked at per chain
 
  private:
-  // Places with the same last tokens, from the newest on.
+  // Chains of places with the same last tokens, from the newest to the oldest.
   struct Chain {
-    uint32_t tokens;                                // how many
-    std::vector<uint64_t> earlier;                  // [ring] the place before, plus 1; 0: none
-    std::unordered_map<uint64_t, uint64_t> newest;  // by the last tokens
+    uint32_t tokens;                // tokens that the places have in common
+    std::vector<uint64_t> earlier;  // [ring] the chain's previous place, plus 1; 0: none
+    std::unordered_map<uint64_t, uint64_t> newest;  // newest place, by the last tokens
     void add(uint64_t key, uint64_t place, uint64_t at);
     void forget(uint64_t key, uint64_t place);
   };

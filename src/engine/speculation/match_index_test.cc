@@ -8,7 +8,7 @@ namespace {
 
 using kv::Token;
 
-// The longest earlier match of the text's end among the newest tokens, by trying all places.
+// Returns the length of the longest match among the newest tokens, by trying all places.
 uint32_t naive(const std::vector<Token>& added, size_t capacity, const std::vector<Token>& text) {
   const size_t first = added.size() > capacity ? added.size() - capacity : 0;
   uint32_t longest = 0;
@@ -40,7 +40,7 @@ TEST(MatchIndex, FindsMatchesAndWhatCameBehindThem) {
       std::vector<MatchIndex::Match> matches;
       index.find(text, matches);
       const uint32_t longest = naive(added, 64, text);
-      // Chains are not walked to their end: there may be a longer one further back.
+      // Chains are not walked to their end: a longer match may be further back.
       EXPECT_LE(matches.empty() ? 0 : matches[0].length, longest);
       if (longest > 0 && added.size() < 24) {
         EXPECT_EQ(matches.at(0).length, longest);

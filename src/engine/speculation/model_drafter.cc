@@ -14,7 +14,7 @@ using base::fail;
 
 namespace {
 
-// Tokens by how often the model that a draft model drafts for says them, in the draft's file.
+// Key in a draft model's file: tokens, by how often the model that it drafts for generates them.
 constexpr std::string_view kWordsKey = "kvick.draft.words";
 
 base::Result<std::vector<Token>> outputs_of(const io::ModelFile& file, uint32_t words,
@@ -35,7 +35,7 @@ base::Result<std::vector<Token>> outputs_of(const io::ModelFile& file, uint32_t 
     take(static_cast<size_t>(token));
   }
   for (size_t token = 0; token < vocabulary; ++token) take(token);
-  // Of equal logits the sampler takes the first token, so they stay in order.
+  // Of equal logits the sampler takes the first one, so the tokens must be in order.
   std::sort(outputs.begin(), outputs.end());
   return outputs;
 }
@@ -84,7 +84,7 @@ base::Result<std::unique_ptr<DraftModel>> DraftModel::make(
   draft->budget_ = std::move(budget);
   draft->executor =
       std::make_shared<model::Executor>(*draft->weights->model, engine.make_workspace());
-  draft->executor->workspace().library = nullptr;  // its rows are in blocks
+  draft->executor->workspace().library = nullptr;  // it needs buckets, but the store has blocks
   KVICK_TRY(draft->store, draft->make_store(engine));
   return draft;
 }
@@ -118,15 +118,15 @@ bool DraftModel::renew(const Engine& engine) noexcept {
   }
 }
 
-// One tree while it grows.
+// A tree while it grows.
 struct ModelDrafter::Growing {
   Ground ground;
-  DraftTree shape;                // ranks for tokens
-  std::vector<int32_t> node_of;   // of a node of the shape, the node with its token, or -1
-  std::vector<Sampler> samplers;  // behind each node of the tree; none if greedy
+  DraftTree shape;                // has ranks in place of tokens
+  std::vector<int32_t> node_of;   // [nodes of the shape] the node of the tree, or -1
+  std::vector<Sampler> samplers;  // [nodes of the tree] the state after each node
   const Sampler* root = nullptr;
   Token last = 0;
-  // With Ground::by_states: behind the text, then behind each node, [1 + nodes][dim].
+  // With Ground::by_states: after the text, then after each node, [1 + nodes][dim].
   std::vector<float> states;
 };
 
@@ -176,8 +176,8 @@ void ModelDrafter::draft(const DraftAsk& ask, DraftTree& tree) {
   }
 }
 
-// Logits behind the nodes of that depth, in their order. False: none is needed, or there is no
-// room.
+// Computes the logits after the nodes of this depth, in their order. Returns false if none is
+// needed, or if there is no room.
 bool ModelDrafter::forward_level(Growing& growing, const DraftTree& tree, uint32_t level) {
   const bool deeper = std::any_of(growing.shape.nodes.begin(), growing.shape.nodes.end(),
                                   [&](const DraftTree::Node& n) { return n.depth == level + 1; });
@@ -188,7 +188,7 @@ bool ModelDrafter::forward_level(Growing& growing, const DraftTree& tree, uint32
   for (uint32_t i = 0; i < tree.nodes.size(); ++i)
     if (tree.nodes[i].depth == level) wanted.push_back(i + 1);
   if (level == 0) wanted = {0};
-  if (!growing.ground.last) {  // its row is committed
+  if (!growing.ground.last) {  // the row of the text's last token is committed
     fresh.tokens.erase(fresh.tokens.begin());
     fresh.parents.erase(fresh.parents.begin());
     for (int32_t& parent : fresh.parents) --parent;
@@ -204,7 +204,7 @@ bool ModelDrafter::forward_level(Growing& growing, const DraftTree& tree, uint32
                             .states = before.empty() ? nullptr : before.data()};
   const model::Batch batch = {.slots = {&slot, 1}, .skipped = growing.ground.skipped};
   const bool by_states = growing.ground.by_states;
-  // The step is dropped.
+  // The step is dropped at once: nothing is committed.
   if (!executor_
            ->run(*growing.ground.store, batch, wanted, by_states ? wanted : std::vector<uint32_t>())
            .ok())
@@ -215,8 +215,8 @@ bool ModelDrafter::forward_level(Growing& growing, const DraftTree& tree, uint32
   return true;
 }
 
-// Of each node's row, what it is made of beside the token: [nodes][dim]. Nodes come by depth, so
-// that those before a level are those whose states are known.
+// Returns for each node the state before it, from which its row is made: [nodes][dim]. Nodes are in
+// order of depth, so the states before the last level's nodes are known.
 std::vector<float> ModelDrafter::states_before(const Growing& growing, const DraftTree& tree) {
   std::vector<float> before;
   if (!growing.ground.by_states) return before;
@@ -228,7 +228,7 @@ std::vector<float> ModelDrafter::states_before(const Growing& growing, const Dra
   return before;
 }
 
-// The n likeliest tokens, in that order.
+// Returns the n likeliest tokens, in that order.
 std::vector<Token> ModelDrafter::likeliest(std::span<const float> logits, size_t n) const {
   std::vector<uint32_t> best;
   const size_t outputs = outputs_.empty() ? tokens_ : outputs_.size();
@@ -245,7 +245,8 @@ std::vector<Token> ModelDrafter::likeliest(std::span<const float> logits, size_t
   return tokens;
 }
 
-// Logits of all tokens, as a sampler wants them: those that the model has none of are never drawn.
+// Returns logits of all tokens, for a sampler. Tokens that the model has no logits of are never
+// drawn.
 std::span<float> ModelDrafter::by_token(std::span<float> logits) {
   if (outputs_.empty()) return logits.first(tokens_);
   by_token_.assign(tokens_, std::numeric_limits<float>::lowest());
@@ -254,11 +255,12 @@ std::span<float> ModelDrafter::by_token(std::span<float> logits) {
   return by_token_;
 }
 
-// The first child is what the answer's sampler would draw here with the numbers that it will draw
-// with: the better the models agree, the more often it draws that. The others are the likeliest.
+// The first child is the token that the answer's sampler would draw from these logits, with the
+// same random numbers: the better the models agree, the more often it is accepted. The other
+// children are the likeliest tokens.
 void ModelDrafter::add_children(Growing& growing, DraftTree& tree, int32_t parent,
                                 std::span<float> logits) {
-  std::vector<size_t> wanted;  // of the shape, by rank
+  std::vector<size_t> wanted;  // nodes of the shape, by rank
   for (size_t i = 0; i < growing.shape.nodes.size(); ++i) {
     const int32_t of = growing.shape.nodes[i].parent;
     if ((of < 0 ? -1 : growing.node_of[static_cast<size_t>(of)]) == parent &&
@@ -309,7 +311,7 @@ void SmallModelDrafter::give_up() noexcept {
   }
 }
 
-// Commits tokens of the text; the executor then has the logits behind the last.
+// Computes and commits tokens of the text; the executor then has the logits after the last one.
 bool SmallModelDrafter::read(std::span<const Token> tokens) {
   constexpr size_t kChunk = 512;  // as Session::kPrefillChunk
   while (!tokens.empty()) {
@@ -327,12 +329,12 @@ bool SmallModelDrafter::read(std::span<const Token> tokens) {
   return true;
 }
 
-// The text only grows, so what was committed stays its beginning.
+// The text only grows, so the committed tokens stay its beginning.
 ModelDrafter::Ground SmallModelDrafter::ground(const DraftAsk& ask) {
   if (!seq_ || small_.broken || ask.text.size() + ask.most > small_.store->most_tokens()) return {};
-  // Asked again, after a step that came to nothing: the logits are those behind its draft tokens.
+  // Asked again after a failed step: the executor has the logits after that step's draft tokens.
   if (ask.text.size() == committed_.size()) return {};
-  if (committed_.empty() && shares_) {  // the answers of one prompt read it once
+  if (committed_.empty() && shares_) {  // several answers to one prompt compute it once
     small_.store->close(*std::exchange(seq_, std::nullopt));
     const kv::Opened opened = small_.store->open(ask.text.first(ask.text.size() - 1));
     seq_ = opened.seq;

@@ -1,5 +1,5 @@
 #pragma once
-// Draft tokens by a model: a smaller one, or the same without some of its layers.
+// Draft tokens by a model: a smaller one, or the same model without some of its layers.
 
 #include <memory>
 #include <set>
@@ -11,40 +11,40 @@
 
 namespace kvick::engine {
 
-// A draft model, for any number of services.
+// The weights of a draft model, for any number of services.
 struct DraftWeights {
-  std::string path;    // empty: it is the engine's own layer for that
-  uint32_t words = 0;  // as they were asked for
+  std::string path;    // empty: the engine's own draft layer
+  uint32_t words = 0;  // SpecOptions::words
   std::unique_ptr<const model::Model> model;
-  // The tokens that its logits are for, the only ones that it drafts; empty: all.
+  // The tokens that it has logits of, and can draft; empty: all.
   std::vector<Token> outputs;
   bool are(const SpecOptions& options) const {
     return options.by_model() && path == options.model && words == options.words;
   }
-  // The engine's own layer for that, or SpecOptions::model, to draft SpecOptions::words tokens:
-  // those that its file names as the most frequent, then the first of the vocabulary. Errors: the
-  // engine's file has no such layer; a file that is no model, or one whose tokens are not the
-  // engine's.
+  // Loads the engine's own draft layer, or the file SpecOptions::model. The latter drafts
+  // SpecOptions::words tokens only: those that its file names as the most frequent, then the first
+  // of the vocabulary. Errors: the engine's file has no draft layer; the file is no model, or has
+  // other tokens than the engine.
   static base::Result<std::shared_ptr<const DraftWeights>> load(const Engine& engine,
                                                                 const SpecOptions& options);
 };
 
 class SmallModelDrafter;
 
-// And the rows that it keeps, in a store of its own; for many sequences of one service.
+// A draft model with a store for its rows, for many sequences of one service.
 struct DraftModel {
   std::shared_ptr<const DraftWeights> weights;
-  // Of all drafters, one after the other: what it keeps is as large as a step that reads a prompt.
+  // All drafters share it, one after the other, since its buffers are as large as a prompt's step.
   std::shared_ptr<model::Executor> executor;
   std::unique_ptr<kv::Store> store;
-  std::set<SmallModelDrafter*> drafters;  // that keep rows in it
-  // A call of the store threw: nobody uses it any more, and renew() makes another.
+  std::set<SmallModelDrafter*> drafters;  // that use the store
+  // A call of the store threw: it must not be used any more, and renew() replaces it.
   bool broken = false;
   // Frees a broken store with its rows; `store` is null afterwards.
   void drop_broken() noexcept;
-  // False: a broken store could not be replaced.
+  // Replaces a broken store. Returns false if that failed.
   bool renew(const Engine& engine) noexcept;
-  // budget: what its rows are charged to; null: to nobody.
+  // budget: its rows are charged to it; null: they are not charged.
   static base::Result<std::unique_ptr<DraftModel>> make(const Engine& engine,
                                                         std::shared_ptr<const DraftWeights> weights,
                                                         std::shared_ptr<kv::Budget> budget);
@@ -54,15 +54,15 @@ struct DraftModel {
   std::shared_ptr<kv::Budget> budget_;
 };
 
-// Grows a tree of the shape that Acceptance has shown to be the best, a level by a forward. Rows of
-// draft tokens are never committed: each level's forward computes all draft tokens before it again,
-// in a step that is dropped, which is cheaper than it sounds (a few rows cost little more than one)
-// and takes no memory.
+// Grows a tree of the shape that is best by Acceptance, with one forward per level. Rows of draft
+// tokens are never committed: the forward of each level computes all earlier draft tokens again, in
+// a step that is dropped. That costs little time (a few rows take little longer than one) and no
+// memory.
 class ModelDrafter : public Drafter {
  public:
-  // executor: of the model that drafts; nothing in it lasts from one call to the next. outputs: the
-  // tokens that its logits are of, empty: all. acceptance: what the shape follows; kinds of ranks
-  // begin with `first`.
+  // executor: of the drafting model; keeps nothing from one call to the next. outputs: the tokens
+  // that it has logits of; empty: all. acceptance: determines the shape; the kind of rank 0 is
+  // `first`.
   ModelDrafter(std::shared_ptr<model::Executor> executor, std::span<const Token> outputs,
                const Engine& engine, const Acceptance& acceptance, Kind first);
   void draft(const DraftAsk& ask, DraftTree& tree) override;
@@ -71,20 +71,20 @@ class ModelDrafter : public Drafter {
   static constexpr uint32_t kRanks = 4;  // children of a node, at most
 
  protected:
-  // Where forwards take place. Row 0 of them is the text's last token if `last` is set; else its
-  // logits are known.
+  // Where forwards run. With `last`, row 0 of each is the text's last token; without, the logits
+  // after that token are known.
   struct Ground {
     kv::Store* store = nullptr;  // null: nothing can be drafted
     kv::SeqId seq{};
     uint32_t past = 0;
     bool last = false;
     const std::vector<bool>* skipped = nullptr;
-    bool by_states = false;                   // each token's row is made of the state before it too
+    bool by_states = false;                   // rows also depend on the state before the token
     const model::Adapter* adapter = nullptr;  // as in model::Slot
     float adapter_scale = 1;
   };
-  // The executor then has the logits behind the text, unless Ground::last, and the state if
-  // Ground::by_states.
+  // Prepares a draft. Unless Ground::last, the executor then has the logits after the text, and
+  // with Ground::by_states also the state.
   virtual Ground ground(const DraftAsk& ask) = 0;
 
   std::shared_ptr<model::Executor> executor_;
@@ -100,17 +100,17 @@ class ModelDrafter : public Drafter {
   std::span<const Token> outputs_;
   const Acceptance& acceptance_;
   Kind first_;
-  size_t tokens_;                // of the vocabulary; output layers may have more rows
-  std::vector<float> by_token_;  // [vocab], where the model's logits are not of all
+  size_t tokens_;                // size of the vocabulary; output layers may have more rows
+  std::vector<float> by_token_;  // [vocab], if the model has no logits of some tokens
 };
 
 class SmallModelDrafter : public ModelDrafter {
  public:
-  // shares: whether rows may be those of other sequences, and theirs.
+  // shares: whether it may share rows with other sequences.
   SmallModelDrafter(DraftModel& small, const Engine& engine, const Acceptance& acceptance,
                     bool shares, Kind first = kModelKinds);
   ~SmallModelDrafter() override;
-  // Gives its rows back and drafts no more: reading the text again would soon be in the way again.
+  // Frees its rows and drafts no more: if it read the text again, memory would soon be short again.
   void give_up() noexcept;
 
  protected:

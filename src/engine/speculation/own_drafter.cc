@@ -11,7 +11,7 @@ OwnDrafter::OwnDrafter(DraftModel& own, const Engine& engine, const Acceptance& 
   states_.assign(dim(), 0);
 }
 
-// Of a text that the model knew before. States that it did not tell are zeros.
+// Begins after a prefix that the model took from its cache. Its states are unknown: zeros.
 void OwnDrafter::begin(std::span<const Token> before) {
   small_.store->close(*std::exchange(seq_, std::nullopt));
   const kv::Opened opened = small_.store->open(shares_ ? before : std::span<const Token>());
@@ -25,7 +25,7 @@ void OwnDrafter::begin(std::span<const Token> before) {
   states_.assign((seen_ - read_ + 1) * dim(), 0);
 }
 
-// Rows that come again after a preemption are those that are known.
+// Ignores rows that it has seen: after a preemption they are computed again.
 void OwnDrafter::see(const SeenRows& rows) {
   if (!seq_ || small_.broken || rows.text.size() <= seen_) return;
   if (rows.first > seen_) begin(rows.text.first(rows.first));
@@ -35,8 +35,8 @@ void OwnDrafter::see(const SeenRows& rows) {
   if (seen_ - read_ >= kMostWaiting && !read(rows.text)) give_up();
 }
 
-// Computes the rows of all its tokens from read_ on; the executor then has the logits and the state
-// behind the last.
+// Computes the rows of all tokens of the text from read_ on; the executor then has the logits and
+// the state after the last one.
 bool OwnDrafter::read(std::span<const Token> text) {
   while (read_ < text.size()) {
     const auto tokens = text.subspan(read_, std::min(kMostWaiting, text.size() - read_));
@@ -56,7 +56,7 @@ bool OwnDrafter::read(std::span<const Token> text) {
   return true;
 }
 
-// The text's last token has no row of the model's yet; that of this layer needs none.
+// The model has no row of the text's last token yet. This layer's row of it does not need that one.
 ModelDrafter::Ground OwnDrafter::ground(const DraftAsk& ask) {
   const bool known = ask.text.size() == seen_ + 1 && read_ <= seen_;
   if (!seq_ || small_.broken || !known) return {};

@@ -1,14 +1,13 @@
 #pragma once
-// Draft tokens by the model's own layer for that (multi-token prediction: DeepSeek-V3,
-// section 2.2).
+// Draft tokens by the model's own draft layer (multi-token prediction: DeepSeek-V3, section 2.2).
 
 #include "engine/speculation/model_drafter.h"
 
 namespace kvick::engine {
 
-// The layer makes its row of a token from the token and the model's state before it, and guesses
-// the token behind it; for further guesses it goes on from its own states. Its rows follow the
-// model's: if the model took a prefix from its cache, they begin where its steps began, unless they
+// The layer makes the row of a token from the token and the model's state before it, and predicts
+// the next token; for further tokens it continues from its own states. Its rows follow the model's:
+// if the model took a prefix from its cache, they begin where the model's steps began, unless they
 // are cached too.
 class OwnDrafter final : public SmallModelDrafter {
  public:
@@ -16,10 +15,10 @@ class OwnDrafter final : public SmallModelDrafter {
   bool reads_states() const override { return true; }
   void see(const SeenRows& rows) override;
 
-  // Rows that wait to be computed, of prompts: their states are in memory.
+  // The most prompt tokens whose rows wait to be computed, with their states in memory.
   static constexpr size_t kMostWaiting = 512;
-  // Where cached rows end so little before the model's, the rows between are computed without their
-  // states.
+  // If its cached rows end at most this many tokens before the model's, the rows between them are
+  // computed without their states.
   static constexpr size_t kMostUnknown = 64;
 
  private:
@@ -28,11 +27,11 @@ class OwnDrafter final : public SmallModelDrafter {
   bool read(std::span<const Token> text);
   size_t dim() const { return executor_->model().config().dim; }
 
-  size_t first_ = 0;  // token of the text that has the first row
-  size_t read_ = 0;   // tokens up to here have rows, or will never have
+  size_t first_ = 0;  // the token of the text that has the first row
+  size_t read_ = 0;   // tokens up to here have rows, or will never have any
   size_t seen_ = 0;   // tokens up to here have states
-  // Of the tokens [read_ - 1, seen_), which the rows of [read_, seen_] are made of. Before the
-  // first token: zeros.
+  // States of the tokens [read_ - 1, seen_), from which the rows of [read_, seen_] are made. The
+  // state before the first token is zeros.
   std::vector<float> states_;
 };
 

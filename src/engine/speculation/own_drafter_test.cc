@@ -1,5 +1,5 @@
-// Draft tokens by a model's own layer: they change no answer, and come true where the layer is
-// good.
+// Draft tokens by a model's own draft layer: they change no answer, and are accepted if the layer
+// predicts well.
 
 #include "engine/speculation/own_drafter.h"
 
@@ -23,7 +23,7 @@ std::unique_ptr<Engine> drafting_engine(const char* family) {
   return engine_of(spec);
 }
 
-// One layer, whose copy is the one that drafts: it guesses almost what the model says.
+// A model of one layer, with a copy of it as draft layer, which predicts almost like the model.
 std::unique_ptr<Engine> agreeing_engine() {
   tools::Spec spec = *tools::made_family("glm4moe");
   spec.context = 128;
@@ -94,7 +94,7 @@ TEST(OwnDrafter, IsRightWhereTheLayerSaysWhatTheModelDoes) {
   }
 }
 
-// Whose steps mix prompts and drafts, and of which two begin with one prompt.
+// Steps mix prompts and draft tokens; two requests have the same prompt.
 TEST(OwnDrafter, ServesManyRequestsAtOnce) {
   const auto engine = agreeing_engine();
   const auto serve = [&](const char* spec) {
@@ -123,7 +123,7 @@ TEST(OwnDrafter, ServesManyRequestsAtOnce) {
   EXPECT_GT(counts.accepted, counts.drafted / 2) << "of " << counts.drafted;
 }
 
-// Cached rows of a draft model make way for a job, so a job may begin in their room.
+// Cached rows of a draft model are evicted for a job, so their memory counts as free.
 TEST(OwnDrafter, KeepsNoJobWaitingForTheRoomOfRowsThatNoneUses) {
   const auto engine = agreeing_engine();
   SchedulerOptions options;
@@ -137,7 +137,7 @@ TEST(OwnDrafter, KeepsNoJobWaitingForTheRoomOfRowsThatNoneUses) {
     one.spec = parse_spec_options(spec).value();
     return one;
   };
-  // Leaves rows in the draft model's store alone.
+  // Leaves cached rows in the draft model's store only. Returns their bytes.
   const auto leave_rows = [&](Scheduler& scheduler) {
     scheduler.add(JobId{1}, job(90, 5, "mtp:gain=off"));
     while (scheduler.step()) {
@@ -148,7 +148,7 @@ TEST(OwnDrafter, KeepsNoJobWaitingForTheRoomOfRowsThatNoneUses) {
   const uint64_t token = engine->make_store(options.kv).value()->shape().token_bytes();
   const uint64_t drafts = leave_rows(*std::move(Scheduler::make(*engine, options)).value());
   ASSERT_GE(drafts, 80 * token);
-  // Two prompts of 100 tokens fit in place of the draft rows only.
+  // Two prompts of 100 tokens fit only if the draft model's rows are evicted.
   options.kv_bytes = drafts + 150 * token;
   const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
   ASSERT_EQ(leave_rows(*scheduler), drafts);
@@ -208,11 +208,11 @@ TEST(SmallModelDrafter, ReadsAPromptOnceForTheAnswersThatMayShareIt) {
   ASSERT_TRUE(speculation.prepare(options).ok());
   std::filesystem::remove(path);
   const Sampler sampler({.temperature = 0}, engine->kernels());
-  const std::vector<Token> text = prompt_of(70, 5);  // two blocks, and a part of one
+  const std::vector<Token> text = prompt_of(70, 5);  // two blocks and a part of a third
   const DraftAsk ask = {.text = text, .most = 4, .depth = 4, .sampler = &sampler};
   std::vector<std::unique_ptr<Speculator>> speculators;
   std::vector<Token> drafted;
-  // The bytes that one more answer's rows take.
+  // Returns the bytes that the rows of one more answer take.
   const auto taken = [&](bool shares) {
     const uint64_t before = speculation.draft_usage().allocated_bytes;
     speculators.push_back(speculation.begin(options, shares));

@@ -15,12 +15,12 @@ using base::fail;
 
 namespace {
 
-// What other sequences have measured counts as this many draft tokens of a sequence's own.
+// Measurements of other sequences count as this many draft tokens of a sequence's own.
 constexpr double kWeightOfOthers = 6;
-constexpr size_t kMuchText = 32;  // tokens since the last time
-// A step that takes longer counts, and is charged to draft tokens, as this many times its forecast.
+constexpr size_t kMuchText = 32;  // new tokens, since the drafter drafted last
+// A step's draft tokens are charged at most this many times its predicted time.
 constexpr double kMostRise = 2;
-// Steps before a drafter that did not pay is tried again; doubled after each trial.
+// Steps before a drafter that does not pay is tried again: the first value doubles with each trial.
 constexpr uint32_t kFirstPatience = 32, kLastPatience = 1024;
 
 }  // namespace
@@ -28,7 +28,7 @@ constexpr uint32_t kFirstPatience = 32, kLastPatience = 1024;
 void Drafts::keep(double least, uint32_t most) {
   std::vector<size_t> order(chances.size());
   std::iota(order.begin(), order.end(), 0);
-  // Stable: of equal chances the parent comes first.
+  // Stable, so that of equal chances the parent comes first.
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return chances[a] > chances[b]; });
   std::vector<bool> kept(chances.size());
@@ -39,9 +39,9 @@ void Drafts::keep(double least, uint32_t most) {
 void Drafts::obey(const text::Constraint& form, size_t tokens) {
   struct State {
     std::unique_ptr<text::Constraint> form;
-    std::vector<float> mask;  // [tokens], or empty: not asked for yet
+    std::vector<float> mask;  // [tokens]; empty: not computed yet
   };
-  std::vector<State> behind(tree.nodes.size() + 1);  // the text, then each node that is kept
+  std::vector<State> behind(tree.nodes.size() + 1);  // after the text, then after each kept node
   behind[0].form = form.clone();
   std::vector<bool> kept(tree.nodes.size());
   for (size_t i = 0; i < tree.nodes.size(); ++i) {
@@ -74,7 +74,7 @@ Speculator::Speculator(Speculation& all, const SpecOptions& options)
       acceptance_(all.acceptance, kWeightOfOthers),
       patience_(kFirstPatience) {}
 
-// What was not verified is measured all the same: the text has come by now.
+// Draft tokens that were not verified are measured too: the text now has the tokens at their place.
 void Speculator::learn(std::span<const Token> text) {
   int32_t parent = -1;
   for (size_t i = last_length_; i < text.size() && !last_.nodes.empty(); ++i) {
@@ -153,7 +153,7 @@ bool Speculator::reads_states() const {
 void Speculator::see(const SeenRows& rows) {
   try {
     for (const auto& drafter : drafters_) drafter->see(rows);
-  } catch (...) {  // whatever it is: the answer goes on without these draft tokens
+  } catch (...) {  // whatever it is, the answer continues without these draft tokens
     all_.distrust();
   }
 }
@@ -182,7 +182,7 @@ kv::Usage Speculation::draft_usage() const {
                                                                    : kv::Usage{};
 }
 
-// Its rows serve nobody, and the next sequence that drafts by it may be long in coming.
+// Frees the broken store at once: nobody can use its rows, and renew() waits for the next sequence.
 void Speculation::distrust() noexcept {
   if (draft_model_ == nullptr) return;
   draft_model_->broken = true;
@@ -199,7 +199,7 @@ uint64_t Speculation::give_up() {
   if (draft_model_ == nullptr) return 0;
   const uint64_t before = draft_usage().allocated_bytes;
   for (SmallModelDrafter* const drafter : draft_model_->drafters) drafter->give_up();
-  if (draft_model_->broken)  // before, or by that
+  if (draft_model_->broken)  // broken before, or by giving up
     draft_model_->drop_broken();
   else
     kv::shrink(*draft_model_->store, before);
@@ -228,7 +228,7 @@ void Speculation::observe(const StepShape& rows, const PlainStep& plain, uint32_
                           double seconds) {
   const double without = cost.seconds(plain.shape);
   const bool drafted = rows.rows > plain.shape.rows && without > 0;
-  // An interruption is not what draft tokens cost.
+  // Limits outliers: an interruption of the step is no cost of draft tokens.
   const double counted = std::min(seconds, kMostRise * cost.seconds(rows));
   const double drafting = std::min(std::exchange(drafting_, 0.0), kMostRise * without);
   double instead = drafted ? plain.tokens * counted / without : tokens;
@@ -265,7 +265,7 @@ void Speculation::add_text(std::span<const Token> text) {
   try {
     texts_->begin();
     for (const Token token : text) texts_->add(token);
-  } catch (const std::bad_alloc&) {  // others draft by what has come; the answer is whole
+  } catch (const std::bad_alloc&) {  // others draft from the part that was added
   }
 }
 

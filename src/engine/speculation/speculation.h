@@ -1,12 +1,12 @@
 #pragma once
-// Speculative decoding (Leviathan et al. 2023; trees of draft tokens: Chen et al. 2024, Sequoia):
-// what all sequences of a service share, and one sequence's part. Who runs the steps asks a
-// Speculator for draft tokens, computes them as rows of the same forward as the last token, and
-// keeps those that verify() leaves.
+// Speculative decoding (Leviathan et al. 2023; trees of draft tokens: Chen et al. 2024, Sequoia).
+// Speculation is what all sequences of a service share; a Speculator belongs to one sequence. The
+// caller that runs the steps asks a Speculator for draft tokens, computes them as rows of the same
+// forward as the last token, and keeps the rows that verify() returns.
 //
-// Which draft tokens are made never changes an answer. It is drawn from the model's logits by the
-// answer's own random numbers, as without draft tokens: a draft x is kept with the model's
-// probability of x, which is what rejection sampling gives a draft that was not drawn at random.
+// Draft tokens never change an answer. It is drawn from the model's logits with the answer's own
+// random numbers, as without draft tokens: a draft token x is accepted with the model's probability
+// of x, as rejection sampling does with a draft token that was not drawn at random.
 
 #include <memory>
 #include <span>
@@ -25,11 +25,11 @@ namespace kvick::engine {
 
 struct Drafts {
   DraftTree tree;
-  std::vector<double> chances;  // that a node becomes a token of the answer: chances_of
+  std::vector<double> chances;  // [nodes] chances_of() the tree
   uint32_t size() const { return static_cast<uint32_t>(tree.nodes.size()); }
   // Keeps draft tokens with a chance of at least `least`, at most the `most` likeliest.
   void keep(double least, uint32_t most);
-  // Drops those that the constraint forbids. tokens: size of the vocabulary.
+  // Drops draft tokens that the constraint forbids. tokens: size of the vocabulary.
   void obey(const text::Constraint& form, size_t tokens);
 
  private:
@@ -41,26 +41,26 @@ struct DraftModel;
 struct DraftWeights;
 struct PromptMatches;
 
-// One sequence's. The Speculation outlives it.
+// Speculation for one sequence. The Speculation must outlive it.
 class Speculator {
  public:
   Speculator(Speculation& all, const SpecOptions& options);
   void add(std::unique_ptr<Drafter> drafter) { drafters_.push_back(std::move(drafter)); }
   const Acceptance& acceptance() const { return acceptance_; }
-  // Draft tokens behind the text, at most ask.most of those that its options allow; what has come
-  // since the last call is measured against the draft tokens of then. most and depth of the ask are
-  // lowered to the options'. plain: the step that draft tokens would come to; by it drafters that
-  // take time are left out where that would not pay, but for a trial now and then.
+  // Returns draft tokens after the text, within most and depth of both the ask and the options.
+  // Also measures the last call's draft tokens against the tokens that the text has gained since.
+  // plain: the step that the draft tokens would join; drafters that take time are left out if they
+  // would not pay, apart from a trial now and then.
   Drafts propose(DraftAsk ask, const PlainStep& plain);
   const SpecOptions& options() const { return options_; }
-  // Whether some drafter reads states: then see() is called with all rows of the sequence. A
-  // drafter that throws drafts no more.
+  // Whether a drafter reads states: then see() must be called with all rows of the sequence. If a
+  // drafter throws, all drafters with the draft model stop; see() itself does not throw.
   bool reads_states() const;
   void see(const SeenRows& rows);
 
  private:
   void learn(std::span<const Token> text);
-  // Returns seconds that it took and other steps' draft tokens will not: reading much text.
+  // Returns the seconds spent on reading much text, which later steps will not need; 0 otherwise.
   double draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain, DraftTree& tree);
   bool tries(bool pays);
 
@@ -68,43 +68,43 @@ class Speculator {
   SpecOptions options_;
   std::vector<std::unique_ptr<Drafter>> drafters_;
   Acceptance acceptance_;
-  DraftTree last_;          // what was drafted last, with what was not verified
-  size_t last_length_ = 0;  // of the text then
-  // Of drafters that take time: steps that they were left out of, and at most before a trial.
+  DraftTree last_;          // what was drafted last, with tokens that were not verified
+  size_t last_length_ = 0;  // of the text at that time
+  // For drafters that take time: steps that left them out, and how many may before a trial.
   uint32_t left_out_ = 0, patience_ = 0;
-  size_t computed_length_ = 0;  // of the text when one of them drafted last
+  size_t computed_length_ = 0;  // of the text when such a drafter drafted last
 };
 
 class Speculation {
  public:
-  explicit Speculation(const Engine& engine,  // which outlives it
+  explicit Speculation(const Engine& engine,  // must outlive it
                        base::Clock now = base::steady_seconds);
   ~Speculation();
-  // Takes the draft model that the options name, if they do: `weights` if these are its, or else it
-  // is loaded; one at most is. Its rows are charged to `budget`, if there is one. Errors: a file
-  // that is no model or has another vocabulary, layers that the model has not. No sequence may be
-  // using another draft model.
+  // Takes the draft model that the options name, if any: `weights` if they are that model's;
+  // otherwise loads it. There is one draft model at most, and no sequence may be using another. Its
+  // rows are charged to `budget`, if there is one. Errors: a file that is no model or has another
+  // vocabulary, layers that the model does not have.
   base::Status<> prepare(const SpecOptions& options,
                          std::shared_ptr<const DraftWeights> weights = nullptr,
                          std::shared_ptr<kv::Budget> budget = nullptr);
-  // Whether begin() may be called with them; any thread may ask. Error: layers that the model has
-  // not, a draft model that is not loaded.
+  // Checks whether begin() may be called with these options; any thread may call it. Errors: layers
+  // that the model does not have, a draft model that is not loaded.
   base::Status<> check(const SpecOptions& options) const;
-  // Null if they are off. shares: whether it may see other sequences' texts. prompt: as in
-  // LookupDrafter.
+  // Returns a sequence's Speculator; null if the options are off. shares: whether it may use other
+  // sequences' texts and rows. prompt: as in LookupDrafter.
   std::unique_ptr<Speculator> begin(const SpecOptions& options, bool shares = true,
                                     std::shared_ptr<PromptMatches> prompt = nullptr);
   size_t vocabulary_tokens() const { return engine_.tokenizer().vocabulary().pieces.size(); }
-  // Memory of the draft model's rows; all 0 without one.
+  // Returns the memory of the draft model's rows; all 0 without a draft model.
   kv::Usage draft_usage() const;
   // shrink: evicts about `bytes` of the draft model's cached rows. give_up: drops all its rows, and
   // sequences that draft with them stop doing so. Both return the bytes freed.
   uint64_t shrink(uint64_t bytes);
   uint64_t give_up();
-  // Something threw while draft tokens were made: the draft model's rows are not to be trusted. Its
-  // sequences draft by it no more; later ones do.
+  // Call it if drafting threw: the draft model's rows may be wrong, so they are dropped. Sequences
+  // that draft with it stop doing so; later ones get a new store.
   void distrust() noexcept;
-  // A sequence has ended: others may draft by it.
+  // Adds the text of a sequence that has ended; others may draft from it.
   void add_text(std::span<const Token> text);
 
   // Reports a step without prompt tokens to decide on drafting by gain. rows: the step with its
@@ -113,15 +113,15 @@ class Speculation {
   // Adds seconds spent on drafting by gain; they are charged to the next step's draft tokens.
   void charge(double seconds) { drafting_ += seconds; }
 
-  // By all steps that whoever runs them reports.
+  // Measured over all steps that observe() reports.
   StepCost cost;
   DraftAccount account;
   LevelCost level_cost;
   const base::Clock clock;
-  // Of all sequences: what new ones begin with.
+  // Over all sequences: new ones begin with these rates.
   Acceptance acceptance;
 
-  // Tokens of texts that are remembered: 4 MiB of them, 60 MiB with the index.
+  // Tokens of texts that are remembered: 4 MiB for the tokens, 60 MiB with the index.
   static constexpr uint32_t kTextTokens = uint32_t{1} << 20;
 
  private:

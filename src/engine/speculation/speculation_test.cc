@@ -1,5 +1,5 @@
-// That draft tokens change nothing but the time: answers with them are those without, on every
-// store.
+// Draft tokens change nothing but the time: on every store, answers are the same with and without
+// them.
 
 #include "engine/speculation/speculation.h"
 
@@ -13,7 +13,7 @@
 namespace kvick::engine {
 namespace {
 
-// Text that a lookup drafts well, at least at its beginning.
+// Returns a periodic text, for which lookup drafts well, at least at its beginning.
 std::vector<Token> repeating(uint32_t tokens, uint32_t period, Token first = 3) {
   std::vector<Token> text;
   for (uint32_t i = 0; i < tokens; ++i) text.push_back(first + static_cast<Token>(i % period));
@@ -48,7 +48,7 @@ Answers answers_of(Engine& engine, const KvOptions& kv, const std::string& spec)
     run.accepted += run.answers.back().accepted;
   };
   answer(0.7F, 30);
-  answer(0, 150);  // to the end of the context, or past that of a window
+  answer(0, 150);  // to the end of the context, or past a window
   return run;
 }
 
@@ -94,7 +94,7 @@ TEST(Speculation, IsRightSometimesWhereATextRepeatsItself) {
   const Answers lookup = answers_of(*engine, {}, "lookup:gain=off");
   EXPECT_GT(lookup.drafted, 0u);
   EXPECT_LE(lookup.accepted, lookup.drafted);
-  // The same request a second time: its own answer is in the index.
+  // The second time the index has the request's own answer.
   const auto store = std::move(engine->make_store({})).value();
   Session session(*engine, *store);
   ASSERT_TRUE(session.speculate(parse_spec_options("suffix:gain=off").value()).ok());
@@ -142,7 +142,7 @@ TEST(Speculation, DraftsTheWordsOfADraftModelAsItWouldWithAllOthersForbidden) {
   const std::string path =
       model::write_model(model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
   const std::vector<Token> text = repeating(21, 5);
-  // Draft tokens behind the text, drawn with the same random numbers.
+  // Returns draft tokens after the text, drawn with the same random numbers.
   const auto drafted = [&](const std::string& words, const Sampling& sampling) {
     Speculation speculation(*engine);
     const SpecOptions options =
@@ -167,14 +167,14 @@ TEST(Speculation, DraftsTheWordsOfADraftModelAsItWouldWithAllOthersForbidden) {
       for (Token token = 40; token < 512; ++token) sampling.logit_bias[token] = -1e30F;
       const std::vector<Token> all = drafted("", sampling);
       ASSERT_FALSE(some.empty());
-      // Other children than the first are the likeliest, whatever the answer's form.
+      // Only the first child follows the logit bias; the others are the likeliest tokens.
       EXPECT_EQ(some.front(), all.front()) << temperature << " " << seed;
       for (const Token token : some) EXPECT_LT(token, 40);
     }
   std::filesystem::remove(path);
 }
 
-// A draft model that is the tiny engine's own, and sequences that draft by it.
+// The tiny engine with its own model as the draft model.
 struct ByModel {
   ByModel() {
     base::ThreadPool pool(1);
@@ -221,7 +221,7 @@ TEST(Speculation, DraftsNothingByAModelThatIsAskedForTheSameTextAgain) {
   std::vector<Token> text = repeating(21, 5);
   const std::vector<Token> first = by.drafted(*speculator, text);
   ASSERT_FALSE(first.empty());
-  // The logits it has by now follow its own draft tokens, not the text.
+  // The drafter now has the logits after its own draft tokens, not those after the text.
   EXPECT_TRUE(by.drafted(*speculator, text).empty());
   text.push_back(first[0]);
   EXPECT_EQ(by.drafted(*speculator, text).at(0),
@@ -229,7 +229,7 @@ TEST(Speculation, DraftsNothingByAModelThatIsAskedForTheSameTextAgain) {
 }
 
 double g_now = 0;
-double slow_clock() { return g_now += 1000; }  // whatever is timed takes long
+double slow_clock() { return g_now += 1000; }  // makes everything that is timed seem slow
 
 TEST(Speculation, LeavesAModelOutThatTakesTooLongButForATrialNowAndThen) {
   const auto engine = tiny_engine();
@@ -247,12 +247,12 @@ TEST(Speculation, LeavesAModelOutThatTakesTooLongButForATrialNowAndThen) {
   std::vector<Token> text = {3};
   std::vector<size_t> drafted;
   for (size_t i = 0; i < 100; ++i) {
-    // Tokens that come once only: nothing to look up.
+    // Each token occurs once: there is nothing to look up.
     text.push_back(static_cast<Token>(4 + i));
     const DraftAsk ask = {.text = text, .most = 6, .depth = 6, .sampler = &sampler};
     if (speculator->propose(ask, plain).size() > 0) drafted.push_back(i);
   }
-  // At first, when nothing is known of it; then after 32 steps, then after 64 more.
+  // It is tried first while its cost is unknown, then after 32 steps, then after 64 more.
   EXPECT_EQ(drafted, (std::vector<size_t>{0, 32, 96}));
 }
 
@@ -286,11 +286,11 @@ TEST(Speculation, StaysInTheSpareRowsOfABucketUnlessItMayGrow) {
     return store->usage().copied_bytes;
   };
   const uint64_t token = engine->make_store(kv).value()->shape().token_bytes();
-  // 24, 32, ... 128 rows: 24 + 32 + ... + 120 rows are moved at most, and fewer never.
+  // Growing to 24, 32, ... 128 rows copies 24 + 32 + ... + 120 rows.
   const uint64_t plain = copied("none");
   EXPECT_EQ(plain, (24 + 120) * 13 / 2 * token);
   const uint64_t spare = copied("lookup:most=6,gain=off");
-  // Rows of kept draft tokens that move down are copies too.
+  // Moving the rows of accepted draft tokens counts as copying too.
   EXPECT_GE(spare, plain);
   EXPECT_LT(spare, plain + 128 * token);
 }
@@ -340,7 +340,7 @@ TEST(Speculation, DraftsNothingThatTheAnswersFormForbids) {
 }
 
 TEST(Drafts, DropWhatAFormForbidsAndAllBehindIt) {
-  // Even tokens only, and none twice in a row.
+  // Allows even tokens only, and no token twice in a row.
   struct Even final : text::Constraint {
     int32_t last = -1;
     std::unique_ptr<text::Constraint> clone() const override {

@@ -26,7 +26,7 @@ std::vector<float> states_of_rows(const model::Executor& executor, std::span<con
 
 uint32_t draft_room(kv::Store& store, kv::SeqId seq, bool grow) {
   const uint64_t length = store.length(seq);
-  // Of the step's tokens, the last one must not be the first to see rows go.
+  // Every token of the step must still see all rows, so none may leave a window or become old.
   uint64_t most = store.most_tokens();
   for (const kv::Shape& shape : store.info().groups) {
     most = std::min<uint64_t>(most, shape.max_tokens);

@@ -1,5 +1,5 @@
 #pragma once
-// Draft tokens as rows of a forward, and which of them become tokens.
+// Turns draft tokens into rows of a forward, and verifies which of them become tokens.
 
 #include <span>
 #include <vector>
@@ -11,32 +11,32 @@
 
 namespace kvick::engine {
 
-// The fresh rows of one sequence: its last token, then draft tokens behind it. Row i + 1 is node i.
+// The fresh rows of one sequence: its last token, then the draft tokens. Row i + 1 is node i.
 struct FreshTokens {
   std::vector<Token> tokens;
   std::vector<int32_t> parents;
   FreshTokens(Token last, const DraftTree& tree);
 };
 
-// States of the kept rows of a step, counted from row `first`; all its states must be wanted.
+// Returns the states of a step's kept rows, counted from row `first`. The step must have all
+// states.
 std::vector<float> states_of_rows(const model::Executor& executor, std::span<const uint32_t> kept,
                                   size_t first = 0);
 
-// The most draft tokens that a sequence's next step may carry so that each token sees what it would
-// see if it came alone: none past the context, past a window that moves on, or past the point where
-// rows become old. Unless `grow`, none that makes the store grow sooner than it has to.
+// Returns the most draft tokens of a sequence's next step with which each token still sees the same
+// rows as in a step of its own: no more than fit into the context and the window, and none past the
+// point where rows become old. Unless `grow`, also none that makes the store grow early.
 uint32_t draft_room(kv::Store& store, kv::SeqId seq, bool grow);
 
-// Of a sequence: rows that it has and that it may have.
+// Rows that a sequence has, and the most that it may have.
 struct RowsBefore {
   uint32_t committed = 0, most = 0;
 };
 
-// The writer draws each token from the model's logits, and goes on from the row of that token if it
-// was drafted; so what it writes does not depend on the draft tokens. logits: [rows][stride].
-// on_written is called
-// for each token; false ends it. Returns the rows to keep: those of tokens that were written
-// before the last one.
+// Lets the writer draw each token from the model's logits, and continues from the row of that token
+// if it was drafted: so the answer does not depend on the draft tokens. logits: [rows][stride].
+// Calls on_written for each token, until it returns false. Returns the rows to keep: those of the
+// last token before the step and of the accepted draft tokens.
 std::vector<uint32_t> verify(AnswerWriter& writer, const DraftTree& tree, std::span<float> logits,
                              const RowsBefore& before,
                              base::FunctionRef<bool(WrittenTokens&&)> on_written);

@@ -13,10 +13,11 @@ namespace {
 constexpr size_t kTokens = 4;
 constexpr double kChain[kTokens][kTokens] = {
     {0.1, 0.6, 0.2, 0.1}, {0.25, 0.25, 0.25, 0.25}, {0.7, 0.1, 0.1, 0.1}, {0.02, 0.03, 0.05, 0.9}};
-constexpr Token kFirst = 40;  // the four are tokens that end no answer
+constexpr Token kFirst = 40;  // none of the four tokens ends an answer
 
 std::vector<float> logits_behind(Token token, size_t vocab) {
-  std::vector<float> logits(vocab, -1000);  // weigh nothing; a model's infinite ones are refused
+  std::vector<float> logits(vocab,
+                            -1000);  // these tokens weigh nothing; infinite logits are refused
   for (size_t i = 0; i < kTokens; ++i)
     logits[static_cast<size_t>(kFirst) + i] =
         static_cast<float>(std::log(kChain[token - kFirst][i]));
@@ -43,7 +44,7 @@ struct Chain {
     std::vector<float> logits = logits_behind(text.back(), vocab());
     text.push_back(*writer.next(logits, true).token);
   }
-  // Returns how many draft tokens came true.
+  // Returns how many draft tokens were accepted.
   size_t drafted(const DraftTree& tree) {
     std::vector<float> logits = logits_behind(text.back(), vocab());
     for (const DraftTree::Node& node : tree.nodes) {

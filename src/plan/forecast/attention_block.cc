@@ -46,7 +46,7 @@ void AttentionBlock::write(uint32_t layer, kv::Step& step) const {
   if (numbers.attends() && numbers.owns_rows()) step.write(layer, values_.data(), values_.data());
 }
 
-// Zeros: numbers that no layer would get stuck at.
+// Zeros are never NaN or subnormal, which could slow down a layer.
 void AttentionBlock::write_states(uint32_t layer, kv::Step& step) const {
   kv::StateKeeper& keeper = *step.facets().states;
   for (uint32_t slot = 0; slot < slots_; ++slot) {
@@ -58,7 +58,7 @@ void AttentionBlock::write_states(uint32_t layer, kv::Step& step) const {
 }
 
 base::Status<kv::Shortage> AttentionBlock::fill(std::span<const kv::SeqId> seqs, uint32_t tokens) {
-  // So many rows at a time: the values of all of them could be more than there is memory.
+  // Adds this many rows at a time: the values of all rows might not fit into memory.
   constexpr size_t kRows = 4096;
   const auto at_once = static_cast<uint32_t>(std::max<size_t>(1, kRows / seqs.size()));
   for (uint32_t done = 0; done < tokens; done += at_once) {

@@ -1,7 +1,7 @@
 #pragma once
-// The attention of a model without its weights: keys, values and queries are random, the store, the
-// kernels and the threads are those of a real forward. What the cost of keeping a cache is measured
-// with.
+// Runs the attention of a model without its weights, to measure what keeping a cache costs. Keys,
+// values and queries are random; the store, the kernels and the threads are those of a real
+// forward.
 
 #include <span>
 #include <vector>
@@ -14,23 +14,24 @@
 namespace kvick::plan {
 
 struct BlockSeconds {
-  double begin = 0;   // room for the new rows: allocating, copying
-  double write = 0;   // the new rows
-  double attend = 0;  // all layers; without compiling, see kernels::BucketAttention::compiled
+  double begin = 0;   // making room for the new rows: allocating, copying
+  double write = 0;   // writing the new rows
+  double attend = 0;  // attention of all layers, without kernels::BucketAttention::compiled()
   double commit = 0;
   double all() const { return begin + write + attend + commit; }
 };
 
 class AttentionBlock {
  public:
-  // config: the layers that the store was made for. All three outlive it.
+  // config: of the store's layers. config, store and workspace must outlive this object.
   AttentionBlock(const model::Config& config, kv::Store& store, model::Workspace& workspace,
                  base::Clock clock = base::steady_seconds);
 
-  // Every sequence takes `tokens` more; seconds are added to. keep: else the step is dropped.
+  // Adds `tokens` tokens to every sequence, and the step's times to `seconds`. keep: commits the
+  // step; otherwise it is dropped.
   base::Status<kv::Shortage> step(std::span<const kv::SeqId> seqs, uint32_t tokens,
                                   BlockSeconds& seconds, bool keep = true);
-  // The same rows, without their attention.
+  // Adds tokens without computing their attention.
   base::Status<kv::Shortage> fill(std::span<const kv::SeqId> seqs, uint32_t tokens);
 
  private:
@@ -48,8 +49,8 @@ class AttentionBlock {
   model::Workspace& workspace_;
   base::Clock clock_;
   std::vector<model::Token> tokens_;
-  uint32_t slots_ = 0;               // of the step
-  std::vector<float> values_, out_;  // queries, keys and values alike; results
+  uint32_t slots_ = 0;               // sequences of the step
+  std::vector<float> values_, out_;  // values_: serve as queries, keys and values; out_: results
 };
 
 }  // namespace kvick::plan

@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as a GGUF file that is taken for a model: its numbers, its vocabulary, its
-// size, its weights, and a sample of its layers.
+// libFuzzer: takes any bytes for the GGUF file of a model, and reads its numbers, vocabulary, size
+// and weights, and makes a sample of its layers.
 #include <cstdint>
 
 #include "model/core/config.h"

@@ -25,7 +25,7 @@ void keep_least(std::vector<double>& all, size_t i, double value) {
   all[i] = std::min(all[i], value);
 }
 
-// Rows of a growth and, of these, what a step adds.
+// unit: rows that one growth adds; step: rows of a step, at most as many.
 struct Rows {
   uint32_t unit, step;
 };
@@ -36,7 +36,7 @@ base::Status<kv::Shortage> grow_once(AttentionBlock& block, kv::Store& store, Ro
   for (uint32_t i = 0; i < kGrowths; ++i) {
     BlockSeconds grown, attended;
     KVICK_TRY_VOID(block.step({&seq, 1}, rows.step, grown, false));
-    // Again: now without growing, compiling and the first touch.
+    // The same step again does not grow, compile or touch memory for the first time.
     KVICK_TRY_VOID(block.step({&seq, 1}, rows.step, attended, false));
     KVICK_TRY_VOID(block.fill({&seq, 1}, rows.unit));
     keep_least(points.growth_s, i, std::max(0.0, grown.begin - attended.begin));
@@ -81,7 +81,7 @@ base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const 
   own.tier.spec.reset();
   own.shape.max_tokens = unit * kGrowths;
   set_any_ranges(own);
-  own.select.spec = {};  // growing is the layout's, and rates are of rows that are all read
+  own.select.spec = {};  // growth depends on the layout only; the rates are for reading all rows
   KVICK_TRY(const std::unique_ptr<kv::Store> store,
             kv::make_store({.name = "bmc", .options = {{"r", std::to_string(unit)}}}, own));
   AttentionBlock block(config, *store, workspace, clock);

@@ -1,6 +1,6 @@
 #pragma once
-// What kv::best_growths asks for, measured: on this machine, this model's heads, these element
-// types and this attention.
+// Measures the rates that kv::best_growths needs: of this machine, with this model's heads, element
+// types and attention.
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -11,7 +11,7 @@
 
 namespace kvick::plan {
 
-// A line through points, by least squares; y = at_zero + slope * x.
+// A least-squares fit: y = at_zero + slope * x.
 struct Line {
   double at_zero = 0, slope = 0;
 };
@@ -21,10 +21,10 @@ Line fit_line(std::span<const double> x, std::span<const double> y);
 // that is only measured gets the range 1 for each head of setup.shape.
 void set_any_ranges(kv::Setup& setup);
 
-// Grows a sequence of the setup's shape in eighths of its context, or of 128 MB if that is less.
-// Takes a few times as long as copying that much. Where workspace.library is null spare rows cost
-// no time, and nothing is measured but the copies. rows: that a step's attention has, draft tokens
-// among them; at most an eighth of the context. Error: no room.
+// Grows a sequence of the setup's shape in eight parts, up to its context or to 128 MiB if that is
+// less. Takes a few times as long as copying that much. If workspace.library is null, spare rows
+// cost no time, and only the copies are measured. rows: rows of a step's attention, including draft
+// tokens; at most an eighth of the context. Error: no room.
 base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const kv::Setup& setup,
                                              model::Workspace& workspace,
                                              base::Clock clock = base::steady_seconds,

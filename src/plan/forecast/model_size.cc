@@ -24,7 +24,7 @@ void add(std::vector<TypedWeights>& all, DType type, uint64_t weights) {
 constexpr std::string_view kKeys[] = {"layers", "heads", "kv_heads", "head_dim",
                                       "dim",    "ffn",   "vocab",    "context"};
 constexpr size_t kRequired = 4;  // the first ones
-// Of layers: those of a model's file.
+// The most of a value; the most layers are as many as a model file may have.
 constexpr uint32_t kMost = 1 << 24, kMostLayers = 1024;
 
 base::Result<uint32_t> read_value(std::string_view key, std::string_view text) {
@@ -69,7 +69,7 @@ base::Status<> read_field(std::string_view field, Values& values) {
       key);
 }
 
-// Tensors and metadata of a Llama.
+// Adds the tensors and metadata of a Llama.
 void describe_llama(const model::Config& config, DType type, ModelSize& size) {
   const auto number = [&](const char* key, uint64_t value) {
     size.metadata[std::string("llama.") + key] = {value};
@@ -104,15 +104,15 @@ void describe_llama(const model::Config& config, DType type, ModelSize& size) {
   add_tensor("output_norm.weight", DType::kF32, {config.dim});
 }
 
-// One tensor of all of a layer, or one of each: "blk.0.ffn_up_exps.weight",
-// "blk.0.ffn_up.7.weight".
+// Whether a tensor has weights of experts: of all experts of a layer ("blk.0.ffn_up_exps.weight"),
+// or of a single one ("blk.0.ffn_up.7.weight").
 bool is_of_experts(const io::Tensor& tensor) {
   if (tensor.shape.size() == 3) return tensor.name.find("_exps.") != std::string::npos;
   const auto dots = std::count(tensor.name.begin(), tensor.name.end(), '.');
   return tensor.shape.size() == 2 && dots == 4 && tensor.name.find(".ffn_") != std::string::npos;
 }
 
-// The weights of linear layers by type.
+// Counts the weights of linear layers by type.
 void count_weights(ModelSize& size) {
   const auto named = [&](std::string_view name) {
     return std::any_of(size.tensors.begin(), size.tensors.end(),
@@ -120,7 +120,7 @@ void count_weights(ModelSize& size) {
   };
   const bool tied = !named("output.weight");
   for (const io::Tensor& tensor : size.tensors) {
-    if (tensor.shape.size() != 2 && tensor.shape.size() != 3) continue;  // 3: of experts
+    if (tensor.shape.size() != 2 && tensor.shape.size() != 3) continue;  // 3 dimensions: experts
     if (tensor.name == "output.weight" || (tied && tensor.name == "token_embd.weight"))
       add(size.output, tensor.dtype, tensor.elements());
     else if (tensor.name.starts_with("blk."))
@@ -132,7 +132,7 @@ void count_weights(ModelSize& size) {
 }  // namespace
 
 uint64_t packed_bytes(const TypedWeights& weights) {
-  // Of a matrix large enough that padding to whole blocks does not show.
+  // So many inputs that no block is padded, in any type.
   constexpr uint32_t kInputs = 4096;
   static_assert(kInputs % 256 == 0);
   const kernels::Matrix one = kernels::make_matrix(weights.type, kernels::kPanel, kInputs);

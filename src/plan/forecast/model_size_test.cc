@@ -17,7 +17,7 @@ TEST(ParseShape, GivesLlama2OfSevenBillionItsWeights) {
   EXPECT_EQ(size->config.dim, 4096U);
   EXPECT_EQ(weights_of(size->layers), 32U * (4 * 4096ULL * 4096 + 3 * 4096ULL * 11008));
   EXPECT_EQ(weights_of(size->output), 32000U * 4096ULL);
-  // Q8_0: a byte a weight and two for 32.
+  // Q8_0 takes one byte per weight, and two more per 32 weights.
   EXPECT_NEAR(static_cast<double>(packed_bytes(*size)),
               34.0 / 32 * static_cast<double>(weights_of(size->layers) + weights_of(size->output)),
               1e3);
@@ -38,7 +38,7 @@ TEST(ParseShape, NamesWhatIsWrong) {
   EXPECT_NE(error("layers=2,heads=4,kv_heads=2").find("head_dim is missing"), std::string::npos);
   EXPECT_NE(error("layers=0").find("layers=0 is not a whole number"), std::string::npos);
   EXPECT_NE(error("layers=9999999999").find("is not a whole number"), std::string::npos);
-  // Each layer takes kilobytes.
+  // The description of each layer takes kilobytes, so there is a limit.
   EXPECT_NE(error("layers=1025").find("is not a whole number from 1 to 1024"), std::string::npos);
   EXPECT_NE(error("layers=2,heads=4,layers=3").find("layers is given twice"), std::string::npos);
   EXPECT_NE(error("layer=2").find("\"layer\" is none of"), std::string::npos);
@@ -46,7 +46,7 @@ TEST(ParseShape, NamesWhatIsWrong) {
   EXPECT_NE(error("type=q8").find("no type of weights"), std::string::npos);
   EXPECT_NE(error("layers=2,heads=4,kv_heads=3,head_dim=8").find("cannot share"),
             std::string::npos);
-  // A product that 32 bits do not hold.
+  // heads * head_dim would overflow 32 bits.
   EXPECT_NE(error("layers=2,heads=65536,kv_heads=65536,head_dim=65536").find("which no model is"),
             std::string::npos);
 }

@@ -10,7 +10,7 @@ namespace kvick::plan {
 namespace {
 
 constexpr int kSteps = 12;
-// Each without and with the output layer, behind one of both that is not timed; at two depths.
+// At two depths, kSteps steps after one that is not timed, each without and with the output layer.
 constexpr uint32_t kStepTokens = 2 * 2 * (kSteps + 1);
 // Most sequences that are measured together; the time of more is scaled up.
 constexpr uint32_t kMostSequences = 64;
@@ -28,8 +28,9 @@ double Predictor::seen(const model::Config& config, uint32_t tokens) const {
       model::seen_bytes(config, {.k = shape.k_type, .v = shape.v_type}, tokens));
 }
 
-// Where attention is measured: at all of the tokens, and at a quarter of them or, where windows
-// hide most of those, where half as much is seen.
+// Returns the two depths at which attention is measured: the full one, and a quarter of it. With
+// windows a quarter may see almost as much, so the smaller depth is halved until it sees at most
+// half as many bytes.
 std::vector<uint32_t> Predictor::depths() const {
   const model::Config& config = setting_.model.config;
   const uint32_t far = std::max(2U, depth_);

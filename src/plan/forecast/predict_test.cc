@@ -10,7 +10,7 @@ namespace {
 double g_now = 0;
 double ticking() { return g_now += 1; }
 
-// A machine whose every clock reading is a second later, so that what is measured is known.
+// Predictors with a clock that advances one second per reading, so that all measurements are known.
 struct Planned {
   explicit Planned(const std::string& spec) : m(spec, 1) {
     size = parse_shape(
@@ -37,7 +37,8 @@ struct Planned {
 
 TEST(Predictor, TakesASampleOfTheLayersAsManyTimesAsThereAreMore) {
   Planned planned("upfront");
-  EXPECT_NEAR(planned.predictor().token(32).layers, 1, 1e-9);  // both, in a second of the clock
+  EXPECT_NEAR(planned.predictor().token(32).layers, 1,
+              1e-9);  // both layers, in one second of the clock
   EXPECT_NEAR(planned.predictor(1, 40 << 10).token(32).layers, 2, 0.1);
   EXPECT_EQ(planned.predictor().token(32).attention, 0);
 }
@@ -47,7 +48,7 @@ TEST(Predictor, AddsWhatAStrategyCopiesForAToken) {
   const Predictor predictor = planned.predictor();
   const double token_bytes = static_cast<double>(planned.m.setup.shape.token_bytes());
   EXPECT_EQ(predictor.token(32).copies, 0);
-  // Rows 32 to 95 are moved by the next 64 tokens, one length after the other.
+  // The next 64 tokens copy 32, 33, ... 95 rows.
   EXPECT_NEAR(predictor.token(32, *kv::parse_spec("iterative")).copies, 63.5 * token_bytes / 1e6,
               1e-9);
 }
@@ -69,7 +70,7 @@ TEST(Predictor, MeasuresAFewOfManySequencesAndTokensAndTakesTheRestFromThere) {
         {planned.m.pool, planned.m.workspace.kernels});
   };
   double at_most = 0, at_fewer = 0;
-  // So short a sample is measured again if something else ran meanwhile and hid what rows cost.
+  // A sample this short is measured again if another process hid what the rows cost.
   for (int i = 0; i < 50 && at_most == 0; ++i) {
     const auto predictor = measure();
     ASSERT_TRUE(predictor.ok()) << predictor.error().message;
@@ -79,7 +80,7 @@ TEST(Predictor, MeasuresAFewOfManySequencesAndTokensAndTakesTheRestFromThere) {
   EXPECT_GT(at_most, at_fewer);
 }
 
-// Layers with windows read no more rows past them: the clock's seconds are those of the others.
+// Layers with windows read no more rows than their window has.
 TEST(Predictor, TakesForEachLayerTheRowsThatItSees) {
   Planned planned("upfront");
   planned.size = mixed_size();
@@ -88,7 +89,8 @@ TEST(Predictor, TakesForEachLayerTheRowsThatItSees) {
   for (const uint64_t most_bytes : {uint64_t{1} << 30, uint64_t{100} << 10}) {
     const Predictor predictor = planned.predictor(1, most_bytes);
     EXPECT_GT(predictor.token(32).layers, 0);
-    EXPECT_EQ(predictor.token(32).attention, 0);  // a forward is a second whatever it reads
+    EXPECT_EQ(predictor.token(32).attention,
+              0);  // each forward takes one second, whatever it reads
     EXPECT_GT(predictor.prefill_s(32), predictor.prefill_s(16));
   }
   EXPECT_NEAR(planned.predictor().token(32).layers, 1, 1e-9);

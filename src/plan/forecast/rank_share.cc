@@ -34,7 +34,7 @@ class LoneRank final : public model::Ranks {
   std::vector<float> part_;
 };
 
-// A number and what follows it.
+// Returns the number at the beginning of the text, and the rest.
 base::Result<std::pair<double, std::string_view>> number_of(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -65,12 +65,13 @@ std::vector<model::FfnShape> ffn_shapes_of(const ModelSize& whole) {
   return model::ffn_shapes(whole.config, find);
 }
 
-// That a step begins, its answers, and the batch.
+// The messages of a step: its beginning, the answers to that, and the batch.
 constexpr double kMessages = 3;
 
 double bits_of_floats(double floats) { return 32 * floats; }
 
-// Every rank has all parts' sums: one message to each other one, or two of a slice.
+// Returns the seconds until every rank has the sum of all parts. Each rank sends its part to each
+// other one or, if parts are long, first slices to be summed and then a summed slice.
 double sum_s(unsigned ranks, const Network& network, uint64_t floats) {
   const double others = ranks - 1, bit_s = network.bits_s > 0 ? 1 / network.bits_s : 0;
   const double bits = 8 * static_cast<double>(model::wire_bytes(network.format, floats));

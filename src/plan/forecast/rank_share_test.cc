@@ -33,7 +33,7 @@ TEST(Network, TakesTwoSumsALayerAndTheMessagesOfAStep) {
   // Half of the logits come from the other rank.
   EXPECT_NEAR(network_s(config, 2, network, 1, 1) - network_s(config, 2, network, 1, 0),
               1e-3 + 160e-6, 1e-9);
-  // Of four ranks each adds up a quarter.
+  // With four ranks, each adds up a quarter.
   EXPECT_NEAR(network_s(config, 4, network, 100, 0), 8 * 2 * (1e-3 + 0.75 * 3.2e-3) + 3e-3, 1e-9);
 }
 
@@ -49,7 +49,7 @@ TEST(Network, OfAPipelineHandsEachPieceOnAndReturnsLogits) {
   EXPECT_NEAR(
       pipeline_s(config, stages, network, one, 2) - pipeline_s(config, stages, network, one, 0),
       2 * 320e-6, 1e-9);
-  // Then one more each time that the first rank is done, which has most to do.
+  // Each further piece takes the time of the first rank, which has the most layers.
   PiecesOfStep four = one;
   four.pieces = 4;
   EXPECT_NEAR(

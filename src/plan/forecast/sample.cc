@@ -15,8 +15,8 @@
 namespace kvick::plan {
 namespace {
 
-// Neither NaN nor subnormal numbers, which cost a hundred cycles each, in any type: the upper byte
-// of a float, or of a block's scale, is between 0x30 and 0x3b.
+// Returns random bytes that are in no type NaN or subnormal numbers, which cost a hundred cycles
+// each: the upper byte of a float, or of a block's scale, is between 0x30 and 0x3b.
 std::vector<std::byte> random_bytes(size_t size, bool floats) {
   std::mt19937 random(1);
   std::vector<std::byte> bytes(size);
@@ -32,7 +32,7 @@ size_t bytes_of(const io::Tensor& tensor) {
 
 bool is_float(const io::Tensor& tensor) { return !kernels::pack_format(tensor.dtype).quantised; }
 
-// "blk.7.attn_q.weight": 7; none for those of no layer.
+// Returns 7 for "blk.7.attn_q.weight"; none if the tensor belongs to no layer.
 base::Result<std::optional<uint32_t>> layer_of(const io::Tensor& tensor) {
   if (!tensor.name.starts_with("blk.")) return std::optional<uint32_t>();
   uint32_t layer = 0;
@@ -43,8 +43,8 @@ base::Result<std::optional<uint32_t>> layer_of(const io::Tensor& tensor) {
   return std::optional(layer);
 }
 
-// What of a layer its attention follows from. Of shared rows it counts that they are shared, not
-// with which layer; a width is of the weights, which are counted by their bytes.
+// Returns the numbers of a layer that determine the cost of its attention. It matters whether rows
+// are shared, not with which layer. Widths of weights are left out: weights count by their bytes.
 model::LayerConfig kind_of(model::LayerConfig layer) {
   if (!layer.owns_rows()) layer.rows_of = 0;
   layer.rope = model::LayerConfig::kNone;
@@ -52,7 +52,7 @@ model::LayerConfig kind_of(model::LayerConfig layer) {
   return layer;
 }
 
-// Of each layer the first one of its kind.
+// Returns for each layer the first layer of its kind.
 std::vector<uint32_t> kinds_of(const model::Config& config) {
   std::vector<uint32_t> kinds;
   for (const model::LayerConfig& layer : config.layers) {
@@ -63,8 +63,8 @@ std::vector<uint32_t> kinds_of(const model::Config& config) {
   return kinds;
 }
 
-// Of arrays with one element per layer those of the sample. Where layers differ by their number
-// alone (the period of windows, the last ones that share rows), the numbers of the sample's.
+// Reduces arrays with one element per layer to the sample's layers. Where layers differ by their
+// number alone (the period of windows, the last ones that share rows), sets the sample's numbers.
 void sample_arrays(const ModelSize& size, std::span<const uint32_t> layers,
                    io::Metadata& metadata) {
   const std::string prefix = size.config.arch + ".";
@@ -94,7 +94,7 @@ void sample_arrays(const ModelSize& size, std::span<const uint32_t> layers,
     metadata[prefix + "attention.shared_kv_layers"] = {shared};
 }
 
-// A tensor that has a part for each layer has those of the sample's alone (Gemma 3n and 4).
+// Reduces a tensor that has a part for each layer to the sample's layers (Gemma 3n and 4).
 void sample_parts(uint64_t all, uint64_t layers, io::Tensor& tensor) {
   if (tensor.shape.size() != 2) return;
   if (tensor.name == "per_layer_token_embd.weight")
@@ -103,7 +103,7 @@ void sample_parts(uint64_t all, uint64_t layers, io::Tensor& tensor) {
     tensor.shape[0] = tensor.shape[0] / all * layers;
 }
 
-// bytes: of the random weights, beside which the layers' own are packed.
+// Checks that the random weights, of `bytes` bytes, fit into memory with the layers' packed copies.
 base::Status<> check_room(const ModelSize& size, std::span<const uint32_t> layers, uint64_t bytes) {
   for (const io::Tensor& tensor : size.tensors) {
     KVICK_TRY(const std::optional<uint32_t> layer, layer_of(tensor));

@@ -1,6 +1,6 @@
 #pragma once
-// A few layers of a model's shape with random weights, as a real forward runs them: what its speed
-// is measured on without the model.
+// A few layers of a model's shape with random weights, run by real forwards: measures the speed of
+// a model without having it.
 
 #include <memory>
 
@@ -12,45 +12,44 @@
 namespace kvick::plan {
 
 struct SampleModel {
-  // All weights alike, of the float types and of the others. Matrices are packed copies of them,
-  // but tables that tokens look up are read here.
+  // Random bytes of which all weights are made: those of float types, and the others. Matrices are
+  // packed copies, but tables that tokens look up are read from here.
   std::vector<std::byte> floats, blocks;
   std::unique_ptr<model::Model> model;
 };
 
-// About `layers` layer numbers, ascending: of each kind of layer in proportion, evenly spaced so
-// that types of weights are in proportion too, and at least one per kind.
+// Returns about `layers` layer numbers, ascending: of each kind of layer in proportion, and at
+// least one. They are evenly spaced, so that types of weights are in proportion too.
 std::vector<uint32_t> sample_layers(const model::Config& config, uint32_t layers);
 
-// The shape's model with these layers. ranks: then the config is that of their first one's share,
-// which the model is (rank_share.h). Error: whatever is wrong with the shape, as
-// model::Model::load says it; layers that are not what the whole model's are, because they depend
-// on their number in a way that a sample cannot follow.
+// Makes a model of the shape with about `layers` layers. ranks: the shape and the model are the
+// share of their first rank (rank_share.h). Errors: those of model::Model::load; layers that differ
+// from the whole model's, because they depend on their number in a way that a sample cannot follow.
 base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t layers,
                                       base::ThreadPool& pool, const kernels::Table& kernels,
                                       model::Ranks* ranks = nullptr);
 
 struct ForwardSeconds {
-  double begin = 0;    // room for the new rows
-  double forward = 0;  // all layers and, if asked for, the logits; without compiling
+  double begin = 0;    // making room for the new rows
+  double forward = 0;  // all layers and, if wanted, the logits; without compiling
 };
 
 // A sample with a cache.
 class Sample {
  public:
-  // setup: of the store, whose layers and tokens are the sample's own. Errors: as above, and what
-  // kv::make_store refuses.
+  // setup: of the store; its layers are set to the sample's. Errors: those of kv::make_store.
   static base::Result<Sample> make(SampleModel model, const kv::Spec& spec, kv::Setup setup,
                                    model::Workspace workspace, base::Clock clock);
 
   const model::Model& model() const { return executor_.model(); }
-  // Sequences that hold nothing yet, in place of those that there were.
+  // Replaces all sequences by `sequences` empty ones.
   void open(uint32_t sequences);
   // Appends `tokens` tokens with random rows to each sequence.
   base::Status<kv::Shortage> fill(uint32_t tokens);
-  uint32_t length() const { return store_->length(seqs_.front()); }  // tokens that each holds
-  // `tokens` more for each; logits: of each one's last. A single token is kept, as in an answer:
-  // what a store does with rows that are not would be part of the next one's time.
+  uint32_t length() const { return store_->length(seqs_.front()); }  // tokens of each sequence
+  // Computes `tokens` more tokens of each sequence; logits: also those of each one's last token. A
+  // single token is committed, as in an answer, since the store's work for dropped rows would count
+  // in the next token's time. More tokens are dropped.
   base::Result<ForwardSeconds, kv::Shortage> forward(uint32_t tokens, bool logits);
 
  private:

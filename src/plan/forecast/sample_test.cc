@@ -12,7 +12,7 @@ constexpr char kShape[] = "layers=9,heads=8,kv_heads=2,head_dim=32,dim=256,ffn=5
 
 TEST(Sample, HasTheLayersOfTheShapeWithTheTypesOfTheirWeights) {
   ModelSize size = parse_shape(kShape).value();
-  // As in files of mixed types: a layer in the middle has a larger one.
+  // As in files of mixed types, a layer in the middle has a larger type.
   for (io::Tensor& tensor : size.tensors)
     if (tensor.name == "blk.4.ffn_down.weight") tensor.dtype = kernels::DType::kF32;
   base::ThreadPool pool(1);
@@ -25,7 +25,7 @@ TEST(Sample, HasTheLayersOfTheShapeWithTheTypesOfTheirWeights) {
   };
   const uint64_t one = bytes(1);  // layer 0
   EXPECT_GT(bytes(2), 2 * one);   // 0 and 4
-  // The norm behind the last layer is in each of them.
+  // Each sample has the norm after the last layer once.
   constexpr uint64_t kNorm = 256 * sizeof(float);
   EXPECT_EQ(bytes(3), 3 * one - 2 * kNorm);  // 0, 3 and 6
   EXPECT_EQ(bytes(9), 7 * one + bytes(2) - 7 * kNorm);
@@ -78,7 +78,7 @@ TEST(Sample, HasItsShareOfEachKindOfLayers) {
 
 TEST(Sample, SaysWhichLayerItCannotFollow) {
   ModelSize size = mixed_size();
-  size.config.layers[2].softcap = 3;  // as a family might have it of layer 2 alone
+  size.config.layers[2].softcap = 3;  // as a family might have it in layer 2 alone
   base::ThreadPool pool(1);
   const auto sample = make_sample(size, 3, pool, kernels::table(base::best_isa()));
   ASSERT_FALSE(sample.ok());
@@ -103,7 +103,7 @@ TEST(Sample, RunsForwardsBehindRandomRowsAndKeepsNone) {
   m.setup.shape.max_tokens = 64;
   for (const char* type : {"Q8_0", "Q4_K", "F32", "F16"}) {
     ModelSize size = parse_shape(fmt::format("{},type={}", kShape, type)).value();
-    // As in files whose output layer is not the table of tokens.
+    // As in files whose output layer is not tied to the table of tokens.
     size.tensors.push_back(
         {.name = "output.weight", .dtype = kernels::DType::kF16, .shape = {40, 256}, .data = {}});
     auto model = make_sample(size, 2, m.pool, m.workspace.kernels);

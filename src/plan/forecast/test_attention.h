@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of this folder run attention with.
+// Helpers of this folder's tests that run attention.
 
 #include <algorithm>
 

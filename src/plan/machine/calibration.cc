@@ -13,17 +13,17 @@
 namespace kvick::plan {
 namespace {
 
-// What one worker reads at a time: long enough for the prefetchers, short enough that a worker
-// whose core is taken away for a moment does not hold up the others.
+// Bytes that a worker reads at a time: enough for the prefetchers, and so few that a worker which
+// loses its core for a moment does not hold up the others.
 constexpr size_t kPiece = 256 << 10;
-// Of a larger buffer this part is timed at a time, and the parts follow each other: a pass over a
-// GiB takes 20 to 100 ms, in which busy cores always interrupt somebody.
+// Larger buffers are timed in windows of at least this many bytes, one after the other: a pass over
+// 1 GiB takes 20 to 100 ms, during which busy cores always interrupt some thread.
 constexpr size_t kLeastWindow = 16 << 20, kWindowPerThread = 1 << 20;
 // Loop iterations of one timed arithmetic region: 0.15 ms to 1.5 ms, short enough that some regions
 // run undisturbed even when other processes share the cores.
 constexpr uint32_t kRounds = 1 << 16;
 
-// The highest rate of a body that returns how much it did.
+// Returns the highest rate of a body, which returns how much it did.
 double fastest(const CalibrateOptions& options, base::FunctionRef<uint64_t()> body) {
   const double seconds = options.seconds / options.rounds;
   double best = 0;
@@ -38,13 +38,13 @@ double fastest(const CalibrateOptions& options, base::FunctionRef<uint64_t()> bo
   return best;
 }
 
-// A part of a buffer of `size` bytes is timed at a time, from `first` on: what is before it may
-// still be in a cache, from a smaller buffer.
+// Returns the highest speed of reading the buffer, timed window by window from `first` on: the
+// bytes before it may still be in a cache, from a smaller buffer.
 double read_speed(base::ThreadPool& pool, const kernels::Probes& probes,
                   const CalibrateOptions& options, std::span<const std::byte> buffer,
                   size_t first) {
   const size_t window = std::max(kLeastWindow, pool.size() * kWindowPerThread);
-  std::atomic<uint64_t> sum{0};  // keeps the reads from being left out
+  std::atomic<uint64_t> sum{0};  // keeps the compiler from removing the reads
   size_t at = first;
   return fastest(options, [&] {
     const std::byte* const data = buffer.data() + at;
@@ -66,7 +66,7 @@ double operation_speed(base::ThreadPool& pool, const CalibrateOptions& options,
   });
 }
 
-// Pages that were never written may all be one page of zeros.
+// Writes to every page: pages that were never written may all be the same page of zeros.
 void touch(base::ThreadPool& pool, std::byte* data, size_t bytes) {
   pool.parallel_for(bytes / kPiece, 1, [&](size_t begin, size_t end, unsigned) {
     std::memset(data + begin * kPiece, 1, (end - begin) * kPiece);
@@ -82,7 +82,7 @@ std::vector<uint64_t> sizes_of(const CalibrateOptions& options) {
   return sizes;
 }
 
-// Touches the buffer size by size; the sizes that there was time for.
+// Touches the buffer size by size. Returns the sizes that there was time for.
 std::vector<uint64_t> touched_sizes(base::ThreadPool& pool, const CalibrateOptions& options,
                                     const std::vector<uint64_t>& sizes, base::Buffer& buffer) {
   std::vector<uint64_t> touched;
@@ -101,7 +101,7 @@ std::vector<uint64_t> touched_sizes(base::ThreadPool& pool, const CalibrateOptio
   return touched;
 }
 
-// One limit: where it goes, how it is measured for the length of a round, and what the rounds gave.
+// A limit: where its result goes, how to measure it for one round, and the rates of the rounds.
 struct Limit {
   double* to;
   std::function<double()> measure;
@@ -116,7 +116,7 @@ struct Limit {
   }
 };
 
-// Every limit once a round. The share of the processors that others used in the quietest round.
+// Measures every limit once per round. Returns Moment::others.
 std::optional<double> measure_rounds(const CalibrateOptions& options, std::vector<Limit>& limits) {
   std::optional<double> others;
   base::CpuTimes before = options.meter();

@@ -1,6 +1,7 @@
 #pragma once
-// What a machine can do at most: bytes a second from memory, operations a second of the kernels'
-// instructions. The two roofs of the roofline model (Williams, Waterman and Patterson 2009).
+// Measures what a machine can do at most: bytes per second from memory, and operations per second
+// of the kernels' instructions, the two roofs of the roofline model (Williams, Waterman and
+// Patterson 2009).
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +15,7 @@
 
 namespace kvick::plan {
 
-// What a calibration holds for.
+// The machine and settings that a calibration is valid for.
 struct Machine {
   std::string cpu;     // base::cpu_name()
   unsigned cores = 0;  // processors of the whole machine
@@ -24,15 +25,15 @@ struct Machine {
 };
 Machine this_machine(base::Isa isa, unsigned threads);
 
-// The moment of a calibration, and what can be said against it.
+// When a calibration was measured, and how far it can be trusted.
 struct Moment {
   int64_t at = 0;                // seconds since 1970
-  std::optional<double> others;  // share of the processors that others used, in the quietest round
-  double spread = 0;      // how far the median round stayed below the best, where that was most
-  int64_t raised_at = 0;  // when a run last beat a limit, which was raised to it; 0: never
+  std::optional<double> others;  // share of the processors used by others, in the quietest round
+  double spread = 0;             // how far the median round was below the best, for the worst limit
+  int64_t raised_at = 0;         // when a faster run last raised a limit; 0: never
   bool operator==(const Moment&) const = default;
 };
-// Others that use more than this share of the processors spoil a measurement.
+// Other programs spoil a measurement if they use more than this share of the processors.
 inline constexpr double kBusyShare = 0.1;
 
 // Speed at which all threads together read a buffer of `bytes` bytes over and over.
@@ -46,55 +47,56 @@ struct Calibration {
   Machine machine;
   Moment moment;
   std::vector<ReadSpeed> read;  // at least one, ascending in bytes
-  double int8_ops_s = 0;        // products of 8 bits and their sums, a multiply-add being two
-  double f32_ops_s = 0;         // fused multiply-adds of float32, being two each
-  double bf16_ops_s = 0;        // products of bfloat16 in pairs, likewise; 0: there are none
-  double tile_ops_s = 0;        // products of bfloat16 on tiles, likewise; 0: there are none
+  double int8_ops_s = 0;        // 8-bit multiply-adds, counted as two operations each
+  double f32_ops_s = 0;         // fused multiply-adds of float32, two each
+  double bf16_ops_s = 0;  // products of bfloat16 in pairs, likewise; 0: the processor has none
+  double tile_ops_s = 0;  // products of bfloat16 on tiles, likewise; 0: the processor has none
 
-  // Bytes per second at which a working set can be read over and over: that of the largest measured
-  // buffer not larger than it, else of the smallest one.
+  // Returns the bytes per second at which a working set can be read over and over: the speed of the
+  // largest measured buffer that is not larger, or else of the smallest one.
   double read_bytes_s(uint64_t working_set_bytes) const;
   bool operator==(const Calibration&) const = default;
 };
 
 struct CalibrateOptions {
-  // No single size will do. What caches hold is read faster than what they do not, last-level
-  // caches have from 2 MiB to 1 GiB, and a virtual machine has a part of one that nobody knows. So
-  // a few sizes are measured, and read_bytes_s() takes the one below the working set in question:
-  // it is fast enough to be a bound, and no faster than the caches make it.
+  // Sizes of buffers in bytes. No single one suffices: cached data is read faster, last-level
+  // caches have from 2 MiB to 1 GiB, and a virtual machine has an unknown part of one.
+  // read_bytes_s() takes the measured size below the working set: its speed is an upper bound, and
+  // no higher than caches of this machine allow.
   std::vector<uint64_t> sizes = {uint64_t{4} << 20,   uint64_t{16} << 20,  uint64_t{64} << 20,
                                  uint64_t{128} << 20, uint64_t{256} << 20, uint64_t{512} << 20,
                                  uint64_t{1} << 30};
-  uint64_t most_bytes = UINT64_MAX;  // sizes above it are left out, but for the smallest
+  uint64_t most_bytes = UINT64_MAX;  // larger sizes are left out, except the smallest
   // Every size and every kind of operation is measured for `seconds` in total, split evenly over
-  // `rounds` rounds, and the fastest time counts: a moment in which the cores were busy with
-  // something else spoils some rounds, not the result.
+  // `rounds` rounds, and the fastest time counts: if the cores are busy with something else for a
+  // moment, that spoils some rounds, not the result.
   double seconds = 0.2;
   unsigned rounds = 8;
-  // The larger sizes are left out when to touch all of them would take longer than this: the first
-  // touch of a GiB takes 0.3 s as a rule, and seconds where the system must first find the memory.
+  // Larger sizes are left out if touching all of their memory would take longer than this. The
+  // first touch of 1 GiB usually takes 0.3 s, and several seconds if the system must first find the
+  // memory.
   double most_touch_seconds = 1;
   base::Clock clock = base::steady_seconds;
   base::Calendar calendar = base::unix_seconds;
   base::CpuMeter meter = base::cpu_times;
 };
 
-// Measures, with all threads of the pool. The buffer has huge pages where the system grants them,
-// as the weights have.
+// Measures all limits with all threads of the pool. The buffer has huge pages if the system grants
+// them, as weights do.
 Calibration calibrate(base::ThreadPool& pool, const kernels::Probes& probes,
                       const CalibrateOptions& options);
 
-// Raises the read speed of a working set to at least this one, and of smaller ones, which are read
-// no slower. True: something was raised.
+// Raises the read speed of a working set to at least this one, and that of smaller ones, which are
+// read no slower. Returns whether something was raised.
 bool raise_read(Calibration& calibration, uint64_t working_set_bytes, double bytes_s);
-// Two calibrations of one machine: the higher of each limit, all else as `fresh` has it.
+// Merges two calibrations of one machine: the higher one of each limit, all else from `fresh`.
 Calibration highest_of(Calibration fresh, const Calibration& kept);
 
-// Whether to measure again: others used the processors then, and now they do not, or less than half
-// as much.
+// Returns whether to measure again: other programs used more than kBusyShare of the processors
+// then, and now use less than half as much.
 bool taken_at_a_worse_moment(const Calibration& kept, std::optional<double> others_now);
 
-// One line for people: when it was measured, and how sure it is.
+// Returns one line for users: when it was measured, and how far it can be trusted.
 std::string moment_text(const Moment& moment);
 
 }  // namespace kvick::plan

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// What no machine is without is faster than 0.
+// Whether a speed may be 0: every machine has some operations (kRefused), but not all.
 enum class Zero { kRefused, kTaken };
 std::optional<double> speed_in(const ordered_json& object, const char* key,
                                Zero zero = Zero::kRefused) {
@@ -148,7 +148,7 @@ std::optional<Calibration> parse_calibration(std::string_view text) {
 }
 
 fs::path calibration_path(const fs::path& folder, const Machine& machine) {
-  std::string cpu;  // in small letters and digits, with a dash for all else
+  std::string cpu;  // in lower case, with dashes for all but letters and digits
   for (const char c : machine.cpu) {
     const auto letter = static_cast<unsigned char>(c);
     if (std::isalnum(letter) != 0)

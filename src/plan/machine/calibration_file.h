@@ -1,6 +1,6 @@
 #pragma once
-// A calibration as JSON, on disk: one file per processor, instruction set and number of threads, so
-// that two programs, or two machines with one home folder, never rewrite each other's.
+// Calibrations as JSON files: one file per processor, instruction set and number of threads, so
+// that two programs, or two machines with one home folder, never overwrite each other's.
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
@@ -12,29 +12,29 @@
 
 namespace kvick::plan {
 
-// Raised when what is measured or how it is written changes; files of another version are not read.
+// Raise it when the measurement or the format changes: files of other versions are not read.
 inline constexpr int kCalibrationVersion = 3;
 
-// {version, cpu, cores, isa, threads, measured_at, others_share, spread, raised_at, read: [{bytes,
-// bytes_s}], int8_ops_s, f32_ops_s, bf16_ops_s, tile_ops_s}. Times as 2026-11-24T07:52:10Z;
-// others_share and raised_at may be null.
+// Returns {version, cpu, cores, isa, threads, measured_at, others_share, spread, raised_at, read:
+// [{bytes, bytes_s}], int8_ops_s, f32_ops_s, bf16_ops_s, tile_ops_s}. Times look like
+// 2026-11-24T07:52:10Z; others_share and raised_at may be null.
 nlohmann::ordered_json calibration_json(const Calibration& calibration);
-// The inverse. None if the text is no such object, of another version, or holds a number that
-// cannot be.
+// The inverse. Returns none if the text is not such an object, has another version, or has an
+// impossible number.
 std::optional<Calibration> parse_calibration(std::string_view text);
 
-// A number, or null.
+// Returns a number, or null.
 nlohmann::ordered_json share_json(std::optional<double> share);
 
-// Where a machine's calibration is kept in a folder:
+// Returns the path of a machine's calibration in a folder, such as
 // calibration-amd-epyc-family-25-model-17-stepping-1-2-cores-avx512_bf16-2-threads.json.
 std::filesystem::path calibration_path(const std::filesystem::path& folder, const Machine& machine);
-// None if there is no file, or it is damaged, of another version or of another machine: measure
-// again.
+// Returns none if there is no file, or it is damaged, of another version or of another machine:
+// then measure again.
 std::optional<Calibration> read_calibration(const std::filesystem::path& folder,
                                             const Machine& machine);
-// Makes the folder where it is missing; the file appears whole or not at all. Error: what the
-// system says.
+// Writes the file, which appears whole or not at all, and makes the folder if it is missing. Error:
+// the system's message.
 base::Status<> write_calibration(const std::filesystem::path& folder,
                                  const Calibration& calibration);
 

@@ -30,7 +30,7 @@ TEST_F(CalibrationFile, GivesBackWhatWasWritten) {
   ASSERT_TRUE(write_calibration(folder_ / "deep" / "er", calibration_).ok());
   EXPECT_EQ(read_calibration(folder_ / "deep" / "er", calibration_.machine), calibration_);
   calibration_.f32_ops_s = 8;
-  calibration_.bf16_ops_s = calibration_.tile_ops_s = 0;  // a machine without
+  calibration_.bf16_ops_s = calibration_.tile_ops_s = 0;  // a machine without these operations
   calibration_.moment.others.reset();
   calibration_.moment.raised_at = 1795000001;
   ASSERT_TRUE(write_calibration(folder_ / "deep" / "er", calibration_).ok());

@@ -1,4 +1,4 @@
-// What is made of a calibration's moment, and of runs that were faster.
+// How a calibration's moment, and faster runs, are used.
 
 #include <cstdlib>
 #include <ctime>
@@ -54,7 +54,7 @@ TEST(Calibration, IsMeasuredAgainOnceOthersHaveEnded) {
   EXPECT_FALSE(taken_at_a_worse_moment(kept, 0.0)) << "nothing is known of then";
 }
 
-// Here, so that the text has a known hour.
+// Sets the time zone, so that the text has a known hour.
 class MomentText : public testing::Test {
  protected:
   MomentText() {

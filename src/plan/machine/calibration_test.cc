@@ -12,12 +12,12 @@ namespace kvick::plan {
 namespace {
 
 double g_now = 0;
-// A clock that goes on by a second each time it is read.
+// A clock that advances by one second per reading.
 double ticking() { return g_now += 1; }
 
 constexpr uint64_t kPiece = 256 << 10;
 
-// Probes that count instead of computing: what calibrate() does with them can be told exactly.
+// Probes that count instead of computing, so that the results of calibrate() are known exactly.
 std::atomic<uint64_t> g_bytes, g_rounds;
 uint64_t count_bytes(const std::byte*, size_t bytes) { return g_bytes += bytes, 0; }
 uint64_t ten_a_round(uint32_t rounds) { return g_rounds += rounds, 10 * uint64_t{rounds}; }
@@ -90,8 +90,7 @@ TEST(Calibrate, LeavesOutSizesThatWouldTakeTooLong) {
   EXPECT_EQ(calibrate(pool, kCounting, options).read.size(), 1u);
 }
 
-// A machine with one core that others use in part, and its time. What is asked of it takes as long
-// as it would.
+// A simulated machine with one core, which other programs use in part, and its clock.
 struct Simulated {
   double now = 0, own = 0, busy = 0;
   double (*others)(double now) = [](double) { return 0.0; };
@@ -128,7 +127,7 @@ Calibration calibrate_beside(double (*others)(double now)) {
   CalibrateOptions options;
   options.sizes = {4 * kPiece, 256 * kPiece};  // 64 MiB, a pass over which takes 0.3 ms
   options.seconds = 0.04;
-  options.rounds = 8;  // of 20 ms in all
+  options.rounds = 8;  // 20 ms each, for all limits together
   options.clock = [] { return g_machine.now; };
   options.calendar = [] { return int64_t{1795000000}; };
   options.meter = [] {
@@ -167,7 +166,7 @@ TEST(Calibrate, IsNotSpoiltByOthersWhoSoonEnd) {
 }
 
 TEST(Calibrate, FindsTheGapsOfOthersWhoTakeTurns) {
-  // As a system gives two programs a core: 3 ms each.
+  // As a system shares a core between two programs: 3 ms each in turn.
   const Calibration c =
       calibrate_beside([](double now) { return std::fmod(now, 0.006) < 0.003 ? 0.999 : 0.0; });
   expect_full_speed(c);
@@ -180,7 +179,7 @@ TEST(Calibrate, SaysThatOthersNeverStopped) {
   EXPECT_NEAR(c.moment.others.value(), 0.5, 0.01);
 }
 
-// On the real machine nothing is known but that every number is one.
+// On the real machine only the sign of the results is known.
 TEST(Calibrate, FindsPositiveSpeedsForEveryInstructionSet) {
   base::ThreadPool pool(2);
   for (const base::Isa isa : {base::Isa::kScalar, base::best_isa()}) {

@@ -6,8 +6,8 @@
 namespace kvick::plan {
 namespace {
 
-constexpr double kIdleShare = 0.05;     // what a system does by itself
-constexpr double kSteadySpread = 0.25;  // what caches and clock rates do by themselves
+constexpr double kIdleShare = 0.05;     // what an idle system uses itself
+constexpr double kSteadySpread = 0.25;  // what caches and clock rates cause on an idle machine
 
 std::string minute_text(int64_t seconds) {
   const auto time = static_cast<std::time_t>(seconds);

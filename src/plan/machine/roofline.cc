@@ -10,7 +10,7 @@ namespace {
 
 double to_double(uint64_t value) { return static_cast<double>(value); }
 
-// Operations of one token's attention in a sequence that holds `tokens`.
+// Returns the operations of one token's attention in a sequence of `tokens` tokens.
 double attention_ops(const model::Config& config, const CacheReads& cache, uint32_t tokens) {
   const double read = cache.all_rows ? 1 : to_double(cache.bytes(tokens));
   const double seen = cache.all_rows ? 1 : to_double(cache.seen_bytes(tokens));
@@ -30,7 +30,7 @@ void add_products(const model::WeightPart& part, double tokens, model::Role role
   work.f32_ops += 2 * tokens * to_double(part.f32);
 }
 
-// Expected bytes of the experts that a forward of `tokens` tokens reads, if all are equally likely.
+// Returns the expected bytes of the experts that `tokens` tokens read, if all are equally likely.
 double expert_bytes(const model::Weights& weights, double tokens) {
   const model::ExpertsConfig experts = {.count = weights.expert_count,
                                         .used = weights.experts_used};
@@ -101,7 +101,7 @@ Bound bound_of(const Work& work, const Calibration& calibration) {
 
 bool raise_limits(const Work& work, double seconds, Calibration& calibration) {
   KVICK_CHECK(seconds > 0, "work done in {} s", seconds);
-  constexpr double kRounding = 1 + 1e-9;  // the bound is then below the time, not about it
+  constexpr double kRounding = 1 + 1e-9;  // keeps the bound below the time despite rounding
   const Bound bound = bound_of(work, calibration);
   bool raised = false;
   if (bound.memory_s > seconds)

@@ -8,7 +8,7 @@
 namespace kvick::plan {
 namespace {
 
-// Two layers, three heads of eight; keys and values of a token take 64 bytes in all.
+// Two layers with three heads of dimension 8; keys and values of a token take 64 bytes in all.
 model::Config config() {
   model::Config config;
   config.layers.assign(2, model::LayerConfig::attention(3, 3, 8));

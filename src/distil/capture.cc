@@ -12,7 +12,7 @@ struct Layer {
   std::vector<float>&x, &q, &k, &v;
 };
 
-// Copies what passes through another step.
+// Passes all calls on to another step, and copies the activations.
 class CaptureStep final : public kv::Step, kv::InputReader {
  public:
   CaptureStep(kv::Step& inner, const model::Config& config, uint32_t tokens, Layer layer,

@@ -1,5 +1,5 @@
 #pragma once
-// What the layers of a model compute on a text, layer by layer, by the engine itself.
+// Captures what the layers of a model compute on a text, layer by layer, by the engine itself.
 
 #include <cstdint>
 #include <memory>
@@ -16,20 +16,20 @@ namespace kvick::distil {
 struct LayerActivations {
   uint32_t layer = 0, tokens = 0;
   float scale = 0;           // of attention logits; 0: 1 / sqrt(head_dim)
-  const float* x = nullptr;  // what the layer's projections read, [tokens][dim]
+  const float* x = nullptr;  // input of the layer's projections, [tokens][dim]
   const float* q = nullptr;  // after rotary position, [tokens][heads][head_dim]
-  const float* k = nullptr;  // the same, [tokens][kv_heads][head_dim]
+  const float* k = nullptr;  // after rotary position, [tokens][kv_heads][head_dim]
   const float* v = nullptr;  // [tokens][kv_heads][v_dim]
 };
 using LayerVisitor = base::FunctionRef<void(const LayerActivations&)>;
 
 class Capture {
  public:
-  // Sequences of up to `window` tokens. Error: what make_store refuses.
+  // For sequences of up to `window` tokens. Errors: those of make_store.
   static base::Result<Capture> make(engine::Engine& engine, uint32_t window);
 
-  // Reads one sequence and visits its layers, in order, each as soon as it is complete, so that
-  // only one is held. The visitor may use the engine's threads. Error: no room.
+  // Computes one sequence and visits its layers in order, each as soon as it is complete, so that
+  // only one is in memory. The visitor may use the engine's threads. Error: no room.
   base::Status<> read(std::span<const engine::Token> tokens, LayerVisitor visit);
 
  private:

@@ -73,7 +73,7 @@ class Run {
     const auto visit = [&](const LayerActivations& layer) {
       if (!wrong && !finite(layer, predictor_.shape)) wrong = layer.layer;
       if (wrong) return;
-      // Odd, so that no two sequences of numbers begin alike.
+      // Odd, so that all products modulo 2^64 differ, and with them the seeds.
       constexpr uint64_t kStride = 0x9e3779b97f4a7c15;
       const uint64_t number = turn * layers_.size() + layer.layer;
       layers_[layer.layer].train(layer,
@@ -113,7 +113,7 @@ void set_units(const LayerActivations& layer, const kv::PredictorShape& shape,
   }
 }
 
-// Of the model's own frequencies as many as there are pairs of low-rank values, evenly spaced.
+// Returns as many of the model's frequencies as there are pairs of low-rank values, evenly spaced.
 Result<std::vector<float>> frequencies(const model::Rope& rope, const kv::PredictorShape& shape,
                                        Position position) {
   const std::vector<double>& own = rope.frequency;

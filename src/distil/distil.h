@@ -34,7 +34,7 @@ struct DistilOptions {
   uint32_t window = 4096;             // tokens of one sequence; the last one is held out
   uint32_t most = 0;                  // most tokens of the text to use; 0: all
   uint32_t epochs = 3;                // the learning rate is a tenth after each
-  float rate = 0;                     // 0: one that suits the form
+  float rate = 0;                     // 0: a rate that suits the form
   uint32_t steps = 32, queries = 16;  // steps per sequence, query tokens per step
   EvaluateOptions evaluate = {};
   std::function<void(uint64_t done, uint64_t total)> progress = {};  // tokens

@@ -37,7 +37,7 @@ TEST(Capture, VisitsEachLayerWithItsKeysItsQueriesAndWhatTheyAreMadeFrom) {
   };
   ASSERT_TRUE(capture.read(text, visit).ok());
   ASSERT_EQ(layers.size(), config.layer_count());
-  // Of fewer tokens the same: what is seen of a token depends on those before it alone.
+  // Fewer tokens have the same activations: these depend on earlier tokens only.
   std::vector<Seen> whole = std::move(layers);
   layers.clear();
   const auto again = [&](const LayerActivations& layer) {
@@ -112,8 +112,8 @@ TEST(Distil, FindsAllRowsWhereTheRankIsThatOfTheKeys) {
   EXPECT_LE(mean.layer_mass, mean.best_mass + 1e-6);
 }
 
-// Keys and queries that are the turned products of a layer's input: a predictor that knows how
-// finds them all.
+// Keys and queries are rotated products of a layer's input: a predictor with the same matrices and
+// rotation finds all rows.
 TEST(Evaluate, TurnsLowRankQueriesAndKeysByTheirTokens) {
   const kernels::Table& kernels = kernels::table(base::best_isa());
   constexpr uint32_t kTokens = 96, kDim = 4;
@@ -158,7 +158,7 @@ TEST(Evaluate, TurnsLowRankQueriesAndKeysByTheirTokens) {
   EXPECT_GT(evaluate(predictor, layer, options, kernels).mse, 1);
 }
 
-// Twice the queries and twice the scale give the same scores, to the bit.
+// Doubling the queries and doubling the scale give the same scores, to the bit.
 TEST(LayerFit, FitsScoresOfTheLayersScale) {
   constexpr uint32_t kTokens = 24, kDim = 4;
   const kernels::Table& kernels = kernels::table(base::best_isa());

@@ -23,7 +23,7 @@ Choice choose(const Weights& weights, const EvaluateOptions& options) {
   const size_t always = n - rest.size();
   const auto budget = static_cast<size_t>(std::lround(options.budget * n));
   const size_t more = std::min(budget > always ? budget - always : 0, rest.size());
-  // Without an order of all values std::nth_element leaves its range: what is not a number is last.
+  // NaN is ordered last: without a strict weak order std::nth_element may leave its range.
   const auto heavier = [&](uint32_t a, uint32_t b) {
     return weights[a] > weights[b] || (std::isnan(weights[b]) && !std::isnan(weights[a]));
   };
@@ -46,7 +46,7 @@ double recall_of(const Choice& read, const Choice& best, const EvaluateOptions& 
   return all > 0 ? found / all : 1;
 }
 
-// Mean square of the differences, without their mean.
+// Returns the mean square of the differences, after subtracting their mean.
 double centred_error(const Weights& guess, const Weights& truth) {
   double mean = 0, squares = 0;
   const auto n = static_cast<double>(guess.size());
@@ -73,7 +73,7 @@ class Judge {
                                  shape_.head_dim, layer.tokens));
   }
 
-  // What the token after i reads: the sums of one token, and how many there are.
+  // Adds the qualities of token i, which sees rows 0 to i, summed over KV heads.
   void add_token(uint32_t i, Quality& sum) {
     Weights layer_guess(i + 1);
     std::vector<Weights> truths;
@@ -117,7 +117,7 @@ class Judge {
     return predictor_.projected(layer_.x + size_t{token} * shape_.dim, projected_.data());
   }
 
-  // Weights of the rows that token i sees, predicted and true; returns the scores' error.
+  // Sets the predicted and true weights of the rows that token i sees; returns the scores' mse.
   double weigh(uint32_t i, uint32_t head, Weights& guess, Weights& truth) {
     const uint32_t group = shape_.group(), seen = i + 1;
     const HeadWindow window = {.tokens = layer_.tokens,

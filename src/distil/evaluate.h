@@ -1,5 +1,5 @@
 #pragma once
-// How well a predictor finds the rows that attention reads, against a sequence's true scores.
+// Measures how well a predictor finds the rows that matter, by the true scores of a sequence.
 
 #include <cstdint>
 #include <span>
@@ -11,20 +11,20 @@
 namespace kvick::distil {
 
 struct EvaluateOptions {
-  double budget = 0.125;  // share of a token's rows that are read, `sinks` and `recent` included
+  double budget = 0.125;  // share of a token's rows that are read, including `sinks` and `recent`
   uint32_t sinks = 4, recent = 32;
-  uint32_t queries = 16;  // tokens that are looked at, evenly over a sequence's second half
-  kernels::DType type = kernels::DType::kStatic8;  // of the low-rank keys: that or f16
+  uint32_t queries = 16;  // evaluated tokens, evenly spaced over the sequence's second half
+  kernels::DType type = kernels::DType::kStatic8;  // of the low-rank keys: kStatic8 or f16
 };
 
-// Means over tokens and KV heads, or over layers. A row's weight is its probability, over the query
-// heads of a group.
+// Means over tokens and KV heads, or over layers. A row's weight is its attention probability,
+// averaged over the query heads of a group.
 struct Quality {
-  double mse = 0;         // of the predicted scores, without a row's mean error
-  double recall = 0;      // share of the heaviest rows, beside sinks and recent ones, that is read
+  double mse = 0;         // of the predicted scores, less the mean error of each query
+  double recall = 0;      // share of the heaviest rows, without sinks and recent ones, that is read
   double mass = 0;        // weight of the rows that are read
   double layer_mass = 0;  // the same if all KV heads of the layer read the same rows
-  double best_mass = 0;   // the same of the heaviest rows: no choice can have more
+  double best_mass = 0;   // weight of the heaviest rows: no choice can have more
 };
 Quality mean_of(std::span<const Quality> parts);
 

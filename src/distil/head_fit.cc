@@ -8,7 +8,7 @@ namespace {
 
 constexpr float kFirstMoment = 0.9F, kSecondMoment = 0.99F, kTiny = 1e-8F;
 
-// Makes x its softmax; returns the logarithm of the sum that it was divided by.
+// Replaces x by its softmax; returns the logarithm of the sum of the exponentials.
 double softmax(std::span<float> x, const kernels::Table& kernels) {
   const float most = *std::max_element(x.begin(), x.end());
   const float sum = kernels.exp_row(x.data(), x.size(), 1);
@@ -16,7 +16,7 @@ double softmax(std::span<float> x, const kernels::Table& kernels) {
   return most + std::log(sum);
 }
 
-// Turns predicted scores into the gradient of the loss by them; returns the loss.
+// Replaces the predicted scores by the gradient of the loss with respect to them; returns the loss.
 double error_of(std::span<float> scores, std::span<float> target, Loss loss,
                 const kernels::Table& kernels) {
   const auto n = static_cast<float>(scores.size());
@@ -43,7 +43,8 @@ double error_of(std::span<float> scores, std::span<float> target, Loss loss,
   return squares / n;
 }
 
-// The inverse of kernels::Table::rope, and its gradient: low [rank] in place.
+// Applies the inverse of kernels::Table::rope, which is also its gradient, to low, [rank], in
+// place.
 void turn_back(float* low, const float* cos_sin, uint32_t rank) {
   const uint32_t pairs = rank / 2;
   for (uint32_t i = 0; i < pairs; ++i) {

@@ -17,7 +17,7 @@ namespace kvick::distil {
 // kDivergence is the KL divergence of the rows' softmaxes.
 enum class Loss : uint8_t { kRaw, kCentred, kDivergence };
 
-// One sequence as one KV head sees it. Borrowed.
+// One sequence, as one KV head sees it. All pointers are borrowed.
 struct HeadWindow {
   uint32_t tokens = 0, group = 0, head_dim = 0, inputs = 0;
   const float* q = nullptr;        // of token i, head g: q + i * q_stride + g * head_dim
@@ -29,19 +29,19 @@ struct HeadWindow {
   size_t a_stride = 0, a_group = 0;
   const float* b = nullptr;
   size_t b_stride = 0;
-  // Cosines and sines by which A_g a_i and B b_i turn before they are compared, [tokens][rank] as
-  // kernels::Table::rope takes them; null: they do not.
+  // Cosines and sines of the rotation of A_g a_i and B b_i before they are multiplied,
+  // [tokens][rank] as kernels::Table::rope takes them; null: no rotation.
   const float* turns = nullptr;
   float scale = 0;  // of the scores; 0: 1 / sqrt(head_dim)
 };
 
-// A scale that may be 0, which stands for 1 / sqrt(head_dim).
+// Returns the scale; 0 stands for 1 / sqrt(head_dim).
 float score_scale(float scale, uint32_t head_dim);
 
 // Transposes [tokens][width], rows `stride` floats apart, to [width][tokens].
 std::vector<float> columns_of(const float* rows, size_t stride, uint32_t width, uint32_t tokens);
 
-// The true scores of query (i, g): scale * q . k_j for j <= i, into out.
+// Sets out to the true scores of query (i, g): scale * q . k_j for j <= i.
 void true_scores(const HeadWindow& window, uint32_t i, uint32_t g, const kernels::Table& kernels,
                  float* out);
 
@@ -79,7 +79,7 @@ class HeadFit {
   uint32_t rank_;
   std::vector<float> q_, k_;
   Adam adam_q_, adam_k_;
-  // Of one step: the predicted keys and their gradient, [rank][tokens]; the gradients of q_ and k_.
+  // Scratch of a step: predicted keys and their gradient, [rank][tokens]; gradients of q_ and k_.
   std::vector<float> keys_, keys_gradient_, q_gradient_, k_gradient_;
   std::vector<float> scores_, target_;  // of one query, [tokens]
 };

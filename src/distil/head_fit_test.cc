@@ -17,7 +17,7 @@ std::vector<float> random_floats(size_t n, unsigned seed, float scale = 1) {
   return made;
 }
 
-// A window of random queries and keys that predictions are made from themselves.
+// A window of random queries and keys, which are also the inputs of the predictions.
 struct Example {
   static constexpr uint32_t kTokens = 19, kGroup = 2, kDim = 5;
   std::vector<float> q = random_floats(size_t{kTokens} * kGroup * kDim, 1, 2);
@@ -47,7 +47,7 @@ double product(const float* x, const float* y, uint32_t n) {
   return sum;
 }
 
-// The definitions of the losses, of one query's row.
+// The definitions of the losses, for the row of one query.
 double naive_row(std::vector<double> guess, std::vector<double> truth, Loss loss) {
   const auto n = static_cast<double>(guess.size());
   if (loss == Loss::kDivergence) {
@@ -66,7 +66,7 @@ double naive_row(std::vector<double> guess, std::vector<double> truth, Loss loss
   return squares;
 }
 
-// The definition of rotary position: values i and i + rank / 2 by the window's cosines and sines.
+// The definition of rotary position: rotates values i and i + rank / 2 by the window's angles.
 std::vector<double> turned(std::vector<double> low, const HeadWindow& w, uint32_t token) {
   if (w.turns == nullptr) return low;
   const size_t rank = low.size(), pairs = rank / 2;
@@ -110,7 +110,7 @@ HeadFit fit_from(std::vector<float> q, std::vector<float> k, uint32_t rank) {
   return HeadFit(rank, std::move(q), std::move(k));
 }
 
-// Of each loss, without positions and with them.
+// Each loss, without and with positions.
 class EachLoss : public testing::TestWithParam<std::tuple<Loss, bool>> {
  protected:
   EachLoss() {

@@ -14,11 +14,12 @@ using base::fail;
 using base::Result;
 
 constexpr double kPenalty = 1e-4;
-constexpr float kLeastUse = 1e-9F;  // floor under a use before its logarithm is taken
-// The first rows have most attention whatever they are, and are kept: they are no example.
+constexpr float kLeastUse = 1e-9F;  // added to a use before its logarithm is taken
+// The first rows get most attention whatever they contain, and are always kept: training skips
+// them.
 constexpr uint32_t kFirst = 8;
 
-// Rows that count: of the last ones too few queries tell their use.
+// The rows that training uses. The last ones have too few later queries to know their use.
 struct Counted {
   uint32_t first = 0, end = 0;
 };
@@ -94,7 +95,7 @@ class Run {
 
  private:
   const kv::PredictorShape& shape() const { return predictor_.shape; }
-  // Of every layer: they are alike.
+  // The numbers of every layer, since all layers are alike.
   const model::LayerConfig& heads() const { return engine_.model().config().layers.front(); }
 
   std::vector<float> targets(const LayerActivations& layer) {
@@ -104,7 +105,7 @@ class Run {
     return y;
   }
 
-  // False: they are not finite.
+  // Returns false if activations or targets are not finite.
   bool add(const LayerActivations& layer, Ridge& sums) {
     const Counted rows = counted(layer.tokens, options_.ahead);
     const uint32_t dim = shape().dim, heads = shape().kv_heads;

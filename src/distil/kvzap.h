@@ -1,14 +1,13 @@
 #pragma once
-// How much attention a row will have, predicted from its layer's input as it is written: for the
-// policy kvzap ("KVzap: Fast, Adaptive, and Faithful KV Cache Pruning", arXiv 2601.07891, its
-// linear form).
+// Trains the predictor of the policy kvzap: it predicts how much attention a row will get, from its
+// layer's input when the row is written ("KVzap: Fast, Adaptive, and Faithful KV Cache Pruning",
+// arXiv 2601.07891, its linear form).
 //
-// What is predicted: the logarithm of the row's use for a KV head, which is the largest
-// probability that a query at least `ahead` tokens later gives it, over the query heads of the
-// group, times the length of what its value adds to the residual stream (KVzip+ there, which
-// also divides by the length of that stream). The paper
-// takes the largest probability as the model repeats its prompt; here the text's own later tokens
-// are asked.
+// The target is the logarithm of the row's use for a KV head. The use is the largest probability
+// that a query at least `ahead` tokens later gives the row, over the query heads of the group,
+// times the length of what its value adds to the residual stream (KVzip+ there, which also divides
+// by the length of that stream). The paper takes the largest probability while the model repeats
+// its prompt; here the queries are those of the text's own later tokens.
 
 #include <cstdint>
 #include <functional>
@@ -25,11 +24,11 @@ struct KvzapOptions {
   uint32_t window = 2048;               // tokens of one sequence; the last one is held out
   uint32_t ahead = 128;                 // least distance in tokens from a row to a counted query
   uint32_t most = 0;                    // most tokens of the text to use; 0: all
-  uint64_t memory = uint64_t{1} << 30;  // bytes for sums; if they need more, the text is read again
+  uint64_t memory = uint64_t{1} << 30;  // bytes for sums; if too few, the text is read repeatedly
   std::function<void(uint64_t done, uint64_t total)> progress = {};  // tokens
 };
 
-// On held-out tokens, choosing a quarter of a layer's rows over all its KV heads.
+// Measured on held-out tokens, by choosing a quarter of a layer's rows over all its KV heads.
 struct ScoreQuality {
   double mse = 0;        // mean squared error of the logarithms
   double explained = 0;  // share of their variance
@@ -44,18 +43,19 @@ struct Scores {
 };
 
 // Deterministic: the result does not depend on the number of threads. weights: the engine's model
-// file. Errors: as of distil(), and a window that is no longer than 4 * ahead, a model without
+// file. Errors: those of distil(), a window that is not longer than 4 * ahead, a model without
 // output projections blk.N.attn_output.weight of the expected shape.
 base::Result<Scores> train_scores(engine::Engine& engine, const io::ModelFile& weights,
                                   std::span<const engine::Token> text, const KvzapOptions& options);
 
-// W^T W for each query head's columns of a layer's output projection W: [heads][v_dim][v_dim].
-// rows: the rows of W, heads * v_dim floats each.
+// Returns W^T W of each query head's columns of a layer's output projection W,
+// [heads][v_dim][v_dim]. rows: the rows of W, heads * v_dim floats each.
 std::vector<float> output_squares(std::span<const float> rows, const model::LayerConfig& heads,
                                   const kernels::Table& kernels);
 
-// The use of each row of a layer, [tokens][kv_heads]; 0 if no query is `ahead` tokens later or
-// more. A value's length is the mean over the group's query heads. squares: of output_squares.
+// Returns the use of each row of a layer, [tokens][kv_heads]; 0 if no query is at least `ahead`
+// tokens later. A value's length is the mean over the group's query heads. squares: from
+// output_squares().
 std::vector<float> uses(const LayerActivations& layer, const model::LayerConfig& heads,
                         std::span<const float> squares, uint32_t ahead,
                         const kernels::Table& kernels, base::ThreadPool& pool);

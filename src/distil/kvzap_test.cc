@@ -1,4 +1,4 @@
-// How much attention rows will have, beside its definition.
+// Compares the uses of rows, and what is trained on them, with their definitions.
 
 #include "distil/kvzap.h"
 
@@ -18,7 +18,7 @@ std::vector<engine::Token> text_of(size_t n) {
   return text;
 }
 
-// A small model and its file, which is gone but for what is mapped of it.
+// A small model and its file, which is deleted but still mapped.
 struct Opened {
   explicit Opened(uint32_t context, uint32_t dim = 64) {
     tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
@@ -110,8 +110,8 @@ TEST(TrainScores, ExplainsWhatItWasTrainedFor) {
     EXPECT_EQ(made.predictor.layers[layer].k.size(), shape.kv_heads * (shape.dim + 1));
     EXPECT_LE(made.layers[layer].mass, 1 + 1e-9);
   }
-  // The first layer's keys follow from the tokens. A quarter of the rows by chance has a recall of
-  // a quarter.
+  // The first layer's keys depend on the tokens alone. A random quarter of the rows would have a
+  // recall of 0.25.
   EXPECT_GT(made.layers[0].explained, 0.3);
   EXPECT_GT(made.layers[0].recall, 0.4);
 }

@@ -11,7 +11,7 @@ namespace kvick::distil {
 namespace {
 
 constexpr float kLeastSize = 1e-6F;
-// Beside what a head starts with, as a share of what random matrices would be.
+// Random start weights, added to start_with_largest(), have deviation kStart / sqrt(inputs).
 constexpr float kStart = 0.5F;
 
 std::vector<float> root_mean_squares(const float* rows, size_t width, size_t n) {
@@ -29,9 +29,9 @@ void divide(std::vector<float>& rows, const std::vector<float>& size) {
     for (size_t d = 0; d < size.size(); ++d) rows[first + d] /= size[d];
 }
 
-// The factor that brings all but one in a thousand of these magnitudes within 127.
+// Returns the factor that brings all but one in a thousand of these magnitudes within 127.
 float unit_of(std::vector<float>& sizes) {
-  // Without an order of all values std::nth_element leaves its range.
+  // With NaN there is no strict weak order, and std::nth_element may leave its range.
   for (float& size : sizes)
     if (std::isnan(size)) size = 0;
   const auto most = sizes.end() - 1 - static_cast<ptrdiff_t>(sizes.size() / 1000);
@@ -75,7 +75,7 @@ void LayerFit::start_with_largest(uint32_t head, float scale, std::vector<float>
   const uint32_t n = shape_.inputs(), rank = shape_.rank, group = shape_.group();
   const float* k_size = b_size_.data() + b_first(head);
   const float* q_size = a_size_.data() + a_first(head * group);
-  std::vector<float> product(n);  // of the elements, in scores, over the group
+  std::vector<float> product(n);  // what each element adds to a score, mean over the group
   for (uint32_t d = 0; d < n; ++d) {
     for (uint32_t g = 0; g < group; ++g) product[d] += q_size[size_t{g} * n + d];
     product[d] *= k_size[d] * scale / static_cast<float>(group);
@@ -86,7 +86,7 @@ void LayerFit::start_with_largest(uint32_t head, float scale, std::vector<float>
                    [&](uint32_t a, uint32_t b) { return product[a] > product[b]; });
   for (uint32_t r = 0; r < rank; ++r) {
     const uint32_t d = order[r];
-    const float root = std::sqrt(product[d]);  // so that both take an equal share
+    const float root = std::sqrt(product[d]);  // W_Q and W_K each get an equal share
     k[size_t{r} * n + d] += root;
     for (uint32_t g = 0; g < group; ++g)
       q[(size_t{g} * rank + r) * n + d] += q_size[size_t{g} * n + d] * k_size[d] * scale / root;
@@ -96,7 +96,7 @@ void LayerFit::start_with_largest(uint32_t head, float scale, std::vector<float>
 void LayerFit::start(uint64_t seed, float scale) {
   const uint32_t n = shape_.inputs();
   std::mt19937_64 random(seed);
-  // Not std::normal_distribution, which differs from library to library.
+  // Avoids std::normal_distribution, which differs between standard libraries.
   const float size = kStart * std::sqrt(12 / static_cast<float>(n));
   const auto fill = [&](std::vector<float>& w) {
     for (float& e : w) e = size * (static_cast<float>(random() >> 40) * 0x1p-24F - 0.5F);

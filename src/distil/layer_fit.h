@@ -1,6 +1,6 @@
 #pragma once
-// All heads of one layer while they are trained. Inputs are scaled to a mean square of one first,
-// so that one learning rate suits all of them; the matrices that come out take them as they are.
+// Trains all heads of one layer. Inputs are scaled to a mean square of one first, so that one
+// learning rate suits all of them; the matrices of the result take unscaled inputs.
 
 #include <cstdint>
 #include <span>
@@ -21,44 +21,44 @@ struct Steps {
   uint64_t seed = 0;
 };
 
-// The factor for one row of W_K that brings all but one in a thousand of a sequence's products
-// row . input within +-127. inputs: [tokens][row.size()], `stride` floats from one token to the
-// next.
+// Returns the factor for one row of W_K that brings all but one in a thousand of a sequence's
+// products row . input within +-127. inputs: [tokens][row.size()], `stride` floats from one token
+// to the next.
 float int8_unit(const float* inputs, size_t stride, uint32_t tokens, std::span<const float> row,
                 const kernels::Table& kernels);
 
 class LayerFit {
  public:
-  // start: a predictor without its layers. It outlives this.
+  // start: a predictor without its layers. It must outlive this object.
   explicit LayerFit(const kv::Predictor& start) : start_(start), shape_(start.shape) {}
 
   // Trains on one sequence; the first one also sets the scales of the inputs. The result does not
   // depend on the number of threads.
   void train(const LayerActivations& layer, const Steps& steps, base::ThreadPool& pool,
              const kernels::Table& kernels);
-  // W_Q and W_K, with low-rank keys scaled so that all but one in a thousand values of this
-  // sequence fit into int8 (+-127). Only after train().
+  // Returns W_Q and W_K, with low-rank keys scaled so that all but one in a thousand values of this
+  // sequence fit into int8 (+-127). Call it after train().
   kv::PredictorLayer result(const LayerActivations& layer, const kernels::Table& kernels) const;
 
  private:
-  // What W_Q (a) and W_K (b) read of each token, scaled. One and the same where b is empty.
+  // What W_Q (a) and W_K (b) read of each token, scaled. If b is empty, both read a.
   struct Inputs {
     std::vector<float> a, b;
-    std::vector<float> turns;  // of HeadWindow, empty if there are none
+    std::vector<float> turns;  // HeadWindow::turns; empty: no rotation
     size_t a_stride = 0, b_stride = 0;
     const float* of_keys() const { return b.empty() ? a.data() : b.data(); }
   };
   Inputs inputs_of(const LayerActivations& layer) const;
   void scale(Inputs& inputs) const;
   void start(uint64_t seed, float scale);
-  // Makes W_Q and W_K of a head select the `rank` elements with the largest products q[d] * k[d].
-  // scale: of the scores.
+  // Adds to W_Q and W_K of a head what selects the `rank` elements with the largest products
+  // q[d] * k[d]. scale: of the scores.
   void start_with_largest(uint32_t head, float scale, std::vector<float>& q,
                           std::vector<float>& k) const;
   void train_head(uint32_t head, const LayerActivations& layer, const Inputs& inputs,
                   const Steps& steps, const kernels::Table& kernels);
-  // The factor of each value of a head's low-rank keys: int8_unit. The two values of a rotated pair
-  // share one.
+  // Returns the factor of each value of a head's low-rank keys: int8_unit(). The two values of a
+  // rotated pair share one factor.
   std::vector<float> units(uint32_t head, const Inputs& inputs, uint32_t tokens,
                            const kernels::Table& kernels) const;
   // Offset of a head's inputs in a token's row of inputs, and in a_size_ or b_size_.

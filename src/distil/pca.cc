@@ -40,8 +40,8 @@ struct Moments {
   }
 };
 
-// What turns a key at a position back to where it was before rotary position, as
-// kernels::Table::rope has it. The model's magnitude stays: it changes no direction.
+// Returns cosines and sines with which kernels::Table::rope undoes a key's rotary position. The
+// factor Rope::magnitude stays: it changes no direction.
 std::vector<float> turned_back(const model::Rope& rope, uint32_t position) {
   const size_t pairs = rope.frequency.size();
   std::vector<float> turn(2 * pairs);
@@ -75,7 +75,7 @@ class Run {
     return base::Done{};
   }
 
-  // The share of each layer's variance that its components have.
+  // Sets the predictor's layers. Returns the share of each layer's variance that they explain.
   std::vector<double> solve() {
     const uint32_t dims = shape().head_dim, rank = shape().rank;
     predictor_.layers.resize(shape().layers);
@@ -122,7 +122,7 @@ class Run {
  private:
   const kv::PredictorShape& shape() const { return predictor_.shape; }
 
-  // False: they are not finite.
+  // Returns false if the keys are not finite.
   bool add(const LayerActivations& layer) {
     const uint32_t heads = shape().kv_heads, dims = shape().head_dim;
     const model::Rope& rope = engine_.model().config().rope_of(0);
@@ -143,13 +143,14 @@ class Run {
     return true;
   }
 
-  // The first rows of a head's basis; of its queries divided so that products are scores.
+  // Sets W_K of a head to the first rows of its basis, and W_Q to the same times the scale of
+  // scores.
   void set(size_t at, const std::vector<double>& basis) {
     const size_t floats = size_t{shape().rank} * shape().head_dim;
     const size_t head = at % shape().kv_heads;
     const size_t layer_number = at / shape().kv_heads;
     kv::PredictorLayer& layer = predictor_.layers[layer_number];
-    // The usual one in double: as a float it would round other bits of the queries.
+    // The usual scale is computed in double: as a float it would round the queries differently.
     const float told = engine_.model().config().layers[layer_number].scale;
     const double scale = told == score_scale(0, shape().head_dim)
                              ? 1 / std::sqrt(static_cast<double>(shape().head_dim))
@@ -196,7 +197,7 @@ std::vector<double> eigenvectors(std::vector<double> a, uint32_t n, std::vector<
   const auto at = [n](uint32_t i, uint32_t j) { return size_t{i} * n + j; };
   double all = 0;
   for (const double x : a) all += x * x;
-  constexpr int kMostSweeps = 50;  // ten or so are enough for any matrix
+  constexpr int kMostSweeps = 50;  // about ten are enough for any matrix
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     double off = 0;
     for (uint32_t i = 0; i < n; ++i)
@@ -205,7 +206,7 @@ std::vector<double> eigenvectors(std::vector<double> a, uint32_t n, std::vector<
     for (uint32_t p = 0; p < n; ++p)
       for (uint32_t q = p + 1; q < n; ++q) {
         if (a[at(p, q)] == 0) continue;
-        // The rotation that makes a[p][q] zero.
+        // Finds the rotation that makes a[p][q] zero.
         const double theta = (a[at(q, q)] - a[at(p, p)]) / (2 * a[at(p, q)]);
         const double t = std::copysign(1.0, theta) / (std::abs(theta) + std::hypot(theta, 1.0));
         const double c = 1 / std::hypot(t, 1.0), s = t * c;

@@ -14,8 +14,8 @@
 namespace kvick::distil {
 
 struct PcaOptions {
-  uint32_t rank = 0;       // components that are kept of each key; 0: a quarter of head_dim
-  bool rotated = true;     // of keys after rotary position, else before it
+  uint32_t rank = 0;       // components kept of each key; 0: a quarter of head_dim
+  bool rotated = true;     // components of keys after rotary position; false: before it
   uint32_t window = 2048;  // tokens of one sequence; the last one is held out
   uint32_t most = 0;       // most tokens of the text to use; 0: all
   EvaluateOptions evaluate = {};
@@ -29,14 +29,14 @@ struct Components {
   std::vector<double> explained;
 };
 
-// Deterministic: the result does not depend on the number of threads. Errors: as of distil(), and
-// keys before rotary position (rotated = false) of a model without it.
+// Deterministic: the result does not depend on the number of threads. Errors: those of distil(),
+// and keys before rotary position (rotated = false) of a model without it.
 base::Result<Components> principal_components(engine::Engine& engine,
                                               std::span<const engine::Token> text,
                                               const PcaOptions& options);
 
-// Eigenvectors of a symmetric matrix [n][n] as rows, in descending order of eigenvalue; values: the
-// eigenvalues in that order. By Jacobi rotations.
+// Returns the eigenvectors of a symmetric matrix [n][n] as rows, in descending order of eigenvalue,
+// and sets `values` to the eigenvalues in that order. Uses Jacobi rotations.
 std::vector<double> eigenvectors(std::vector<double> matrix, uint32_t n,
                                  std::vector<double>& values);
 

@@ -1,4 +1,4 @@
-// Principal components against their definition.
+// Compares principal components with their definition.
 
 #include "distil/pca.h"
 
@@ -52,7 +52,7 @@ TEST(PrincipalComponents, WithAllOfThemScoresAreExact) {
     options.rotated = rotated;
     const Components found = principal_components(*engine, text_of(200), options).value();
     for (const double explained : found.explained) EXPECT_NEAR(explained, 1, 1e-9);
-    // But for the rounding of components to codes and of keys to f16.
+    // The difference comes from rounding components to codes and keys to f16.
     for (const Quality& layer : found.made.layers) EXPECT_GT(layer.mass, layer.best_mass - 0.01);
   }
 }

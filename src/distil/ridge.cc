@@ -6,7 +6,7 @@
 namespace kvick::distil {
 namespace {
 
-constexpr size_t kTogether = 64;  // samples that are summed as floats before they are as doubles
+constexpr size_t kTogether = 64;  // samples that are summed in float, then added in double
 
 double dot(const double* x, const double* y, size_t n) {
   constexpr size_t kSums = 8;

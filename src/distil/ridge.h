@@ -22,9 +22,9 @@ class Ridge {
   void add(const kernels::Table& kernels, const float* x, size_t x_stride, const float* y,
            size_t samples);
 
-  // Weights [targets][inputs + 1], the constant's last, that minimise the squared error plus each
-  // weight's square times `penalty` times the mean square of the inputs. Call once: consumes the
-  // sums. Zeros if there were no samples.
+  // Returns the weights [targets][inputs + 1], the constant's last, that minimise the squared error
+  // plus each weight's square times `penalty` times the mean square of the inputs; zeros if there
+  // were no samples. Consumes the sums, so call it once.
   std::vector<float> solve(double penalty);
 
  private:

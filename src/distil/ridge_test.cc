@@ -1,4 +1,4 @@
-// Weights found from sums, beside the definition.
+// Compares weights solved from sums with their definition.
 
 #include "distil/ridge.h"
 
@@ -41,7 +41,7 @@ TEST(Ridge, FindsTheWeightsThatMadeItsTargets) {
   }
 }
 
-// At the least sum, no weight's slope is anything: X^T (X w - y) + penalty w = 0.
+// At the minimum the gradient is zero: X^T (X w - y) + penalty w = 0.
 TEST(Ridge, NoOtherWeightsWouldDoBetter) {
   const Made made(1);
   const double penalty = 0.3;
@@ -73,7 +73,7 @@ TEST(Ridge, OfNothingIsNothing) {
   EXPECT_EQ(Ridge::bytes(4, 2), (15 + 10) * sizeof(double));
 }
 
-// An input that is always the same as another: the penalty says how they share.
+// Two inputs are always equal, so only the penalty decides how they share the weight.
 TEST(Ridge, InputsThatAreAlikeShareAWeight) {
   std::vector<float> x, y;
   for (int s = 0; s < 50; ++s) {

@@ -13,8 +13,7 @@ namespace kvick::engine {
 // tau). Surprises are in bits.
 class Mirostat {
  public:
-  static constexpr size_t kFirst =
-      100;  // the paper's m: likeliest tokens that algorithm 1 looks at
+  static constexpr size_t kFirst = 100;  // the paper's m: likeliest tokens that algorithm 1 reads
 
   explicit Mirostat(const MirostatSampling& settings)
       : settings_(settings), mu_(2.0 * settings.tau) {}

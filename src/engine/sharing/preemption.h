@@ -12,8 +12,7 @@ struct Candidate {
   int32_t priority = 0;
   uint64_t freed_bytes = 0;
   double recompute_seconds = 0;
-  std::optional<double>
-      swap_seconds;  // to swap its rows out and in again; none: they cannot be moved
+  std::optional<double> swap_seconds;  // to swap rows out and in; none: they cannot be moved
 
   double seconds() const {
     return swap_seconds && *swap_seconds < recompute_seconds ? *swap_seconds : recompute_seconds;

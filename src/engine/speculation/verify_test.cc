@@ -16,8 +16,7 @@ constexpr double kChain[kTokens][kTokens] = {
 constexpr Token kFirst = 40;  // none of the four tokens ends an answer
 
 std::vector<float> logits_behind(Token token, size_t vocab) {
-  std::vector<float> logits(vocab,
-                            -1000);  // these tokens weigh nothing; infinite logits are refused
+  std::vector<float> logits(vocab, -1000);  // weigh nothing; infinite logits are refused
   for (size_t i = 0; i < kTokens; ++i)
     logits[static_cast<size_t>(kFirst) + i] =
         static_cast<float>(std::log(kChain[token - kFirst][i]));

@@ -37,8 +37,7 @@ struct Planned {
 
 TEST(Predictor, TakesASampleOfTheLayersAsManyTimesAsThereAreMore) {
   Planned planned("upfront");
-  EXPECT_NEAR(planned.predictor().token(32).layers, 1,
-              1e-9);  // both layers, in one second of the clock
+  EXPECT_NEAR(planned.predictor().token(32).layers, 1, 1e-9);  // both layers, in one second
   EXPECT_NEAR(planned.predictor(1, 40 << 10).token(32).layers, 2, 0.1);
   EXPECT_EQ(planned.predictor().token(32).attention, 0);
 }
@@ -89,8 +88,7 @@ TEST(Predictor, TakesForEachLayerTheRowsThatItSees) {
   for (const uint64_t most_bytes : {uint64_t{1} << 30, uint64_t{100} << 10}) {
     const Predictor predictor = planned.predictor(1, most_bytes);
     EXPECT_GT(predictor.token(32).layers, 0);
-    EXPECT_EQ(predictor.token(32).attention,
-              0);  // each forward takes one second, whatever it reads
+    EXPECT_EQ(predictor.token(32).attention, 0);  // each forward takes one second
     EXPECT_GT(predictor.prefill_s(32), predictor.prefill_s(16));
   }
   EXPECT_NEAR(planned.predictor().token(32).layers, 1, 1e-9);

@@ -22,7 +22,7 @@ struct FiledPrefix {
   BlockId last;         // id of the last whole block; 0 tokens: prefix_root()
 };
 
-// What keeps the rows of some sequences apart from those of others.
+// Whose rows a sequence may use: those with the same salt, arithmetic and adapter.
 struct PrefixOwner {
   std::string salt;
   // PrefixLoader::arithmetic() of the process that computed the rows; empty: this one's.

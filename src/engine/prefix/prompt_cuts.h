@@ -11,7 +11,7 @@
 
 namespace kvick::engine {
 
-// Least tokens between checkpoints: each costs memory and a step of its own, and saves this many.
+// Least tokens between checkpoints: fewer would not repay a checkpoint's memory and its own step.
 inline constexpr uint32_t kLeastCutTokens = 16;
 inline constexpr uint32_t kFirstPowerCut = 64;  // for prompts without message borders
 

@@ -49,7 +49,7 @@ struct MirostatSampling {
 struct Sampling {
   float temperature = 0.8F;
   uint32_t top_k = 40;           // 0: all
-  float top_p = 0.95F;           // keeps the smallest set of tokens with this probability; 1: all
+  float top_p = 0.95F;           // smallest set of tokens with at least this probability; 1: all
   float min_p = 0;               // least probability, as a share of the likeliest token's; 0: all
   float repetition_penalty = 1;  // of tokens of prompt and answer (Keskar et al. 2019); 1: none
   float presence_penalty = 0;    // of tokens of the answer; 0: none

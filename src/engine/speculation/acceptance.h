@@ -10,7 +10,7 @@ namespace kvick::engine {
 // A class of draft tokens with about the same acceptance rate. The drafter chooses it.
 using Kind = uint8_t;
 inline constexpr Kind kKinds = 64;
-// First kinds of the drafters.
+// The first kind of each drafter.
 inline constexpr Kind kLookupKinds = 0, kSuffixKinds = 24, kModelKinds = 48, kOwnKinds = 52,
                       kSkipKinds = 56;
 

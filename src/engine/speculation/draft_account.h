@@ -8,7 +8,7 @@ namespace kvick::engine {
 
 class DraftAccount {
  public:
-  // Returns the time that draft tokens may lose now, in tokens that plain steps give in that time.
+  // Returns the time that draft tokens may lose now, in tokens of plain steps.
   double tokens() const { return tokens_; }
   // Records a step that gave `came` tokens. instead: tokens that plain steps would have given in
   // the time of the step and of drafting; without draft tokens it equals `came`. In total draft

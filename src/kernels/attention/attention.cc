@@ -34,7 +34,8 @@ void check_key_type(DType type, size_t n) {
   check_row_type(type, n);
 }
 
-// Values that are the beginnings of their keys.
+// Throws unless keys and values of latent rows have the same type, stride and scale, and a value is
+// no longer than its key.
 void check_latent(const Segment& segment, const Queries& queries) {
   KVICK_CHECK(segment.k_type == segment.v_type && segment.k_stride == segment.v_stride &&
                   segment.k_scale == segment.v_scale,
@@ -52,7 +53,8 @@ void check_attention(const View& view, const Queries& queries) {
     KVICK_CHECK(dim > 0 && dim % 8 == 0 && dim <= kMaxHeadDim, "heads of {} elements", dim);
   KVICK_CHECK(queries.group > 0 && queries.group <= kMaxGroup, "group {}", queries.group);
   auto check = [&](const Segment& segment, bool fresh) {
-    // Keys of a group come together, which fresh rows do not: some queries see but a few of them.
+    // Fresh rows cannot have a type that stores keys in groups, because some queries see only a
+    // part of a group.
     if (rows_together(segment.k_type) == 1 || fresh)
       check_key_type(segment.k_type, queries.k_dim);
     else

@@ -1,23 +1,24 @@
 #pragma once
-// Rows asked for before they are read, at an even pace. Included inside a target region.
+// Prefetches rows at an even pace before they are read. Included inside a target region.
 
 namespace kvick::kernels {
 namespace {
 
-// Lines into the second-level cache; where the next one would be. Inlined by force: GCC takes a
-// function that only prefetches for one without an effect, and drops the call.
+// Prefetches `lines` cache lines, `step` bytes apart, into the second-level cache. Returns the
+// address after the last. Forced inline: GCC considers a function that only prefetches free of
+// effects, and drops the call.
 [[gnu::always_inline]] inline const std::byte* ask_for_lines(const std::byte* at, size_t step,
                                                              uint32_t lines) {
   for (; lines > 0; --lines, at += step) __builtin_prefetch(at, 0, 2);
   return at;
 }
 
-// A core waits for at most 16 lines of memory and 48 more behind its second-level cache. Asked for
-// in bursts, lines fill those places and then loads that hit wait as well: memory and arithmetic
-// take turns. Asked for evenly, they overlap.
+// A core waits for at most 16 lines from memory and 48 more behind its second-level cache. A burst
+// of prefetches fills those buffers; then loads that hit the cache wait as well, and memory and
+// arithmetic alternate. Even prefetches overlap with the arithmetic.
 class LinesAhead {
  public:
-  // From here on the lines are to be asked for while `units` of work are done.
+  // Starts prefetching the lines, spread evenly over the next `units` of work.
   void start(const StripList& lines, uint32_t units) {
     strip_ = lines.strips;
     strips_ = lines.count;
@@ -25,7 +26,7 @@ class LinesAhead {
     rate_ = units == 0 || strips_ == 0 ? 0 : lines.lines * kLine / units;
     if (strips_ > 0) enter();
   }
-  // Some of the work is done next.
+  // Prefetches the lines that are due with the next `units` of work.
   [[gnu::always_inline]] inline void work(uint32_t units) {
     credit_ += units * rate_;
     uint32_t lines = credit_ / kLine;
@@ -46,7 +47,7 @@ class LinesAhead {
   }
 
  private:
-  static constexpr uint32_t kLine = 1U << 16;  // of credit
+  static constexpr uint32_t kLine = 1U << 16;  // credit for one line
 
   void enter() {
     at_ = strip_->at;
@@ -55,13 +56,13 @@ class LinesAhead {
   }
 
   const Strip* strip_ = nullptr;
-  uint32_t strips_ = 0;  // this one and those behind it
+  uint32_t strips_ = 0;  // the current strip and those after it
   uint32_t step_ = 0, left_ = 0;
   const std::byte* at_ = nullptr;
   uint32_t credit_ = 0, rate_ = 0;
 };
 
-// Keys and values in turn.
+// Prefetches keys and values alternately.
 struct RowsAhead {
   LinesAhead k, v;
   void start(const NextRows& next, uint32_t units) {

@@ -1,5 +1,5 @@
-// What the attention kernels of each instruction set, and the one of prompts, reach here, for
-// tuning. Prints GB/s of keys and values read at depth (decode) and GFLOP/s (prefill), one thread.
+// Measures the attention kernels of each instruction set, and the prompt kernel, for tuning. Prints
+// GB/s of keys and values read at depth (decode) and GFLOP/s (prefill), with one thread.
 
 #include <algorithm>
 #include <cmath>
@@ -21,9 +21,9 @@ namespace {
 struct Load {
   DType dtype;
   uint32_t head_dim, group, tokens, rows;
-  uint32_t heads;       // caches gone through in turn, to be out of the last level
+  uint32_t heads;       // caches read in turn, to exceed the last-level cache
   uint32_t window = 0;  // rows that a query sees; 0: all
-  uint32_t latent = 0;  // elements of values that are the beginnings of keys; 0: they are not
+  uint32_t latent = 0;  // elements of a value in latent rows; 0: rows are not latent
   float softcap = 0;
   uint32_t one_of = 1;  // on average one of this many rows is read, at random
 
@@ -35,14 +35,14 @@ struct Load {
   }
 };
 
-// Processor seconds of this thread: the machine may be shared.
+// Returns the CPU seconds of this thread, because the machine may be shared.
 double now() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// One of `one_of` committed rows.
+// Returns runs of committed rows, on average one of `one_of`, chosen at random.
 std::vector<Run> chosen_runs(uint32_t rows, uint32_t one_of) {
   if (one_of == 1) return {{0, rows, 0}};
   std::mt19937 random(2);
@@ -57,7 +57,8 @@ std::vector<Run> chosen_runs(uint32_t rows, uint32_t one_of) {
   return runs;
 }
 
-// Seconds of one turn over all heads and chunks: the best of the turns that fit into the time.
+// Returns the seconds of one turn over all heads and chunks: the best of the turns that fit into
+// `seconds`.
 double time_of(const Table& table, const Load& load, double seconds) {
   const size_t row_bytes = dtype_bytes(load.dtype, load.head_dim);
   base::Buffer cache(2 * row_bytes * load.rows * load.heads);
@@ -127,7 +128,7 @@ void report(const Table& table, const char* isa, const Load& load, double second
              rows * load.row_bytes() / time * 1e-9, flops / time * 1e-9);
 }
 
-// What decode at depth is bound by: reading the same amount once, with a plain loop.
+// Prints the bound of decode at depth: the speed at which a plain loop reads memory.
 void report_read_bound() {
   base::Buffer memory(size_t{1} << 29);
   std::memset(memory.data(), 1, memory.size());
@@ -144,8 +145,7 @@ void report_read_bound() {
              static_cast<double>(memory.size()) / best * 1e-9, sum);
 }
 
-// The arithmetic of prompts beside that of answers, with as many queries as a task of the model
-// has.
+// Compares the prompt kernel with the ordinary one, with as many queries as a task of a model has.
 void report_prompts(double seconds) {
   if (!base::isa_supported(base::Isa::kAmx)) return;
   const Table answers = table(base::Isa::kAmx);
@@ -160,8 +160,8 @@ void report_prompts(double seconds) {
       }
 }
 
-// A window over a long context beside a context of the window's length: 512 rows lie in two or
-// three chunks. And latent rows, as many heads ask them as models have; and a softcap.
+// Compares a window over a long context with a context of the window's length (512 rows lie in two
+// or three chunks). Also measures latent rows with the head counts of models, and a softcap.
 void report_shapes(base::Isa isa, double seconds) {
   if (!base::isa_supported(isa)) return;
   const Table& table = kernels::table(isa);
@@ -181,12 +181,12 @@ void report_shapes(base::Isa isa, double seconds) {
     }
 }
 
-// Depth out of memory, depth within the second-level cache, prefill.
+// Measures decode from memory, decode from the second-level cache, and prefill.
 void report_all(base::Isa isa, double seconds) {
   if (!base::isa_supported(isa)) return;
   const Table& table = kernels::table(isa);
   const char* name = base::isa_name(isa).data();
-  const uint32_t bytes = isa == base::Isa::kScalar ? 1U << 24 : 1U << 29;  // of float16
+  const uint32_t bytes = isa == base::Isa::kScalar ? 1U << 24 : 1U << 29;  // of float16 caches
   for (const DType dtype : {DType::kF16, DType::kBF16, DType::kF32, DType::kQ8, DType::kQ4})
     for (const uint32_t dims : {64, 128})
       for (const uint32_t group : {1, 3, 8}) {

@@ -1,17 +1,17 @@
 #pragma once
-// Rows of keys and values as blocks of floats in the first-level cache, in the shape in which
-// attention's products read them. Included inside a target region.
+// Converts rows of keys and values to blocks of floats in the first-level cache, in the layout that
+// attention's products read. Included inside a target region.
 
 namespace kvick::kernels {
 namespace {
 
-// Rows by their addresses, at an even distance.
+// Addresses of rows at an even distance.
 struct EvenRows {
   const std::byte* first;
   size_t stride;
   const std::byte* operator[](size_t i) const { return first + i * stride; }
 };
-// N of them: whether they are.
+// Whether N rows are at an even distance.
 template <uint32_t N>
 bool evenly_spaced(const std::byte* const* rows) {
   const ptrdiff_t stride = rows[N > 1 ? 1 : 0] - rows[0];
@@ -25,27 +25,26 @@ struct RowBlocks {
   using F = typename V::F;
   static constexpr uint32_t kLanes = V::kLanes;
   static constexpr uint32_t kKeyBlock = 4 * kLanes;  // rows of a block of keys
-  // Rows that are made floats together: at most a block, at most a group.
+  // Rows converted to floats at a time: at most a key block and at most a group.
   static constexpr uint32_t kFloatRows = kKeyBlock < kRowGroup ? kKeyBlock : kRowGroup;
-  static constexpr uint32_t kTransposeWork = 3;  // of an element, in products: see RowsAhead
+  static constexpr uint32_t kTransposeWork = 3;  // multiply-adds per element: see RowsAhead
   static constexpr uint32_t kBlockFloats = kMaxHeadDim * 4 * kMaxLanes;
 
   explicit RowBlocks(const Queries& some_queries) : queries(some_queries) {}
 
   const Queries& queries;
   RowsAhead ahead;
-  // Keys as [k_dim][kKeyBlock] (of codes: see attention_codes.h), or values as
-  // [rows][padded_dims()].
+  // Keys as [k_dim][kKeyBlock] (codes: see attention_codes.h), or values as [rows][padded_dims()].
   alignas(64) float block[kBlockFloats];
   alignas(64) float floats[kFloatRows * kMaxHeadDim];  // keys before they are transposed
-  // Of quantised rows: [k_dim/32][kKeyBlock] for a block of keys, [rows][v_dim/32] for values, of
-  // kKivi4V pairs of scale and zero point; of kKivi4K see KiviKeys.
+  // Scales of quantised rows: [k_dim/32][kKeyBlock] for a block of keys, [rows][v_dim/32] for
+  // values (pairs of scale and zero point if kKivi4V). For kKivi4K see KiviKeys.
   alignas(64) float scales[kChunkRows * kMaxHeadDim / kRowGroup * 2];
-  alignas(64) std::byte halves[kChunkRows * kMaxHeadDim / kRowGroup * 4];  // as they lie in rows
+  alignas(64) std::byte halves[kChunkRows * kMaxHeadDim / kRowGroup * 4];  // scales as stored
 
   // -- keys --
-  // take(rows, i): kLanes of n keys from key i on, by their addresses rows[0], rows[1], ...; behind
-  // the last key copies of it.
+  // Calls take(rows, i) for each kLanes of n keys: rows[0], rows[1], ... are the addresses of keys
+  // i, i + 1, ..., and repeat the last key past the end.
   template <class Take>
   [[gnu::always_inline]] static inline void for_vectors(const std::byte* const* keys, uint32_t n,
                                                         const Take& take) {
@@ -59,10 +58,10 @@ struct RowBlocks {
       }
     }
   }
-  // block[line][i] = four codes of key i; see CodeKeys.
+  // Sets block[line][i] to four bytes of codes of key i; see CodeKeys.
   template <DType T>
   void transpose_codes(const std::byte* const* keys, uint32_t n) {
-    constexpr uint32_t kPieces = T == DType::kQ8 ? 2 : 1;  // of 16 bytes, in a group
+    constexpr uint32_t kPieces = T == DType::kQ8 ? 2 : 1;  // pieces of 16 bytes per group
     for_vectors(
         keys, n, [&](const auto& from, uint32_t i) __attribute__((always_inline)) {
           for (uint32_t g = 0; g < queries.k_dim / kRowGroup; ++g) {
@@ -72,8 +71,9 @@ struct RowBlocks {
           }
         });
   }
-  // Scales of n keys, one lane each: of group g at scales[g][i]. Unused lanes, from n on, repeat
-  // the last key: so do its codes. Two groups at a time: most of the time goes into finding them.
+  // Sets scales[g][i] to the scale of group g of key i. Lanes from n on repeat the last key, as
+  // they do in its codes. Loads two groups at a time, because most of the time goes into locating
+  // them.
   template <DType T>
   void load_key_scales(const std::byte* const* keys, uint32_t n, uint32_t lanes) {
     const uint32_t groups = queries.k_dim / kRowGroup;
@@ -94,9 +94,9 @@ struct RowBlocks {
     for (uint32_t i = 0; i < lanes; ++i)
       to[i] = V::half(keys[i < n ? i : n - 1] + offset + (groups - 1) * 2);
   }
-  // halves[i][s] = number s of row i, one of in_row numbers that begin at byte `offset` of the row.
-  // Two or four numbers are copied at a time if there are enough: most of the time goes into
-  // finding them.
+  // Sets halves[i][s] to number s of row i, one of in_row numbers that begin at byte `offset` of
+  // the row. Copies two or four numbers at a time if a row has so many, because most of the time
+  // goes into locating them.
   void collect_scales(const std::byte* const* from, uint32_t n, uint32_t in_row, size_t offset) {
     if (in_row == 2) {
       for (uint32_t i = 0; i < n; ++i) __builtin_memcpy(halves + i * 4, from[i] + offset, 4);
@@ -107,13 +107,13 @@ struct RowBlocks {
         __builtin_memcpy(halves + i * 2, from[i / in_row] + offset + i % in_row * 2, 2);
     }
   }
-  // A key as floats, which is exact. A whole vector may be written past its end.
+  // Converts a key to floats, exactly. May write up to a whole vector past its end.
   template <DType T>
   void convert_key(const std::byte* key, float* to) {
     for (uint32_t d = 0; d < queries.k_dim; d += kLanes)
       V::store(to + d, key_floats<V, T>(key, d, queries.k_dim));
   }
-  // block[d][i] = dimension d of key i, of float32.
+  // Sets block[d][i] to dimension d of key i; keys are float32.
   void transpose_keys(const std::byte* const* keys, uint32_t n) {
     for_vectors(
         keys, n, [&](const auto& from, uint32_t i) __attribute__((always_inline)) {
@@ -123,7 +123,7 @@ struct RowBlocks {
   }
 
   // -- values --
-  // block[i][d] = value i, dimension d, zero up to a whole vector.
+  // Sets block[i][d] to dimension d of value i, with zeros up to a whole vector.
   template <DType T>
   void convert_values(const ValueRows<V, T>& values, uint32_t n) {
     const uint32_t dims = queries.v_dim, padded = padded_dims();
@@ -138,8 +138,8 @@ struct RowBlocks {
       }
     }
   }
-  // n values as they lie, with the scales of quantised ones. latent: they are the beginnings of
-  // keys, whose scales lie behind the codes of the whole key.
+  // Returns n values as stored, with the scales of quantised ones collected. latent: a value is the
+  // front of its key, whose scales are stored behind the codes of the whole key.
   template <DType T>
   ValueRows<V, T> values_of(const std::byte* const* values, uint32_t n, bool latent, float scale) {
     const uint32_t in_row = queries.v_dim / kRowGroup * kScales<T>;

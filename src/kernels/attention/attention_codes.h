@@ -2,18 +2,19 @@
 // Logits from quantised keys (kQ8, kQ4) by integer products, 16 rows a vector. Included inside a
 // target region, where V::kCodeDots.
 //
-// A query becomes 16-bit integers, one scale per 32 dimensions: with 8 bits its rounding would be
-// as large as the keys', and two products cost less than reading the keys. V::split_query writes
-// the integers in two parts, as the instruction set multiplies them. Per group g of 32 dimensions,
-// exact in integers, so that the bits do not depend on how:
+// A query is rounded to 16-bit integers, with one scale per 32 dimensions. With 8 bits its rounding
+// error would be as large as the keys', and the two products of 16 bits cost less than reading the
+// keys. V::split_query writes the integers in two parts, in the form that the instruction set
+// multiplies. Integer sums are exact, so the bits do not depend on the instruction set. Per group g
+// of 32 dimensions:
 //
 //   dot[g]  = sum of (code - zero) * the query's integer
 //   logit   = fma(sum over g of dot[g] * key scale[g] * query scale[g], scale, bias)
 //
-// with the sum as a chain of fma in the order of g. Keys as they lie, dimensions in lanes, won
-// nothing here, unlike with floats (attention_dots.h): to add up lanes of integers for each group
-// of 32 takes as long as to transpose codes, which are four to a lane (Zen 4, 1 to 8 queries: 0.9
-// to 1.1 times the time).
+// where the sum over g is a chain of fma in order. Unlike with floats (attention_dots.h),
+// multiplying keys as stored, with dimensions in lanes, gained nothing: adding up integer lanes for
+// each group of 32 takes as long as transposing codes, of which a lane holds four (Zen 4, 1 to 8
+// queries: 0.9 to 1.1 times the time).
 
 namespace kvick::kernels {
 namespace {
@@ -38,7 +39,7 @@ struct CodeQueries {
   }
 };
 
-// Keys of one block: codes as [dims/4 or, of kQ4, dims/8][kStride] of four bytes, and their scales.
+// Keys of one block. codes: four bytes each, [dims/4][kStride], or [dims/8][kStride] for kQ4.
 template <class V>
 struct CodeKeys {
   static constexpr uint32_t kStride = 4 * V::kLanes;
@@ -47,7 +48,7 @@ struct CodeKeys {
   uint32_t groups;
 };
 
-// Logits of M queries and R vectors of rows: to out + m * stride + r * kLanes.
+// Computes the logits of M queries and R vectors of rows, into out + m * stride + r * kLanes.
 template <class V, DType T>
 struct CodeScore {
   using F = typename V::F;
@@ -56,7 +57,7 @@ struct CodeScore {
 
   const CodeQueries<V>& queries;
   CodeKeys<V> keys;
-  uint32_t query, row;  // of the tile; the row within the block
+  uint32_t query, row;  // first of the tile; row: index within the block
   float scale;
   const float* bias;
   float* out;
@@ -101,7 +102,7 @@ struct CodeScore {
                  V::fma(acc[m][r], V::set(scale), V::load(bias + r * V::kLanes)));
   }
 
-  // With m, r as constants.
+  // Runs the tile with m and r as compile-time constants.
   template <int M = kTile>
   void run(uint32_t m, uint32_t r) const {
     if (m == M) return r == 2 ? run<M, 2>() : run<M, 1>();

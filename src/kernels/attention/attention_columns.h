@@ -1,19 +1,21 @@
 #pragma once
-// Logits of many queries by transposed keys: see attention_dots.h. Included inside a target region.
+// Dot products of many queries with transposed keys: see attention_dots.h. Included inside a target
+// region.
 
 namespace kvick::kernels {
 namespace {
 
-// Logits of M queries and R vectors of transposed keys: see Attend::run_tile.
+// Computes the logits of M queries and R vectors of transposed keys: see Attend::run_tile.
 template <class V>
 struct ColumnDots {
   using F = typename V::F;
   static constexpr uint32_t kChains = V::kChains;
-  // Chains that are summed at the same time, in registers, and queries of a register tile.
+  // kTogether: chains that are summed at the same time, in registers. kTile: queries of a register
+  // tile.
   static constexpr uint32_t kTogether = V::kAccumulators >= 16 && kChains > 1 ? 2 : 1;
   static constexpr uint32_t kTile = V::kTile / kTogether;
 
-  const float* const* queries;  // from the tile's first on
+  const float* const* queries;  // from the tile's first query on
   uint32_t dims;
   const float* keys;  // [dims][stride], from the tile's first key on
   uint32_t key_stride;
@@ -26,7 +28,7 @@ struct ColumnDots {
   void run() const {
     const float* q[M];
     for (int m = 0; m < M; ++m) q[m] = queries[m];
-    F acc[M][R], waiting[kDepth + 1][M][R];  // sums of chains whose neighbours are to come
+    F acc[M][R], waiting[kDepth + 1][M][R];  // waiting: sums whose neighbour comes later
     uint32_t depth = 0;
     for (uint32_t turn = 0; turn < kTurns; ++turn) {
       add_chains<M, R>(q, turn * kTogether, acc);
@@ -46,7 +48,7 @@ struct ColumnDots {
   }
 
  private:
-  // The sum of chain c and, of two together, of the next one.
+  // Computes the sum of chain c, plus that of chain c + 1 if kTogether is 2.
   template <int M, int R>
   [[gnu::always_inline]] inline void add_chains(const float* const (&q)[M], size_t c,
                                                 F (&sum)[M][R]) const {

@@ -1,41 +1,41 @@
 #pragma once
-// Logits of queries by keys of floats. Included inside a target region.
+// Dot products of queries with keys of floats. Included inside a target region.
 //
-// A dot product has V::kChains chains, dimension d in chain d % kChains, each added to in order; of
-// them chains 0 and 1, 2 and 3, ... are added, then neighbouring sums, and so on. So a key and a
-// query give the same bits in both of these ways to multiply them:
+// A dot product is summed in V::kChains chains, dimension d in chain d % kChains, in order. Then
+// chains 0 and 1, 2 and 3, ... are added, then neighbouring sums, and so on. So a key and a query
+// give the same bits in both of these ways:
 //
-//   KeyDots     few queries. The lanes of a vector are dimensions, so that a key is loaded,
-//               converted and multiplied as it lies; the chains, which are lanes, are added by
-//               steps that join two vectors each (V::fold, V::fold_rest).
+//   KeyDots     few queries. The lanes of a vector are dimensions, so a key is loaded, converted
+//               and multiplied as stored. The chains are lanes, which V::fold and V::fold_rest add
+//               by joining two vectors at a time.
 //   ColumnDots  many queries (attention_columns.h). Keys are converted and transposed once for all
 //               of them; the lanes of a vector are keys and the chains come one after the other.
 //
 // Measured on Zen 4 (one core, out of the second-level cache; docs/results/zen4.md):
-//   - One chain, and so keys transposed for a single query as well: 1.1 to 1.6 times the time of
-//     decode with float16 and AVX-512, 1.05 to 1.5 with AVX2; prompts alike within 3 %.
-//   - Sixteen chains, a whole vector of one key: decode 0.84 to 1 of the time of eight, but prompts
-//     1.06 to 1.19 times, whether lanes are added up or chains wait in memory.
-//   - One chain at a time of prompts with AVX-512, not two: 1.12 times the time.
-//   - Loops of 64 and of 128 dimensions that the compiler knows: no gain.
+//   - One chain, so that keys are transposed even for one query: decode takes 1.1 to 1.6 times the
+//     time with float16 and AVX-512, 1.05 to 1.5 with AVX2; prompts the same within 3 %.
+//   - Sixteen chains, a whole vector of one key: decode takes 0.84 to 1 of the time of eight, but
+//     prompts 1.06 to 1.19, whether lanes are added up or chains wait in memory.
+//   - One chain at a time instead of two, prompts with AVX-512: 1.12 times the time.
+//   - Loops with 64 or 128 dimensions as a compile-time constant: no gain.
 
 namespace kvick::kernels {
 namespace {
 
-// What RowsAhead counts, in multiply-adds: loading and converting an element of a key, and adding
-// up a lane of a dot product.
+// Costs for RowsAhead, in multiply-adds: loading and converting one element of a key, and adding up
+// one lane of a dot product.
 inline constexpr uint32_t kLoadWork = 2, kFoldWork = 2;
 
 template <class V, DType T>
 struct KeyDots {
   using F = typename V::F;
   static constexpr uint32_t kLanes = V::kLanes, kChains = V::kChains;
-  static constexpr uint32_t kVectors = kLanes < 4 ? kLanes : 4;      // of keys, of a register tile
-  static constexpr uint32_t kTiles = kChains < 4 ? 1 : kChains / 4;  // of kLanes keys
+  static constexpr uint32_t kVectors = kLanes < 4 ? kLanes : 4;      // of keys in a register tile
+  static constexpr uint32_t kTiles = kChains < 4 ? 1 : kChains / 4;  // tiles per kLanes keys
   static constexpr uint32_t kTile = V::kDotQueries;
 
   const float* const* queries;
-  uint32_t dims;  // a multiple of 8, of quantised keys of kRowGroup
+  uint32_t dims;  // a multiple of 8, or of kRowGroup if keys are quantised
   float scale;    // of the logits
   RowsAhead& ahead;
 
@@ -43,8 +43,8 @@ struct KeyDots {
     return keys * (dims * (kLoadWork + queries) + kFoldWork * kLanes * queries);
   }
 
-  // Logits of n keys by `count` queries: fma(dot, scale, bias[i]) to out[m * stride + i]. Whole
-  // vectors are written, whose last lanes repeat the last key.
+  // Sets out[m * stride + i] to the logit fma(dot, scale, bias[i]) of `count` queries m and n keys
+  // i. Writes whole vectors, whose last lanes repeat the last key.
   void run(const std::byte* const* keys, uint32_t n, uint32_t count, const float* bias, float* out,
            size_t stride) const {
     RowBlocks<V>::for_vectors(
@@ -55,7 +55,7 @@ struct KeyDots {
   }
 
  private:
-  // Of kLanes keys and up to M queries.
+  // Does the same for kLanes keys and up to M queries.
   template <uint32_t M, class Rows>
   void run_tile(const Rows& keys, uint32_t query, uint32_t count, const float* bias, float* out,
                 size_t stride) const {
@@ -72,11 +72,11 @@ struct KeyDots {
         V::store(out + m * stride, V::fma(V::fold_rest(sums[m]), V::set(scale), V::load(bias)));
   }
 
-  // Keys of a register tile that M queries multiply together.
+  // Keys of a register tile that are multiplied at a time by M queries.
   template <uint32_t M>
   static constexpr uint32_t kTogether = kVectors > V::kDotSums / M ? kVectors / 2 : kVectors;
 
-  // acc[m][j] = the chains of query m and key first + j.
+  // Sets acc[m][j] to the chains of query m and key first + j.
   template <uint32_t M, class Rows>
   [[gnu::always_inline]] inline void multiply(const Rows& keys, uint32_t first,
                                               const float* const* all_queries,
@@ -92,8 +92,8 @@ struct KeyDots {
     }
   }
 
-  // The same of kTogether keys, whose sums are acc[m][place] and those behind it. Where a vector
-  // holds two keys (kChains < kLanes), its upper half is the key kLanes / 2 further on.
+  // Does the same for kTogether keys, with sums from acc[m][place] on. Where a vector holds two
+  // keys (kChains < kLanes), its upper half is the key kLanes / 2 further on.
   template <uint32_t M, class Rows>
   [[gnu::always_inline]] inline void multiply_rows(const Rows& keys, uint32_t first,
                                                    const float* const* all_queries,
@@ -117,7 +117,7 @@ struct KeyDots {
     }
   }
 
-  // Of quantised keys, converted as key_floats() does.
+  // Does the same for quantised keys, converted as in key_floats().
   template <uint32_t M, class Rows>
   [[gnu::always_inline]] inline void multiply_codes(const Rows& keys, uint32_t first,
                                                     const float* const* q, F (&acc)[M][kVectors],

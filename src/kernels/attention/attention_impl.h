@@ -1,48 +1,48 @@
 #pragma once
 // Attention over one chunk, for any vector type of vec_*.h. Included inside a target region.
 //
-// The order of operations, which is all that the bits of a result depend on:
+// The order of operations, which alone determines the bits of a result:
 //
 //   chain[c] = fma(k[j][d], q[d], chain[c]) for d = c, c + kChains, ...
 //   dot[j]   = the chains as a fixed tree                 (attention_dots.h)
-//   logit[j] = fma(dot[j], scale, bias[j])        scale: of the logits, times that of static keys
+//   logit[j] = fma(dot[j], scale, bias[j])        scale: Queries::scale * that of static keys
 //   sum      = places l, l + kLanes, ... added in order in lane l, then the lanes as a fixed tree
-//   acc[d]   = fma(p[j], v[j][d], acc[d]) for j = 0, 1, ...       v: code * scale, rounded, if
-//   static
+//   acc[d]   = fma(p[j], v[j][d], acc[d]) for j = 0, 1, ...       static v: code * scale, rounded
 //
-// A dot does not know in which block, lane or register tile it is, so that decode and prefill have
-// the same bits, though one query multiplies keys as they lie and many multiply keys that were
-// transposed once for all. A place is a row's number in its chunk; with a window it is that of its
-// position (attention.h). Places before a query's window weigh 0 in the sum, which changes no lane,
-// and are left out of acc. With a softcap bias[j] is 0 in the logit's line, and what it gives is
-// capped before the bias is added. With slopes logit[j] = logit[j] - slope * |position - j| behind
-// that, fused where fma is.
+// A dot product does not depend on its block, lane or register tile. So decode and prefill have the
+// same bits, although few queries multiply keys as stored and many multiply keys that were
+// transposed once for all of them. A place is a row's index in its chunk; with a window it follows
+// from the row's position (attention.h). Places before a query's window weigh 0 in the sum, which
+// changes no lane, and are left out of acc. With a softcap the logit is computed with bias 0 and
+// capped, then bias[j] is added. With slopes, slope * |position - j| is subtracted last, by a fused
+// operation where there is fma.
 //
-// What was measured, on Intel with AVX-512 at 3 GHz where no other is named, one thread:
-//   - Values through a block of floats in decode: 1.4 to 1.9 times the time of `add_values` against
-//     converting them on the way into the register tile. With more than one tile the block wins.
+// Measured with one thread on Intel with AVX-512 at 3 GHz:
+//   - Decode with values converted to a block of floats first: `add_values` takes 1.4 to 1.9 times
+//     as long as when it converts them as it loads them. With more than one register tile the block
+//     is faster.
 //   - Softmax with one vector at a time: 1.25 times the time of four.
 //   - Blocks of 32 rows of values in prefill: 1.2 times the time of blocks of 32 KiB.
 //   - Register tiles of 12 or 14 queries by two vectors in prefill: 1.08 times the time of 8 by
 //     two.
-//   - Out of memory, float16, three queries: 7.6 GB/s without asking for rows ahead, 9.8 with keys
-//     asked for in a burst while values are added, 11.6 evenly (attention_ahead.h).
-//   - Where that was 10.6, 12.5 came of: addresses and the state of asking out of the inner loops,
-//     for which g++ kept counters in memory and pointers in vector registers; keys at an even
-//     distance by one address; not asking for rows a second time, into the first-level cache. A
-//     plain read has 15.5 there, asking alone 18.
+//   - Rows in memory, float16, three queries: 7.6 GB/s without prefetching, 9.8 with keys
+//     prefetched in a burst while values are added, 11.6 with even prefetching (attention_ahead.h).
+//   - In a run where that was 10.6 GB/s, these changes gave 12.5: addresses and prefetch state
+//     moved out of the inner loops, where g++ kept counters in memory and pointers in vector
+//     registers; evenly spaced keys by one address; no second prefetch, into the first-level cache.
+//     A plain read reached 15.5 GB/s, prefetching alone 18.
 
 namespace kvick::kernels {
 namespace {
 
-// From one query's logits to the next: blocks may write past the last row.
+// Floats from one query's logits to the next. Blocks may write past the last row.
 inline constexpr uint32_t kLogitStride = kChunkRows + 4 * kMaxLanes;
 
 alignas(64) constexpr float kNoBias[kChunkRows + 4 * kMaxLanes] = {};
 
 struct Nothing {};
 template <class V>
-struct CodeQueries;  // these two: attention_codes.h
+struct CodeQueries;  // both in attention_codes.h
 template <class V, DType T>
 struct CodeScore;
 template <class V, bool kUsed>
@@ -59,11 +59,11 @@ struct Attend : RowBlocks<V> {
   using F = typename V::F;
   static constexpr uint32_t kLanes = V::kLanes;
   static constexpr uint32_t kKeyBlock = RowBlocks<V>::kKeyBlock;
-  static constexpr uint32_t kValueFloats = 8192;  // of a block of values: 32 KiB
-  static constexpr uint32_t kFewQueries = 8;      // that multiply keys as they lie
-  static constexpr uint32_t kAheadEvery = 8;  // steps of a product between asking for rows ahead
+  static constexpr uint32_t kValueFloats = 8192;  // floats in a block of values: 32 KiB
+  static constexpr uint32_t kFewQueries = 8;      // the most that multiply keys as stored
+  static constexpr uint32_t kAheadEvery = 8;      // steps of a product between two prefetches
 
-  // A constructor, because an aggregate would be zeroed, all of it, at each call.
+  // Has a constructor because an aggregate would be zeroed entirely at each call.
   Attend(const View& a_view, const Queries& some_queries)
       : RowBlocks<V>(some_queries),
         view(a_view),
@@ -74,26 +74,28 @@ struct Attend : RowBlocks<V> {
   using RowBlocks<V>::floats, RowBlocks<V>::kFloatRows;
   const View& view;
   ChunkRows rows;
-  // What products add to logits: the rows' bias, but after the softcap if there is one.
+  // The bias that products add to logits: the rows' bias, or zeros with a softcap, after which the
+  // rows' bias is added.
   const float* const logit_bias;
-  uint32_t first_row = 0;    // of the chunk, in the view: read with slopes
+  uint32_t first_row = 0;    // index in the view of the chunk's first row; read only with slopes
   uint32_t count = 0;        // queries of this tile
-  uint32_t group_first = 0;  // index of the first, in [tokens][group]
-  // Of the span that is worked on: scale of its logits, scale of its values.
+  uint32_t group_first = 0;  // index of this tile's first query in [tokens][group]
+  // Scales of the logits and values of the current span.
   float logit_scale = 1, value_scale = 1;
   SeenRows seen[kTileQueries];
   const float* q[kTileQueries];
-  const float* p[kTileQueries];  // the rows of logits
+  const float* p[kTileQueries];  // probabilities (in logits) of the rows that add_rows() adds
   alignas(64) float logits[kTileQueries * kLogitStride];
   typename CodeMemory<V, V::kCodeDots>::Type codes;
 
   // -- register tiles --
-  // b of a product: from the block, or straight from rows (ValueRows).
+  // The right operand b of a product: a block, or rows as stored (ValueRows).
   using FromBlock = BlockOperand<V>;
 
-  // acc[m][r] += a[m][i] * b(i, r), i = 0 .. n-1 in order. b by value: what it points to does not
-  // change while rows are asked for. Those in blocks of steps, so that what the asking needs is not
-  // held in registers next to a, b and acc: g++ moved a and the counter into memory.
+  // acc[m][r] += a[m][i] * b(i, r), i = 0 .. n-1 in order. b is passed by value, so that the
+  // compiler knows that prefetching does not change it. Prefetches come only every kAheadEvery
+  // steps, so that their state takes no registers beside a, b and acc: g++ moved a and the counter
+  // into memory.
   template <int M, int R, class B>
   [[gnu::always_inline]] static inline void multiply(const float* const* a, const B b, uint32_t n,
                                                      F (&acc)[M][R], RowsAhead& ahead) {
@@ -118,13 +120,13 @@ struct Attend : RowBlocks<V> {
     }
   }
 
-  // acc of M queries and R vectors of dimensions, the last of them perhaps not a whole one.
+  // Adds rows to acc of M queries and R vectors of dimensions, of which the last may be partial.
   template <class B>
   struct Add {
     const float* const* p;  // from b's first row on
     B b;
     float* acc;
-    uint32_t stride, rows, lanes;  // lanes: dimensions from here on
+    uint32_t stride, rows, lanes;  // lanes: dimensions from acc on
     RowsAhead& ahead;
     template <int M, int R>
     void run() const {
@@ -148,7 +150,7 @@ struct Attend : RowBlocks<V> {
     }
   };
 
-  // Runs a tile with m, r as constants.
+  // Runs a tile with m and r as compile-time constants.
   template <int M, class Tile>
   static void run_vectors(const Tile& tile, uint32_t r) {
     if constexpr (M * 4 <= V::kAccumulators)
@@ -161,7 +163,7 @@ struct Attend : RowBlocks<V> {
     if (m == M) return run_vectors<M>(tile, r);
     if constexpr (M > 1) run_tile<Tile, M - 1>(tile, m, r);
   }
-  // The largest r for m queries, of `left` vectors.
+  // Returns the largest r for m queries and `left` vectors.
   static uint32_t vectors(uint32_t m, uint32_t left) {
     if (left >= 4 && m * 4 <= V::kAccumulators) return 4;
     return left >= 2 ? 2 : 1;
@@ -173,7 +175,7 @@ struct Attend : RowBlocks<V> {
     for (uint32_t i = 0; i < count; ++i) {
       const uint32_t index = group_first + i;
       const uint32_t token = index / queries.group, head = index % queries.group;
-      // Of all the step's tokens, not of these alone.
+      // override_q has the queries of all of the step's tokens, not only of this tile.
       const size_t of_step = static_cast<size_t>(queries.first) * queries.group + index;
       q[i] = override_q != nullptr ? override_q + of_step * dims
                                    : queries.q + static_cast<size_t>(token) * queries.q_stride +
@@ -181,7 +183,7 @@ struct Attend : RowBlocks<V> {
     }
   }
 
-  // Logits of rows [begin, rows.rows) for queries [first, last).
+  // Computes the logits of rows [begin, rows.rows) for queries [first, last).
   void score(uint32_t begin, uint32_t first, uint32_t last) {
     score_spans(begin, first, last);
     for (uint32_t i = first; queries.softcap != 0 && begin < rows.rows && i < last; ++i)
@@ -199,7 +201,7 @@ struct Attend : RowBlocks<V> {
                            queries.slopes[index % queries.group]);
     }
   }
-  // Places without a row weigh nothing.
+  // Sets the logits of places without a row to -inf.
   void hide_empty_places(uint32_t first, uint32_t last) {
     uint32_t begin = 0;
     for (uint32_t s = 0; s <= rows.span_count; ++s) {
@@ -237,7 +239,7 @@ struct Attend : RowBlocks<V> {
       if (span.k_type == DType::kStatic8) score_rows<DType::kStatic8>(row, span.end, first, last);
     }
   }
-  // Of rows [row, end).
+  // Computes the logits of rows [row, end).
   template <DType T>
   void score_rows(uint32_t row, uint32_t end, uint32_t first, uint32_t last) {
     if constexpr (!is_cache_code(T) || !V::kCodeDots)
@@ -252,7 +254,7 @@ struct Attend : RowBlocks<V> {
         this->template convert_key<T>(*key, to);
       });
   }
-  // Of rows that convert(rows.k + row, to) makes floats.
+  // Computes the logits of rows that convert(rows.k + row, to) converts to floats.
   template <class Convert>
   void score_converted(uint32_t row, uint32_t end, uint32_t first, uint32_t last,
                        const Convert& convert) {
@@ -271,7 +273,7 @@ struct Attend : RowBlocks<V> {
         column_dots(keys, row, n, first, last);
     }
   }
-  // Logits of n keys, the first of which is row `row`.
+  // Computes the logits of n keys, the first of which is row `row`.
   template <DType T>
   void key_dots(const std::byte* const* keys, uint32_t row, uint32_t n, uint32_t first,
                 uint32_t last) {
@@ -279,7 +281,7 @@ struct Attend : RowBlocks<V> {
         .run(keys, n, last - first, logit_bias + row, logits + first * kLogitStride + row,
              kLogitStride);
   }
-  // The same of float32, transposed for all queries.
+  // Does the same for float32 keys, transposed once for all queries.
   void column_dots(const std::byte* const* keys, uint32_t row, uint32_t n, uint32_t first,
                    uint32_t last) {
     this->transpose_keys(keys, n);
@@ -304,8 +306,8 @@ struct Attend : RowBlocks<V> {
     }
   }
 
-  // -- keys with scales of channels --
-  // Whole groups of committed rows: gather_rows() has checked it.
+  // -- keys with one scale per channel --
+  // The span is whole groups of committed rows, as gather_rows() has checked.
   void score_kivi(const RowSpan& span, uint32_t first, uint32_t last) {
     uint32_t in_group = 0;
     score_converted(span.begin, span.end, first, last, [&](const std::byte* const* key, float* to) {
@@ -356,7 +358,7 @@ struct Attend : RowBlocks<V> {
     }
   }
   // -- values --
-  // acc of queries [first, last) with rows [begin, rows.rows) added.
+  // Adds the values of rows [begin, rows.rows) to acc of queries [first, last).
   void add_values(uint32_t begin, uint32_t first, uint32_t last, float* acc) {
     for (uint32_t s = 0; s < rows.span_count; ++s) {
       const RowSpan& span = rows.spans[s];
@@ -380,7 +382,7 @@ struct Attend : RowBlocks<V> {
     const uint32_t end = span.end;
     const ValueRows<V, T> values =
         this->template values_of<T>(rows.v + row, end - row, span.latent, value_scale);
-    // Decode: one register tile of queries converts each value once anyway.
+    // In decode, one register tile of queries converts each value only once anyway.
     if (last - first <= V::kTile && queries.v_dim % kLanes == 0)
       return add_tiles(values, row, end - row, first, last, acc);
     const uint32_t padded = this->padded_dims();
@@ -391,15 +393,15 @@ struct Attend : RowBlocks<V> {
       add_tiles(FromBlock{block, padded}, row + done, n, first, last, acc);
     }
   }
-  // Of n rows from `row` on those that a query sees.
+  // Returns which of the n rows from `row` on a query sees.
   SeenRows seen_of(uint32_t query, uint32_t row, uint32_t n) const {
     const auto within = [&](uint32_t place) {
       return place <= row ? 0 : place - row < n ? place - row : n;
     };
     return {within(seen[query].begin), within(seen[query].end)};
   }
-  // Rows that all queries of a register tile see together, the others one query at a time: a row
-  // that a query does not see must not be added as zero, it may hold anything.
+  // Adds rows that all queries of a register tile see together, and other rows one query at a time.
+  // A row that a query does not see cannot be added with weight 0, because it may hold NaN.
   template <class B>
   void add_tiles(const B& b, uint32_t row, uint32_t n, uint32_t first, uint32_t last, float* acc) {
     for (uint32_t i = first; i < last;) {
@@ -424,7 +426,7 @@ struct Attend : RowBlocks<V> {
       i += m;
     }
   }
-  // Rows [part.begin, part.end) of b, whose first is row `row` of the chunk, to m queries.
+  // Adds rows [part.begin, part.end) of b, whose row 0 is row `row` of the chunk, for m queries.
   template <class B>
   void add_rows(const B& from, uint32_t row, SeenRows part, uint32_t query, uint32_t m,
                 float* acc) {
@@ -440,7 +442,7 @@ struct Attend : RowBlocks<V> {
   }
 
   // -- one tile of queries --
-  // Tokens [first, first + tokens) of the queries; their partial and probabilities.
+  // Computes the partial result and probabilities of tokens [first, first + tokens).
   void attend(uint32_t first, uint32_t tokens, Partial out, float* probs) {
     const uint32_t group = queries.group, dims = queries.v_dim;
     group_first = first * group;
@@ -478,8 +480,8 @@ struct Attend : RowBlocks<V> {
   }
 };
 
-// Scratch of 600 KiB on the stack, of which decode touches some 20: no allocation, nothing kept
-// between calls.
+// The 600 KiB of scratch are on the stack, so nothing is allocated or kept between calls. Decode
+// touches about 20 KiB of them.
 template <class V>
 void attend_chunk(const View& view, const Queries& queries, uint32_t chunk, Partial out,
                   float* probs) {

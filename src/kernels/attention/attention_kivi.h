@@ -1,11 +1,11 @@
 #pragma once
-// Keys of kKivi4K as floats for the dot products. Included inside a target region.
+// Expands keys of kKivi4K to floats for the dot products. Included inside a target region.
 //
-// A key is code * scale + zero of its channel: the product is exact (4 and 11 bits), so that the
-// sum is rounded once, with a fused operation or without, and all instruction sets multiply the
-// numbers that the definition has. Keys are expanded, not multiplied as they lie: the scales would
-// have to go into the query, which would become integers anew for every 32 rows, and that costs
-// more than the products of two or three queries.
+// An element is code * scale + zero, with the scale and zero point of its channel. The product is
+// exact (4 and 11 bits), so the sum is rounded once, with or without fma, and all instruction sets
+// multiply the same numbers as the definition. Keys are not multiplied as stored, because the
+// scales would have to go into the query, which would be rounded to integers anew for every 32
+// rows. That costs more than the products of two or three queries.
 
 namespace kvick::kernels {
 namespace {
@@ -14,9 +14,10 @@ template <class V>
 struct KiviKeys {
   using F = typename V::F;
   static constexpr uint32_t kLanes = V::kLanes;
-  static constexpr uint32_t kZeros = kMaxHeadDim;  // where in `scales` the zero points begin
+  static constexpr uint32_t kZeros = kMaxHeadDim;  // index in `scales` of the first zero point
 
-  // The scales of a group's channels, and their zero points. pairs: scratch, dims * kKiviPairBytes.
+  // Loads the scales and zero points of a group's channels. pairs: scratch of dims * kKiviPairBytes
+  // bytes.
   static void load_scales(const std::byte* const* group, uint32_t dims, std::byte* pairs,
                           float* scales) {
     const uint32_t bytes = dims / kRowGroup * kKiviPairBytes;
@@ -39,7 +40,7 @@ struct KiviKeys {
     }
   }
 
-  // The channels of one key.
+  // Expands one key to `to`, [dims].
   static void expand(const std::byte* key, uint32_t dims, const float* scales, float* to) {
     for (uint32_t g = 0; g < dims; g += kRowGroup)
       KVICK_UNROLL for (uint32_t i = 0; i < kRowGroup; i += kLanes) {

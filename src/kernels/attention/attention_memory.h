@@ -1,11 +1,11 @@
 #pragma once
-// A walk over a memory of slots, for any vector type of vec_*.h. Included inside a target region.
+// The walk over a slot memory (memory.h), for any vector type of vec_*.h. Included inside a target
+// region.
 //
-// A tile of 4 slots and a few vectors of their elements stays in registers while all tokens go
-// through it, so adding a token costs one product an element and reading it one a query, as many as
-// the definition has. The usual form in chunks, p * MV_0 + tril(p * ww^T) * adds, is larger matrix
-// products in place of these, but chunk/2 * group products a slot more, and rounds by where chunks
-// begin.
+// A tile of 4 slots and a few vectors of their elements stays in registers for all tokens. So, as
+// in the definition, adding a token costs one product per element, and reading it one per element
+// and query. The usual chunked form, p * MV_0 + tril(p * ww^T) * adds, has larger matrix products,
+// but chunk/2 * group more products per slot, and its rounding depends on where chunks begin.
 
 namespace kvick::kernels {
 namespace {
@@ -26,7 +26,8 @@ struct SlotTiles {
       V::store(p, x);
   }
 
-  // Slots [slot, slot + S), elements [d, d + R vectors). lanes: of the last vector, if R is 1.
+  // Applies all tokens to slots [slot, slot + S) and R vectors of elements from d on. lanes:
+  // elements of the vector if R is 1.
   template <int S, int R, bool kGated>
   static void tile(const MemoryWalk& w, uint32_t slot, uint32_t d, int lanes) {
     const bool part = R == 1 && lanes < V::kLanes;
@@ -114,7 +115,7 @@ float exp_row(float* x, size_t n, float scale) {
   if (i < n) {
     const int left = static_cast<int>(n - i);
     V::store_part(x + i, V::exp(V::mul(V::sub(V::load_part(x + i, left), top), factor)), left);
-    sum[turn] = V::add(sum[turn], V::load_part(x + i, left));  // without the lanes behind the row
+    sum[turn] = V::add(sum[turn], V::load_part(x + i, left));  // not the lanes past the row
   }
   return V::sum(V::add(V::add(sum[0], sum[1]), V::add(sum[2], sum[3])));
 }

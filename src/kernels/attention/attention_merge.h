@@ -1,10 +1,11 @@
 #pragma once
-// From the partial results of chunks to the output. Included inside a target region.
+// Merges the partial results of chunks and computes the output from them. Included inside a target
+// region.
 
 namespace kvick::kernels {
 namespace {
 
-// e^x of one number, by the same steps as everywhere.
+// Returns e^x of one number, with the operations of V::exp.
 template <class V>
 float exp_one(float x) {
   float lanes[V::kLanes];
@@ -38,8 +39,8 @@ void merge(Partial into, Partial next, uint32_t queries, uint32_t v_dim) {
   }
 }
 
-// What the values of a query's rows are multiplied with: 1 / sum, with the sink in the sum. The
-// larger of the two logits is the reference, so neither overflows.
+// Returns the factor for a query's acc: 1 / sum, with the sink in the sum. Exponentials are
+// relative to the larger of max and sink, so neither overflows.
 template <class V>
 float inverse_with_sink(float max, float sum, float sink) {
   if (sum == 0) return 0;
@@ -57,7 +58,8 @@ void finish(Partial state, const View& view, const Queries& queries, float* out,
       const size_t i = static_cast<size_t>(t) * queries.group + g;
       const float* acc = state.acc + i * dims;
       float* to = out + t * out_stride + static_cast<size_t>(g) * dims;
-      // No row at all gives zeros. One division per query: within an ulp of dividing each.
+      // A query that sees no row gets zeros. One division per query is within an ulp of dividing
+      // each element.
       float inverse = state.sum[i] == 0 ? 0 : 1 / state.sum[i];
       if (queries.sinks != nullptr)
         inverse = inverse_with_sink<V>(state.max[i], state.sum[i], queries.sinks[g]);

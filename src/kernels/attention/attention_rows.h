@@ -1,7 +1,7 @@
 #pragma once
 // Internal to kernels/: the rows of one chunk as pointers, in the order in which every query sees
-// them. From here on nothing knows about segments and runs, which is why they cannot change a bit
-// of the result.
+// them. The code that reads them does not know segments and runs, so these cannot change the bits
+// of a result.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,21 +13,21 @@ namespace kvick::kernels {
 inline constexpr uint32_t kMaxHeadDim = 640;  // of keys and of values
 inline constexpr uint32_t kMaxGroup = 128;    // query heads of one KV head
 inline constexpr uint32_t kMaxLanes = 16;     // floats of the widest vector
-// Queries that share one conversion of the rows.
+// Queries of a tile, which share one conversion of the rows.
 inline constexpr uint32_t kTileQueries = kMaxGroup;
 
-// Cache lines at an even distance, and several such.
+// Cache lines at an even distance, and a list of such strips.
 struct Strip {
   const std::byte* at;
   uint32_t step, lines;  // step: bytes from one line to the next
 };
 struct StripList {
-  static constexpr uint32_t kMost = 256;  // more are left out: a chunk's rows, if each lies alone
+  static constexpr uint32_t kMost = 256;  // a chunk whose rows are all apart; more are dropped
   Strip strips[kMost];
   uint32_t count = 0, lines = 0;
 
   // Appends the cache lines of `rows` rows of `bytes` bytes, `stride` bytes apart. Rows with gaps
-  // are counted as if each began at a line.
+  // between them are treated as if each began at a cache line.
   void append(const std::byte* first, uint32_t bytes, uint32_t stride, uint32_t rows);
   // The same for many runs. rows: the address of row 0.
   void append_runs(const std::byte* rows, uint32_t bytes, uint32_t stride,
@@ -46,32 +46,31 @@ struct NextRows {
                    const Queries& queries);
 };
 
-// Rows [begin, end) of the chunk have the same element types and scales and are asked by one set of
-// queries.
+// Rows [begin, end) of the chunk, which have the same element types, scales and queries.
 struct RowSpan {
   uint32_t begin, end;
   DType k_type, v_type;
   float k_scale, v_scale;  // of Segment
   const float* q;          // Segment::q
-  bool latent;             // the value is the beginning of the key
+  bool latent;             // a value is the front of its key
 };
 
-// What a chunk holds, by place. Places [0, past) are those of committed rows; behind them come the
-// fresh rows `fresh`, `fresh`+1, ... of what a token sees: of all fresh rows if causal, else of the
-// token's list. Without a window there is a row in each place from 0 on. With one place i is
+// The rows of a chunk, by place. Places [0, past) are for committed rows. Behind them are the fresh
+// rows `fresh`, `fresh`+1, ... of those that a token sees: of all fresh rows if causal, otherwise
+// of the token's list. Without a window every place from 0 on has a row. With a window, place i is
 // position base + i, and places outside all spans are empty.
 struct ChunkRows {
-  uint32_t rows = 0;  // end of the last row's place
+  uint32_t rows = 0;  // one past the last row's place
   uint32_t past = 0, fresh = 0, span_count = 0;
   uint32_t base = 0;  // 0 without a window
   const std::byte* k[kChunkRows];
   const std::byte* v[kChunkRows];
   NextRows next;
-  float bias[kChunkRows +
-             4 * kMaxLanes];  // of the logits; vectors of it may be read past the last row
+  // Added to the logits. Whole vectors may be read past the last row.
+  float bias[kChunkRows + 4 * kMaxLanes];
   RowSpan spans[kChunkRows];
 
-  // The next row's place, at or behind the last row's end.
+  // Sets the place of the next row, which must be at or past `rows`.
   void skip_to(uint32_t place) { rows = place; }
   void append(const Segment& segment, uint32_t row, uint32_t count);
   void append_runs(const Segment& segment, std::span<const Run> runs);
@@ -89,23 +88,23 @@ struct SeenRows {
 // Throws base::Bug on head sizes, strides and masks that the kernels cannot take.
 void check_attention(const View& view, const Queries& queries);
 
-// Fresh rows that token i of the queries sees.
+// Returns how many fresh rows a token of the queries sees.
 uint32_t fresh_seen(const View& view, const Queries& queries, uint32_t token);
 
-// The chunk's committed rows and, if the mask is causal, the fresh ones that the last of the
-// queries sees; of both none before the window of the first.
+// Gathers the chunk's committed rows and, if the mask is causal, the fresh rows that the last token
+// sees. Leaves out rows before the window of the first token.
 void gather_rows(const View& view, const Queries& queries, uint32_t chunk, ChunkRows& rows);
 
-// The places of the chunk that token i of the queries sees: 0 to 0 if none.
+// Returns the places of the chunk that a token of the queries sees: 0 to 0 if none.
 SeenRows rows_seen(const View& view, const Queries& queries, const ChunkRows& rows, uint32_t token);
 
-// Replaces the fresh rows by those that token i sees by its list (Queries::visible).
+// Replaces the chunk's fresh rows by those of the token's list (Queries::visible).
 void gather_visible(const View& view, const Queries& queries, uint32_t token, ChunkRows& rows);
 
 // Throws unless n elements can be stored as a row of this type: F32, F16, BF16, static, or kQ8,
 // kQ4, kQ3, kQ2 and kKivi4V with a multiple of 32.
 void check_row_type(DType type, size_t n);
-// Throws unless rows of this type can be multiplied as they lie: F32, F16, BF16, static.
+// Throws unless Table::dot_rows takes rows of this type: F32, F16, BF16, static.
 void check_dot_type(DType type);
 // Throws unless Table::hadamard takes such blocks.
 void check_hadamard(size_t n, size_t block);

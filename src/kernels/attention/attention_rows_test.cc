@@ -38,7 +38,7 @@ TEST(StripList, AsksForEachLineOfRowsInOnePieceOnce) {
   }
 }
 
-// And for no line between them.
+// It must not ask for lines between the rows.
 TEST(StripList, AsksForTheLinesOfRowsThatLieApart) {
   std::mt19937 random(2);
   for (int turn = 0; turn < 500; ++turn) {
@@ -117,7 +117,7 @@ TEST(ChunkRows, TakesManyRunsAsOneAfterTheOther) {
   }
 }
 
-// A tier's frames: each value behind its key.
+// The frames of a tier store each value behind its key.
 TEST(NextRows, AsksForPairsOfKeyAndValueInOrder) {
   const std::vector<std::byte> memory(128 * 1024);
   Segment segment;

@@ -4,12 +4,13 @@
 namespace kvick::kernels {
 namespace {
 
-// logit = cap * tanh(logit / cap) + bias, n of them and some behind.
+// Replaces n logits by cap * tanh(logit / cap) + bias. Works on whole vectors, past the n-th too.
 template <class V>
 void cap_logits(float* x, const float* bias, uint32_t n, float cap) {
   using F = typename V::F;
-  // tanh(y) = e / (e + 2) with e = exp(2 y) - 1. As exp(n ln 2) (exp(r) - 1) + (exp(n ln 2) - 1),
-  // of V::exp's r and n, it keeps its relative precision where y is small. Beyond 20 tanh is 1.
+  // tanh(y) = e / (e + 2) with e = exp(2 y) - 1. Computed as exp(n ln 2) (exp(r) - 1) + (exp(n ln
+  // 2) - 1), with the r and n of V::exp, e keeps its relative precision for small y. tanh is 1
+  // beyond 20.
   const F most = V::set(40), magic = V::set(0x1.8p23F), one = V::set(1);
   const F twice = V::set(2 / cap), factor = V::set(cap);
   for (uint32_t i = 0; i < n; i += V::kLanes) {
@@ -30,7 +31,7 @@ void cap_logits(float* x, const float* bias, uint32_t n, float cap) {
 alignas(64) constexpr float kFirstPlaces[kMaxLanes] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                        8, 9, 10, 11, 12, 13, 14, 15};
 
-// logit -= slope * |place - at|, n of them and some behind.
+// Subtracts slope * |place - at| from n logits. Works on whole vectors, past the n-th too.
 template <class V>
 void lower_by_distance(float* x, uint32_t n, float at, float slope) {
   using F = typename V::F;
@@ -42,7 +43,8 @@ void lower_by_distance(float* x, uint32_t n, float at, float slope) {
   }
 }
 
-// Logits of the rows that it sees to exp(logit - max), zero around them up to whole vectors.
+// Replaces the logits of seen rows by exp(logit - max), and those around them, up to whole vectors,
+// by zeros.
 template <class V>
 void soften(float* x, SeenRows seen, float& max_out, float& sum_out) {
   using F = typename V::F;
@@ -60,10 +62,10 @@ void soften(float* x, SeenRows seen, float& max_out, float& sum_out) {
   for (; j < whole; j += kLanes) high[0] = V::max(V::load(x + j), high[0]);
   const float max = V::largest(V::max(V::max(high[0], high[1]), V::max(high[2], high[3])));
   max_out = max;
-  // Without a row, or with only -inf ones: -inf minus -inf would be NaN.
+  // If there is no row, or all logits are -inf, max is -inf, and -inf minus -inf would be NaN.
   const F base = V::set(max == -__builtin_inff() ? 0 : max);
   F sum = V::zero();
-  // Four at a time to hide the latency of the polynomial, added in order.
+  // Computes four vectors at a time to hide the latency of the polynomial, but adds them in order.
   for (j = first; j + 4 * kLanes <= whole; j += 4 * kLanes) {
     F e[4];
     KVICK_UNROLL for (uint32_t l = 0; l < 4; ++l) e[l] =
@@ -79,7 +81,7 @@ void soften(float* x, SeenRows seen, float& max_out, float& sum_out) {
     sum = V::add(sum, e);
   }
   sum_out = V::sum(sum);
-  // Of rows that are NaN alone max is -inf, and merge() would take the chunk for an empty one.
+  // If all rows are NaN, max is -inf, and merge() would take the chunk for an empty one.
   if (sum_out != sum_out) max_out = sum_out;
 }
 

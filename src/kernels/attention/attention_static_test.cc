@@ -1,4 +1,4 @@
-// Rows of static quantisation, whose scale is the segment's.
+// Tests rows of the static types, whose scale belongs to the segment.
 
 #include <cmath>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kPast = 300, kFresh = 2, kRows = kPast + kFresh, kGroup = 3;
 
-// Codes of one head, and what each counts.
+// The codes of one head, and the scales of its keys and values.
 struct Head {
   DType type;
   uint32_t dims;
@@ -59,7 +59,7 @@ Segment stored(const Head& head) {
   return segment;
 }
 
-// The same as floats, the keys as their codes.
+// Returns the same rows as floats: keys as unscaled codes, values scaled.
 Segment floats(const Head& head) {
   Segment segment;
   segment.k = reinterpret_cast<const std::byte*>(head.k_codes.data());
@@ -91,7 +91,7 @@ std::vector<float> attend(const Table& table, const View& view, const std::vecto
   return out;
 }
 
-// So nothing is lost but what the codes lose, and the order of operations is that of all types.
+// So only rounding to codes loses precision, and the order of operations is that of all types.
 TEST(StaticRows, GiveTheBitsOfTheirCodesAndValuesAsFloats) {
   std::mt19937 random(3);
   for (const base::Isa isa : base::kIsas) {
@@ -118,7 +118,7 @@ TEST(StaticRows, HaveTheScalesOfTheirSegments) {
   std::vector<float> q(kFresh * kGroup * dims);
   std::normal_distribution<float> normal;
   for (float& x : q) x = normal(random);
-  // Fresh rows of twice the scale are those of twice the codes.
+  // Doubling the scales of fresh rows is the same as doubling their codes.
   View scaled = view_of(stored(head));
   scaled.fresh.k_scale *= 2;
   scaled.fresh.v_scale *= 2;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-// Of static rows: normal values reach some 4 of these times 127.
+// Returns the scale of static rows: codes up to 127 cover normal values up to about 4.
 float scale_of(DType type) { return is_static(type) ? 0.03F : 1; }
 void store_elements(DType type, const float* in, uint32_t n, std::byte* out) {
   std::vector<float> codes(in, in + n);
@@ -36,17 +36,18 @@ struct Shape {
   DType dtype = DType::kF32;
   bool biased = false;
   std::vector<std::vector<uint32_t>> visible = {};  // empty: causal
-  std::optional<DType> values = {};                 // their type, if it is not the keys'
-  std::optional<uint32_t> sloped_from = {};         // the first fresh token's position
+  std::optional<DType> values = {};                 // type of values, if not that of keys
+  std::optional<uint32_t> sloped_from = {};  // with slopes: position of the first fresh token
 
   DType type(bool is_v) const { return is_v ? values.value_or(dtype) : dtype; }
 };
 
-// Rows and queries of one head, as they are before anybody decides where they live.
+// Rows and queries of one head, independent of their layout in memory.
 struct Problem {
   Shape shape;
   std::vector<float> k, v;  // [past + fresh][head_dim], representable in their types
-  // What is stored to become these, if that rounds what is representable once more.
+  // k and v before they were made representable. These are stored, because some types would round
+  // representable values again.
   std::vector<float> k_given, v_given;
   std::vector<float> bias;  // [past + fresh]
   std::vector<float> q;     // [fresh][group][head_dim]
@@ -135,8 +136,8 @@ std::vector<double> naive(const Problem& problem, uint32_t t, uint32_t g) {
   return out;
 }
 
-// Memory of some rows: one Segment and what it points to. Rows live in random order, in runs, among
-// rows of NaN.
+// One Segment and the memory that it points to. Runs of rows are in random order, between rows of
+// NaN.
 struct Stored {
   std::vector<std::byte> k, v;
   std::vector<Run> runs;
@@ -170,8 +171,8 @@ std::unique_ptr<Stored> store(const Problem& problem, uint32_t begin, uint32_t e
     made->runs[i].row = used + random() % 2;  // now and then a hole
     used = made->runs[i].row + made->runs[i].rows;
   }
-  // 0xff everywhere is NaN in all types but the static ones: a row that is read though nobody sees
-  // it is found out.
+  // 0xff in all bytes is NaN in all types but the static ones, so it shows if a row is read that no
+  // query sees.
   made->k.assign(static_cast<size_t>(used + 1) * made->segment.k_stride, std::byte{0xff});
   made->v.assign(static_cast<size_t>(used + 1) * made->segment.v_stride, std::byte{0xff});
   made->bias.assign(used + 1, std::numeric_limits<float>::quiet_NaN());
@@ -197,7 +198,7 @@ struct Layout {
   View view;
 };
 
-// Past rows in `segments` pieces, fresh rows behind.
+// Stores past rows in `segments` segments, and fresh rows in one more.
 Layout lay_out(const Problem& problem, uint32_t segments, uint32_t longest_run,
                std::mt19937& random) {
   Layout made;
@@ -215,7 +216,7 @@ Layout lay_out(const Problem& problem, uint32_t segments, uint32_t longest_run,
   return made;
 }
 
-// attend_chunk over all chunks, merged and finished: [tokens][group][head_dim].
+// Returns the output of all chunks, merged and finished: [tokens][group][head_dim].
 std::vector<float> attend(const Table& table, const View& view, const Queries& queries) {
   const size_t count = static_cast<size_t>(queries.tokens) * queries.group;
   const size_t size = count * queries.v_dim;
@@ -235,8 +236,9 @@ std::vector<float> attend(const Table& table, const View& view, const Queries& q
   return out;
 }
 
-// How far a logit may be off because the query was rounded to 16 bits to meet quantised keys: half
-// a step, max|q| / 32512 of its group of 32, for every element of the largest key.
+// Returns the largest error of a logit from rounding the query to 16 bits, as products with
+// quantised keys do: half a step, max|q| / 32512 of its group of 32, for every element of the
+// largest key.
 double query_rounding(const Problem& problem) {
   if (dtype_info(problem.shape.dtype).block == 1) return 0;
   const uint32_t dims = problem.shape.head_dim;
@@ -257,7 +259,7 @@ double query_rounding(const Problem& problem) {
   return most;
 }
 
-// The largest product of the sizes of a query and a key, as a logit.
+// Returns the largest product of the norms of a query and a key, as a logit.
 double most_product(const Problem& problem) {
   const auto most_size = [&](const std::vector<float>& x) {
     double most = 0;
@@ -271,8 +273,9 @@ double most_product(const Problem& problem) {
 
 void expect_close(const Problem& problem, const std::vector<float>& out, uint32_t first,
                   uint32_t tokens, const Set& set) {
-  // Values are of order 1 and the weights sum to 1: a few hundred roundings of 6e-8, in logits of
-  // order 10 as well. An error e of all logits moves the weights by 2e of themselves.
+  // Values are of order 1 and the weights sum to 1. There are a few hundred rounding errors of
+  // 6e-8, also in logits, which are of order 10. Errors up to e in logits change a weight by at
+  // most a factor of 1 + 2e.
   double largest = 0;
   for (const float v : problem.v) largest = std::max<double>(largest, std::abs(v));
   const double kBound =
@@ -293,7 +296,7 @@ void expect_close(const Problem& problem, const std::vector<float>& out, uint32_
                            << " " << dtype_info(problem.shape.dtype).name;
 }
 
-// Of keys and values: every type, and quantised ones mixed.
+// Types of keys and values: every type, and some mixed pairs.
 constexpr std::pair<DType, DType> kTypes[] = {
     {DType::kF32, DType::kF32},         {DType::kF16, DType::kF16},
     {DType::kBF16, DType::kBF16},       {DType::kQ8, DType::kQ8},
@@ -427,7 +430,7 @@ TEST(Attention, BitsDoNotDependOnWhatIsPastAndWhatIsFresh) {
     prefill.k = all.k, prefill.v = all.v;
     std::copy(all.q.begin(), all.q.end(), prefill.q.end() - static_cast<long>(all.q.size()));
     const Layout fresh = lay_out(prefill, 1, 100, random);
-    // The same once more as a list.
+    // The same rows once more, as a list.
     Problem listed = prefill;
     std::vector<uint32_t> list(rows);
     for (uint32_t i = 0; i < rows; ++i) list[i] = i;
@@ -435,7 +438,7 @@ TEST(Attention, BitsDoNotDependOnWhatIsPastAndWhatIsFresh) {
     for (const Set& set : sets()) {
       const auto expected = attend(set.table, decode.view, all.queries(0, 1));
       EXPECT_EQ(expected, attend(set.table, fresh.view, prefill.queries(rows - 1, 1))) << set.name;
-      if (set.rounding == 0) {  // prompts are no lists
+      if (set.rounding == 0) {  // the prompt kernel leaves lists to another, which rounds otherwise
         EXPECT_EQ(expected, attend(set.table, fresh.view, listed.queries(rows - 1, 1))) << set.name;
       }
       const auto tile = attend(set.table, fresh.view, prefill.queries(rows - 5, 5));
@@ -464,7 +467,7 @@ TEST(Attention, BitsOfOneHeadDoNotDependOnItsGroup) {
 TEST(Attention, SegmentsOfDifferentTypesMix) {
   std::mt19937 random(7);
   Problem problem({300, 2, 3, 64, DType::kBF16}, random);
-  // bfloat16 values small enough for float16 as well: all three types hold them exactly.
+  // Makes the values exact in bfloat16, float16 and float32.
   for (auto* x : {&problem.k, &problem.v})
     for (float& e : *x) e = std::round(e * 64) / 64;
   for (auto* x : {&problem.k, &problem.v}) problem.make_representable(*x, DType::kBF16);
@@ -479,7 +482,7 @@ TEST(Attention, SegmentsOfDifferentTypesMix) {
   }
   mixed.view.fresh = plain.view.fresh;
   for (const Set& set : sets()) {
-    if (set.rounding > 0) continue;  // prompts take rows of one type
+    if (set.rounding > 0) continue;  // the prompt kernel takes rows of one type
     EXPECT_EQ(attend(set.table, plain.view, problem.queries(0, 2)),
               attend(set.table, mixed.view, problem.queries(0, 2)))
         << set.name;
@@ -493,8 +496,8 @@ TEST(Attention, ASegmentMayBringItsOwnQueries) {
   layout.parts.push_back(store(problem, 0, 30, 4, random));
   layout.parts.push_back(store(problem, 30, 290, 90, random));
   layout.parts.push_back(store(problem, 290, 293, 3, random));
-  // The first segment's keys and queries both with dimensions reversed: the same dots but for
-  // rounding.
+  // Reverses the dimensions of the first segment's keys and queries, which keeps the dot products
+  // but for rounding.
   std::vector<float> reversed(problem.q.size());
   for (size_t i = 0; i < problem.q.size(); i += 64)
     std::reverse_copy(&problem.q[i], &problem.q[i] + 64, &reversed[i]);
@@ -527,15 +530,15 @@ TEST(Attention, TheRestTakesItsShareOfTheProbability) {
     const auto with = attend(set.table, layout.view, problem.queries(0, 2));
     for (size_t i = 0; i < with.size(); ++i)
       EXPECT_NEAR(with[i], (1 - mass[i / 64]) * without[i] + mass[i / 64] * 3, 1e-6) << set.name;
-    // The mass is that of the step's queries, whichever are computed here.
+    // rest_mass is by the step's queries, whichever of them are computed in this call.
     const auto second = attend(set.table, layout.view, problem.queries(1, 1));
     EXPECT_TRUE(std::equal(second.begin(), second.end(), with.begin() + 2 * 64)) << set.name;
   }
 }
 
 TEST(Attention, ProbabilitiesAreUnnormalisedExponentialsInRowOrder) {
-  // Keys along the first dimension only, so that logits are what we choose: 0, -1/8, -2/8, ... and
-  // some at -inf.
+  // Keys have only their first dimension, so that the test can choose logits: 0, -1/8, -2/8, ...
+  // and some at -inf.
   Shape shape{299, 1, 2, 8, DType::kF32, true};
   std::mt19937 random(10);
   Problem problem(shape, random);
@@ -594,7 +597,7 @@ TEST(Attention, RowsThatNobodySeesMayHoldAnything) {
   std::mt19937 random(12);
   Problem problem({3, 20, 2, 64, DType::kF32}, random);
   const Layout clean = lay_out(problem, 1, 100, random);
-  // Fresh rows behind the tile's last token: NaN.
+  // Fresh rows behind the tile's last token are NaN.
   for (size_t i = (3 + 10) * 64; i < problem.k.size(); ++i)
     problem.k[i] = problem.v[i] = std::numeric_limits<float>::quiet_NaN();
   const Layout dirty = lay_out(problem, 1, 100, random);

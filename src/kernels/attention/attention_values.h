@@ -1,12 +1,12 @@
 #pragma once
-// The right side of attention's products: floats in the first-level cache, or values as they lie in
-// their rows. kAsks: rows are asked for during the product (RowsAhead), which costs one of many
-// queries about 5 %. Included inside a target region.
+// The right operand of attention's products: floats in the first-level cache, or values as stored
+// in rows. kAsks: the product prefetches rows (RowsAhead), which costs about 5 % if it has many
+// queries. Included inside a target region.
 
 namespace kvick::kernels {
 namespace {
 
-// Numbers that go with the codes of 32 elements.
+// Numbers stored with the codes of 32 elements: a scale, or a scale and a zero point.
 template <DType T>
 inline constexpr uint32_t kScales = T == DType::kKivi4V ? 2 : (is_cache_code(T) ? 1 : 0);
 template <DType T>
@@ -14,7 +14,7 @@ inline constexpr uint32_t kElementBytes = T == DType::kF32       ? 4
                                           : T == DType::kStatic8 ? 1
                                                                  : 2;
 
-// Vector r of row i of a block.
+// Operand (i, r) is vector r of row i of a block.
 template <class V>
 struct BlockOperand {
   using F = typename V::F;
@@ -26,36 +26,36 @@ struct BlockOperand {
   BlockOperand from_dim(uint32_t d) const { return {at + d, stride}; }
 };
 
-// Values as a product takes them, vector r of row i, converted on the way.
+// Operand (i, r) is vector r of row i of the values, converted when it is loaded.
 template <class V, DType T>
 struct ValueRows {
   using F = typename V::F;
   static constexpr uint32_t kLanes = V::kLanes;
   static constexpr bool kAsks = true;
-  static constexpr uint32_t kConvertWork = 2;  // of an element, in products: see RowsAhead
+  static constexpr uint32_t kConvertWork = 2;  // cost per element, in multiply-adds: see RowsAhead
   const std::byte* const* rows;
-  uint32_t dim;         // of the first lane
-  const float* scales;  // of row 0, of quantised rows; `in_row` from one row to the next
+  uint32_t dim;         // dimension of the first lane
+  const float* scales;  // of quantised rows, from row 0 on, `in_row` floats per row
   uint32_t in_row;
   float scale;  // of static rows
-  // By force: a call would put all accumulators of the tile into memory, and did.
+  // Forced inline: a call spilled all accumulators of the tile to memory.
   [[gnu::always_inline]] inline F operator()(size_t i, int r) const {
     if constexpr (kScales<T> == 0) {
       return of_head(V::template load_row<T>(rows[i] + size_t{dim} * kElementBytes<T> +
                                              size_t{kLanes * kElementBytes<T>} * r));
     } else {
-      // Where two vectors make a group tiles begin with one, so that a vector's place in it is
-      // known when this is compiled.
+      // If a group is two vectors, tiles begin at a group, so a vector's place in its group is a
+      // compile-time constant.
       constexpr uint32_t kVectors = kRowGroup / kLanes;
       const uint32_t vector = (kVectors == 2 ? 0 : dim % kRowGroup / kLanes) + r;
-      const size_t first = dim / kRowGroup, group = vector / kVectors;  // the group is the sum
+      const size_t first = dim / kRowGroup, group = vector / kVectors;  // its group is their sum
       const float* const of_row = scales + first * kScales<T> + i * in_row;
       const std::byte* const codes = rows[i] + first * code_bytes(T, kRowGroup);
       return scaled(codes + group * code_bytes(T, kRowGroup), vector % kVectors * kLanes,
                     of_row + group * kScales<T>);
     }
   }
-  // The n elements from d on, of rows that are not quantised in groups.
+  // Returns the n elements from d on, of rows without scales per group.
   F part(uint32_t i, uint32_t d, int n) const {
     return of_head(V::template load_row_part<T>(rows[i] + d * kElementBytes<T>, n));
   }
@@ -83,7 +83,7 @@ struct ValueRows {
   }
 };
 
-// Elements d, d + 1, ... of a key; static ones without their scale. Zero past the last one.
+// Returns elements d, d + 1, ... of a key, and zeros past the last. Static elements are not scaled.
 template <class V, DType T>
 typename V::F key_floats(const std::byte* key, uint32_t d, uint32_t dims) {
   if constexpr (is_cache_code(T))

@@ -24,8 +24,8 @@ struct Shape {
   bool latent = false, biased = false, tree = false, sinks = false, chunked = false;
   uint32_t window = 0;
   float softcap = 0;
-  std::optional<DType> fresh_type = {};  // of keys and values, if not that of committed rows
-  bool kivi = false;                     // committed rows in whole groups are codes of KIVI
+  std::optional<DType> fresh_type = {};  // of fresh keys and values, if it is another
+  bool kivi = false;                     // whole groups of committed rows are of the KIVI types
 
   uint32_t kivi_rows() const { return kivi ? past / kGroupRows * kGroupRows : 0; }
   DType type(uint32_t row, bool is_v) const {
@@ -37,7 +37,7 @@ struct Shape {
 
 float scale_of(DType type) { return is_static(type) ? 0.03F : 1; }
 
-// One row, or a whole group of rows, to and from their type. x: [rows][dims].
+// These convert one row, or a whole group of rows, to and from a type. x: [rows][dims].
 void write(DType type, const float* x, uint32_t dims, std::byte* const* rows) {
   std::vector<float> codes(x, x + size_t{rows_together(type)} * dims);
   for (float& e : codes) e /= scale_of(type);
@@ -59,7 +59,7 @@ void make_representable(DType type, uint32_t dims, float* x) {
   for (uint32_t i = 0; i < rows * dims; ++i) x[i] *= scale_of(type);
 }
 
-// Rows of some positions, in runs, in random order among rows of NaN.
+// Rows of some positions, in runs in random order, between rows of NaN.
 struct Part {
   std::vector<std::byte> k, v;
   std::vector<Run> runs;
@@ -67,12 +67,12 @@ struct Part {
   Segment segment;
 };
 
-// The numbers of one head. Rows are by position, fresh ones behind: row past + i is fresh row i.
+// The inputs of one head. Rows are by position, then fresh ones: row past + i is fresh row i.
 struct Problem {
   Shape shape;
   std::vector<float> k, v, bias, q, sinks;
-  std::vector<float> k_given,
-      v_given;  // before they were rounded, which rounds some types once more
+  // k and v before rounding, to be stored: some types would round representable values again.
+  std::vector<float> k_given, v_given;
   std::vector<std::vector<uint32_t>> paths;
   std::vector<std::span<const uint32_t>> lists;
 
@@ -161,7 +161,7 @@ struct Problem {
   }
 };
 
-// Committed rows from position `begin` on in two pieces, fresh rows behind.
+// A view of committed rows from position `begin` on, in two segments, and of fresh rows.
 struct Layout {
   Part parts[3];
   View view;
@@ -196,7 +196,7 @@ Floats attend(const Table& table, const View& view, const Queries& queries) {
 
 // -- the definition, in double --------------------------------------------------------------------
 
-// Rows (by index in k and v) that fresh token t sees.
+// Returns the rows (indices in k and v) that fresh token t sees.
 std::vector<uint32_t> rows_of_token(const Problem& p, uint32_t t) {
   const Shape& s = p.shape;
   std::vector<uint32_t> text, rows;  // row at each position up to the token's own
@@ -232,8 +232,8 @@ std::vector<double> naive(const Problem& p, const std::vector<uint32_t>& rows, u
   return out;
 }
 
-// How far logits may be off: by the rounding of queries to 16 bits for keys of codes, half a step
-// of each group's largest element, and by that of prompts.
+// Returns the largest error of a logit: from rounding queries to 16 bits for quantised keys (half a
+// step of each group's largest element), and from the rounding of the prompt kernel.
 double logit_rounding(const Problem& p, const Set& set) {
   const uint32_t dims = p.shape.k_dim;
   double largest = 0, key = 0, sizes = 0;
@@ -250,7 +250,7 @@ double logit_rounding(const Problem& p, const Set& set) {
   bool codes = false;
   for (const uint32_t row : {p.shape.past, p.shape.past - 1})
     codes = codes || dtype_info(p.shape.type(row, false)).block == 32;
-  const double query = 3 * std::sqrt(dims);  // of about twice the square root
+  const double query = 3 * std::sqrt(dims);  // bound of a norm that is about 2 sqrt(dims)
   return ((codes ? key * largest / 32512 / 2 : 0) + set.rounding * query * sizes) / std::sqrt(dims);
 }
 
@@ -277,7 +277,7 @@ void expect_close(const Problem& p, const Floats& out, const Set& set) {
 constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16,    DType::kQ8,      DType::kQ4,
                             DType::kQ3,  DType::kQ2,  DType::kStatic8, DType::kStatic16};
 
-// Turn by turn every type with every kind of window and size.
+// Returns a shape whose types follow from `turn`, with a random window and size.
 Shape shape_of(unsigned turn, std::mt19937& random) {
   const auto any = [&](std::initializer_list<uint32_t> list) {
     return list.begin()[random() % list.size()];
@@ -307,7 +307,7 @@ Shape shape_of(unsigned turn, std::mt19937& random) {
   return s;
 }
 
-// Under a sanitizer each takes ten times as long.
+// Fewer turns under a sanitizer, where each takes ten times as long.
 #if defined(KVICK_SANITIZED)
 constexpr unsigned kTurns = 36;
 #else
@@ -375,7 +375,7 @@ TEST(AttentionWindows, BitsDoNotDependOnWhatIsPastAndWhatIsFresh) {
   }
 }
 
-// NaN is NaN in all types but the static ones.
+// Whether NaN survives in the types of values: in all but the static ones.
 bool shows_nan(const Shape& shape) {
   return !is_static(shape.type(0, true)) && !is_static(shape.type(shape.past, true));
 }
@@ -406,7 +406,7 @@ TEST(AttentionWindows, RowsThatATokenDoesNotSeeMayHoldAnything) {
     std::vector<bool> spoiled(shape.past + shape.fresh);
     for (uint32_t row = 0; row < spoiled.size(); ++row) {
       if (random() % 40 > 0) continue;
-      if (row < shape.kivi_rows()) continue;  // would spoil its whole group
+      if (row < shape.kivi_rows()) continue;  // NaN would spoil its whole group
       spoiled[row] = true;
       std::fill_n(&dirty.k_given[size_t{row} * shape.k_dim], shape.k_dim, kInf * 0);
       std::fill_n(&dirty.v_given[size_t{row} * shape.v_dim], shape.v_dim, kInf * 0);
@@ -429,8 +429,8 @@ TEST(AttentionWindows, RowsThatATokenDoesNotSeeMayHoldAnything) {
   }
 }
 
-// Some tokens of the step see committed rows, which are of another type, and have a later first
-// chunk than the step.
+// The step's first tokens see committed rows, which are of another type. Later tokens have a later
+// first chunk than the step.
 TEST(AttentionWindows, AStepWhoseFirstTokensSeeTwoTypesEqualsTheDefinition) {
   std::mt19937 random(10);
   for (const DType type : {DType::kF16, DType::kF32, DType::kQ4}) {
@@ -591,7 +591,7 @@ TEST(AttentionLatent, WhatItCannotTakeIsABug) {
     refuses([](Queries& q, View&) { q.v_dim = 128; });  // longer than the key
     refuses([](Queries&, View& v) { v.fresh.v_type = DType::kF16; });
     refuses([](Queries&, View& v) { v.fresh.v_stride += 8; });
-    refuses([](Queries& q, View&) { q.position = 20; });  // a committed row behind it
+    refuses([](Queries& q, View&) { q.position = 20; });  // then committed rows are behind it
     refuses([](Queries&, View& v) { std::swap(v.past[0], v.past[1]); });
   }
 }

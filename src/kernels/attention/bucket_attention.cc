@@ -4,7 +4,7 @@
 #include <dnnl.hpp>
 #include <unordered_map>
 
-extern "C" void omp_set_num_threads(int threads);  // omp.h, which clang of Debian 12 has not
+extern "C" void omp_set_num_threads(int threads);  // of omp.h, which clang of Debian 12 lacks
 
 namespace kvick::kernels {
 namespace {
@@ -16,8 +16,8 @@ Desc floats(Dims dims, Dims strides) {
   return {std::move(dims), dnnl::memory::data_type::f32, std::move(strides)};
 }
 
-// Debian's oneDNN starts OpenMP threads, which wait by spinning. One thread here is one of a pool
-// that has shared the heads out already.
+// Makes oneDNN use the calling thread only. Debian's oneDNN starts OpenMP threads, which spin while
+// they wait, but the caller is one of a pool's threads that share the heads already.
 void use_one_thread() { omp_set_num_threads(1); }
 
 const dnnl::engine& cpu() {
@@ -44,10 +44,10 @@ struct BucketAttention::Products {
     values = floats({heads, rows, v_dim},
                     {static_cast<int64_t>(shape.v_head_stride), shape.v_stride, 1});
     logits = floats({heads, queries, rows}, {queries * rows, rows, 1});
-    // A bias of its own for every query sends oneDNN 2.6 to its reference code, with which a prompt
-    // of a second does not end in ten minutes: run() adds it.
+    // With one bias per query, oneDNN 2.6 uses its reference code, which needs more than ten
+    // minutes for a prompt of one second. So run() adds that bias.
     if (shape.one_bias) bias = floats({1, 1, rows}, {rows, rows, 1});
-    // The scratchpad that Debian's oneDNN would bring is one for all threads.
+    // Debian's oneDNN would otherwise share one scratchpad between all threads.
     dnnl::primitive_attr plain, scaled;
     plain.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     scaled.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -74,7 +74,7 @@ struct BucketAttention::Products {
 };
 
 BucketAttention::BucketAttention(base::Clock clock) : clock_(clock) {
-  // Else the library's own cache would hide what compiling costs.
+  // The library's own cache would hide the cost of compiling.
   dnnl::set_primitive_cache_capacity(0);
 }
 

@@ -1,4 +1,4 @@
-// Where kvick is built without oneDNN.
+// Stubs for builds without oneDNN.
 
 #include "base/check.h"
 #include "kernels/attention/bucket_attention.h"

@@ -79,11 +79,11 @@ struct Made {
             .out = out.data(),
             .out_stride = size_t{group} * head_dim};
   }
-  std::vector<float> values, weights, adds, probs, gates, out;  // gates: for who asks for them
+  std::vector<float> values, weights, adds, probs, gates, out;  // gates: for gated tests
   MemoryWalk walk;
 };
 
-// The definition, in doubles: what the values become, and what is read.
+// The definition, in doubles: the values after the last token, and what tokens read.
 void naive(const MemoryWalk& w, std::vector<double>& values, std::vector<double>& out) {
   values.assign(w.from, w.from + size_t{w.slots} * w.head_dim);
   out.clear();

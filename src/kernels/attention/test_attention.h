@@ -1,5 +1,5 @@
 #pragma once
-// For tests of attention: every arithmetic that this machine can run.
+// For tests of attention: every attention kernel that this machine can run.
 
 #include <string>
 #include <vector>
@@ -8,16 +8,16 @@
 
 namespace kvick::kernels {
 
-// Table::attend_prompt with tiles in memory; wants AVX-512 with VNNI, BF16 and VBMI.
+// Fills Table::attend_prompt with tiles emulated in memory. Needs AVX-512 with VNNI, BF16 and VBMI.
 void fill_rows_emulated(Table& table);
 
-// One instruction set's functions, of those that this machine has. The arithmetic of prompts is one
-// more, in place of the other.
+// The functions of one instruction set of this machine. One more set has attend_prompt in place of
+// attend_chunk.
 struct Set {
   std::string name;
   Table table{};
-  double rounding = 0;  // of a logit, relative to the sizes of query and key
-  double weights = 0;   // of a probability, relative
+  double rounding = 0;  // error of a logit, relative to the norms of query and key
+  double weights = 0;   // relative error of a probability
 };
 inline const std::vector<Set>& sets() {
   static const std::vector<Set> kSets = [] {

@@ -1,5 +1,6 @@
 #pragma once
-// What the attention kernel reads: where the rows of one (sequence, layer, KV head) are, in pieces.
+// Where the rows of one (sequence, layer, KV head) are in memory: the input of the attention
+// kernels.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,14 +22,14 @@ struct Bucket {
   uint32_t row = 0, rows = 0;
 };
 
-// One memory region, one layout, one element type. It borrows: whoever fills a View keeps the
-// memory and the runs alive until the step ends.
+// Rows in one memory region, with one layout and the same element types. Borrows: whoever fills a
+// View keeps the memory and the runs alive until the step ends.
 struct Segment {
-  // Row 0 of the keys, already at the asked layer and head: [rows][k_dim].
+  // Row 0 of the keys of this layer and head: [rows][k_dim].
   const std::byte* k = nullptr;
-  // Row 0 of the values: [rows][v_dim]. Latent rows: v == k, of the same stride, type and scale;
-  // the first v_dim elements of a key are its value. Not of the KIVI types, whose keys have other
-  // scales than values.
+  // Row 0 of the values: [rows][v_dim]. For latent rows v == k, with the same stride, type and
+  // scale: the first v_dim elements of a key are its value. They cannot be of the KIVI types, whose
+  // keys have other scales than values.
   const std::byte* v = nullptr;
   uint32_t k_stride = 0;  // bytes from one row to the next
   uint32_t v_stride = 0;
@@ -36,24 +37,24 @@ struct Segment {
   DType v_type = DType::kF32;
   std::span<const Run> runs;
   const float* q = nullptr;  // queries to use here instead of the caller's: [tokens][group][k_dim]
-  // What a code of the static types counts (dtype.h); 1 for all others.
+  // Scales of the codes of static types (dtype.h); 1 for all other types.
   float k_scale = 1, v_scale = 1;
   const float* row_bias = nullptr;  // added to each row's logit, indexed by the segment's row
-  // Rows that a kernel may compute over as well: spare ones hold numbers, whichever. Around all of
-  // the view's runs, or empty if this memory is not kept so.
+  // A range around all of the view's runs, which a kernel may compute over as a whole: its spare
+  // rows hold arbitrary numbers. Empty if the store does not promise that.
   Bucket bucket;
 };
 
 // The rows of one (sequence, layer, KV head) that a step may attend to: committed rows, then the
-// step's own. Which of them a query sees is up to Queries: without a window all of `past`, with one
-// those that are inside it. Rows before the window of the first query are never read, so a store
-// may show them or leave them out, whichever is cheaper, without changing a bit.
+// step's own. Queries says which of them a query sees: without a window all of `past`, with a
+// window the rows inside it. Rows before the window of the first query are never read, so a store
+// may show them or leave them out, whichever is cheaper; the bits are the same.
 struct View {
   // In order. With a window their positions ascend and are below Queries::position; missing
   // positions count as rows that no query sees.
   base::SmallVec<Segment, 4> past;
-  Segment fresh;                // rows of the step's tokens, by fresh index
-  const float* rest = nullptr;  // one value row [v_dim] that stands for committed rows left out,
+  Segment fresh;                     // rows of the step's tokens, by fresh index
+  const float* rest = nullptr;       // one value row [v_dim] for committed rows that were left out
   std::span<const float> rest_mass;  // its share of the probability: [tokens][group]
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Internal to kernels/: a table from the functions that fill its halves.
+// Internal to kernels/: makes a table with the functions that fill its halves.
 
 #include "kernels/table/table.h"
 

@@ -9,11 +9,11 @@ namespace kvick::kernels {
 void fill_rows_scalar(Table& table);
 void fill_rows_avx2(Table& table);    // runs only where base::isa_supported(kAvx2)
 void fill_rows_avx512(Table& table);  // AVX-512 F, BW, DQ, VL
-void fill_rows_vnni(Table& table);    // the same, but for attention with quantised keys
-void fill_rows_amx(Table& table);     // with prompts on tiles
+void fill_rows_vnni(Table& table);    // as AVX-512, but its own attend_chunk
+void fill_rows_amx(Table& table);     // as VNNI, and attend_prompt on tiles
 void fill_rows_neon(Table& table);    // any AArch64
 
-// Table::attend_chunk of AVX-512 VNNI.
+// Computes Table::attend_chunk with AVX-512 VNNI.
 void attend_chunk_vnni(const View& view, const Queries& queries, uint32_t chunk, Partial out,
                        float* probs);
 

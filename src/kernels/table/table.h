@@ -14,7 +14,7 @@
 
 namespace kvick::kernels {
 
-// Rows whose first elements lie one behind the other, then their second ones, and so on.
+// Rows stored by column: the first elements of all rows, then their second elements, and so on.
 struct Columns {
   size_t rows = 0, stride = 0;  // stride: elements from one column to the next, at least rows
   size_t dims = 0;              // columns
@@ -26,26 +26,26 @@ struct Table {
   base::Isa isa;
 
   // -- linear layers
-  // ------------------------------------------------------------------------------------------------
   // Fills q, scale and sums of these tokens and groups of kGroup inputs from a.x. Threads that
-  // share a tile of tokens should have groups of their own: tokens of a tile share cache lines.
+  // share a tile of tokens should take different groups, because tokens of a tile share cache
+  // lines.
   void (*quantise)(Activations& a, Range tokens, Range groups);
   // y[t * y_stride + row] = sum_i W[row][i] * x[t][i] for all tokens of `a` and the rows of panels
   // [begin, end). A token's result does not depend on which other tokens are in the batch, bit for
   // bit.
   void (*matmul)(const Matrix& w, const Activations& a, float* y, size_t y_stride, uint32_t begin,
                  uint32_t end);
-  // The same of matrices of BF16 (has_rounded_matmul) and inputs rounded to bfloat16, which
-  // round_inputs fills a.rounded with: twice as fast where the processor multiplies bfloat16 at
-  // full rate. A token's bits depend on its own inputs alone, as above. Both null: there is no
-  // other, or it is not wanted (rounding_table).
+  // matmul for BF16 matrices (has_rounded_matmul) and inputs rounded to bfloat16, with which
+  // round_inputs fills a.rounded. Twice as fast where the processor multiplies bfloat16 at full
+  // rate. A token's bits depend on its own inputs alone, as above. Both are null if the instruction
+  // set has no such products, or in tables other than rounding_table().
   void (*round_inputs)(Activations& a, Range tokens, Range groups);
   void (*matmul_rounded)(const Matrix& w, const Activations& a, float* y, size_t y_stride,
                          uint32_t begin, uint32_t end);
-  // The linear layers of prompts by another arithmetic, about twice as fast for many tokens: of
-  // inputs and weights rounded to bfloat16, summed in float32. A token's bits depend on its own
-  // inputs alone, as above. round_tile fills 16 tokens of a.values from a.x, zeros past the last.
-  // All null: there is no other.
+  // Linear layers for prompts, about twice as fast for many tokens: inputs and weights are rounded
+  // to bfloat16, and products summed in float32. A token's bits depend on its own inputs alone, as
+  // above. round_tile fills 16 tokens of a.values from a.x, with zeros past the last. All are null
+  // if the instruction set has no such products.
   void (*round_tile)(PromptActivations& a, uint32_t tile);
   void (*matmul_prompt)(const Matrix& w, const PromptActivations& a, float* y, size_t y_stride,
                         uint32_t begin, uint32_t end);
@@ -55,7 +55,6 @@ struct Table {
                               PromptActivations& y, uint32_t begin, uint32_t end);
 
   // -- element-wise, n elements of one token
-  // ------------------------------------------------------------------------
   void (*rms_norm)(const float* x, const float* weight, size_t n, float eps, float* y);
   void (*layer_norm)(const float* x, const float* weight, const float* bias, size_t n, float eps,
                      float* y);
@@ -71,43 +70,40 @@ struct Table {
   void (*rope)(float* head, const float* cos_sin, size_t dims, bool interleaved);
 
   // -- attention
-  // ----------------------------------------------------------------------------------------------------
-  // The softmax state of the rows of one chunk (attention.h) that each query sees. A query that
-  // sees none gets max = -inf, sum = 0, acc = 0. probs, if not null: unnormalised exp(logit - max)
-  // per query and place of the chunk, [tokens][group][kChunkRows].
+  // Computes each query's softmax state over the rows of one chunk (attention.h) that it sees. A
+  // query that sees none gets max = -inf, sum = 0, acc = 0. probs, if not null: unnormalised
+  // exp(logit - max) per query and place of the chunk, [tokens][group][kChunkRows].
   void (*attend_chunk)(const View& view, const Queries& queries, uint32_t chunk, Partial out,
                        float* probs);
-  // The same by another arithmetic, for tokens of prompts: rounded otherwise, several times as fast
-  // with many queries. A query's bits depend on its own rows only, as above. Chunks of types
-  // without it (has_prompt_tiles) or of several, of segments with queries of their own, and lists
-  // (Queries::visible) are computed as above. Null: there is no other.
+  // Does the same for tokens of prompts, several times as fast with many queries, but with other
+  // rounding. A query's bits depend on its own rows only, as above. Falls back to attend_chunk for
+  // chunks of several types or of other types (has_prompt_tiles), segments with queries of their
+  // own, slopes, and lists (Queries::visible). Null if the instruction set has no such kernel.
   void (*attend_prompt)(const View& view, const Queries& queries, uint32_t chunk, Partial out,
                         float* probs);
-  // into = into merged with next (in chunk order).
+  // Merges next into `into`, in chunk order.
   void (*merge)(Partial into, Partial next, uint32_t queries, uint32_t v_dim);
-  // out[i][d] = acc/sum, the sinks in the sum, for [tokens][group] queries, out_stride floats
-  // between two tokens. Adds the view's rest: out = (1 - mass) * out + mass * rest.
+  // out[i][d] = acc/sum, with the sinks in the sum, for [tokens][group] queries, out_stride floats
+  // between two tokens. Then adds the view's rest: out = (1 - mass) * out + mass * rest.
   void (*finish)(Partial state, const View& view, const Queries& queries, float* out,
                  size_t out_stride);
 
   // -- choosing rows
-  // ----------------------------------------------------------------------------------------------
-  // out[i] = the product of row i with q, for n rows of `dims` elements, of type F32, F16, BF16 or
-  // static ones (codes as they are), `stride` bytes from one to the next.
+  // out[i] = the dot product of row i with q, for n rows of `dims` elements, `stride` bytes from
+  // one to the next, of type F32, F16, BF16 or static (codes are not scaled).
   void (*dot_rows)(DType type, const std::byte* rows, size_t stride, size_t n, const float* q,
                    size_t dims, float* out);
   // The same for rows stored as columns, of type F32, F16 or STATIC8, and for several queries. q:
-  // [queries][dims]; out: [queries][out_stride], where shape.rows scores are written. A score does
-  // not depend on the other queries.
+  // [queries][dims]; out: [queries][out_stride], of which shape.rows scores are written. A score
+  // does not depend on the other queries.
   void (*dot_columns)(DType type, const std::byte* columns, Columns shape, const float* q,
                       size_t queries, float* out, size_t out_stride);
-  // How many of x[0, n) are above the limit; a NaN is not.
+  // Returns how many of x[0, n) are above the limit; NaN is not.
   size_t (*count_above)(const float* x, size_t n, float limit);
-  // Their indices, ascending, into out, which has room for them; returns how many.
+  // Writes their indices, ascending, to out, which has room for them. Returns how many.
   size_t (*indices_above)(const float* x, size_t n, float limit, uint32_t* out);
 
   // -- sampling
-  // ----------------------------------------------------------------------------------------------
   // Replaces n logits, none above `highest`, by token weights exp(scale * (x[i] - highest)) rounded
   // to a multiple of 2^-34. sums[b] is the exact sum of weights [b * kWeightBlock, (b + 1) *
   // kWeightBlock): it does not depend on their order. The same bits under every instruction set.
@@ -115,40 +111,38 @@ struct Table {
   void (*weigh_tokens)(float* x, size_t n, float highest, float scale, double* sums);
 
   // -- a memory of slots
-  // ----------------------------------------------------------------------------------------------
   // x[i] = exp(scale * (x[i] - max x)), scale > 0; returns their sum. The caller does the softmax's
   // division later, where there are fewer elements.
   float (*exp_row)(float* x, size_t n, float scale);
   void (*walk_memory)(const MemoryWalk& walk);
 
   // -- cache rows: float32 to any of their types (dtype.h)
-  // ----------------------------------------------------------------------
   void (*store_row)(DType type, const float* in, size_t n, std::byte* out);
-  // kGroupRows rows of a type whose rows go together, in as group_from_f32 takes it.
+  // Stores kGroupRows rows of a type that stores rows in groups. in: as for group_from_f32.
   void (*store_group)(DType type, const float* in, size_t stride, size_t n, std::byte* const* rows);
 
-  // In place: each block of `block` elements (a power of two from 32 to 512 that divides n) becomes
-  // its Hadamard transform H x / sqrt(block), which is its own inverse. The same bits under every
+  // Replaces each block of `block` elements (a power of two from 32 to 512 that divides n) by its
+  // Hadamard transform H x / sqrt(block), which is its own inverse. The same bits under every
   // instruction set.
   void (*hadamard)(float* x, size_t n, size_t block);
 
   // -- states
-  // ----------------------------------------------------------------------------------------------
   // Token after token, S = decay * S, then S += k (beta * (v - S^T k))^T, and out = S^T q (Yang et
   // al. 2025, "Gated Delta Networks", equation 10). The bits of a token do not depend on how tokens
   // are divided into runs, nor a panel's on the other panels. k_dim: a multiple of 8.
   void (*delta_rule)(const DeltaRun& run);
 };
 
-// The table of an instruction set that this processor supports (KVICK_CHECK).
+// Returns the table of an instruction set, which this processor must support (KVICK_CHECK).
 const Table& table(base::Isa isa);
-// The same with matmul_rounded, for which weights of F16 are best read as BF16. Null: this
-// instruction set does not multiply bfloat16. Whether it pays: products_of_bf16_pay (probe.h).
+// Returns the same table with matmul_rounded, for which F16 weights are best converted to BF16.
+// Null if the instruction set does not multiply bfloat16. products_of_bf16_pay (probe.h) measures
+// whether it is faster.
 const Table* rounding_table(base::Isa isa);
 
-// The strongest supported instruction set, or the one named by the environment variable KVICK_ISA
-// (base::isa_names()), the only variable that is read below cli/. Error: unknown or unsupported
-// name.
+// Returns the strongest supported instruction set, or the one that the environment variable
+// KVICK_ISA names (base::isa_names()), the only variable read below cli/. Error: unknown or
+// unsupported name.
 base::Result<base::Isa> choose_isa();
 
 }  // namespace kvick::kernels

@@ -9,7 +9,7 @@ namespace kvick::kernels {
 
 using base::Isa;
 
-// Each is made when it is asked for, as in table_x86.cc.
+// Makes each table on first use, for the reason given in table_x86.cc.
 const Table& table(Isa isa) {
   KVICK_CHECK(base::isa_supported(isa), "{} is not supported here", base::isa_name(isa));
   if (isa == Isa::kNeonI8mm) {

@@ -10,8 +10,8 @@ namespace kvick::kernels {
 
 using base::Isa;
 
-// Each is made when it is asked for: what fills it may have been compiled to instructions that this
-// processor lacks.
+// Makes each table on first use only: the function that fills it may be compiled to instructions
+// that this processor lacks.
 const Table& table(Isa isa) {
   KVICK_CHECK(base::isa_supported(isa), "{} is not supported here", base::isa_name(isa));
   switch (isa) {

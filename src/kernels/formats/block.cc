@@ -57,8 +57,8 @@ void read_q5_1(const uint8_t* in, BlockGroup& out) {
   add_fifth_bits(in + 4, out);
 }
 
-// scales[16]: scale low, min high nibble | qs[64]: 2 bits, groups g and g+1.. in rising bit pairs |
-// d | dmin
+// scales[16]: scale in the low nibble, min in the high one | qs[64]: 2 bits per weight, group g in
+// bit pair g % 4 | d | dmin
 void read_q2_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
   const uint8_t* qs = in + 16 + 32 * (g / 4);
   for (int i = 0; i < 32; ++i) out.code[i] = qs[i] >> 2 * (g % 4) & 3;
@@ -70,8 +70,8 @@ void read_q2_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
   out.m = negated(half_at(in + 82));
 }
 
-// hmask[32]: third bits, bit g for group g | qs[64] as in Q2_K | scales[12]: 16 of 6 bits, less 32
-// | d
+// hmask[32]: third bits, bit g for group g | qs[64] as in Q2_K | scales[12]: 16 of 6 bits, stored
+// plus 32 | d
 void read_q3_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
   const uint8_t* qs = in + 32 + 32 * (g / 4);
   for (int i = 0; i < 32; ++i)
@@ -113,8 +113,8 @@ void read_q5_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
     out.code[i] = static_cast<uint8_t>((qs[i] >> 4 * (g % 2) & 15) | (qh[i] >> g & 1) << 4);
 }
 
-// ql[128]: low nibbles | qh[64]: high pairs | int8 scales[16] | d. Per half of 128: four groups, of
-// which the first two have the low, the last two the high nibbles of the same 64 bytes.
+// ql[128]: low nibbles | qh[64]: high pairs | int8 scales[16] | d. Each half of 128 weights is four
+// groups: the first two have the low nibbles of 64 bytes, the last two their high nibbles.
 void read_q6_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
   const uint32_t half = g / 4, k = g % 4;
   const uint8_t* ql = in + 64 * half + 32 * (k % 2);
@@ -127,7 +127,8 @@ void read_q6_k(const uint8_t* in, uint32_t g, BlockGroup& out) {
   out.m = 0;
 }
 
-// d | 6-bit scales less 32: high pairs u16, low nibbles [4] | qs[128], nibbles as in Q4_0
+// d | 6-bit scales, stored plus 32: high bit pairs as u16, then low nibbles [4] | qs[128], nibbles
+// as in Q4_0
 void read_iq4_xs(const uint8_t* in, uint32_t g, BlockGroup& out) {
   one_level(out, half_at(in), 0);
   const int low = in[4 + g / 2] >> 4 * (g % 2) & 15, high = half_at(in + 2) >> 2 * g & 3;
@@ -142,8 +143,8 @@ void read_mxfp4(const uint8_t* in, BlockGroup& out) {
   read_nibbles(in + 1, out);
 }
 
-// scales[4] of 16 each | qs[32]: per 16, low nibbles are weights 0..7, high nibbles 8..15. ggml
-// ignores the sign of a scale, and reads 0x7f, NaN elsewhere, as zero.
+// scales[4], one per 16 weights | qs[32]: of each 16, low nibbles are weights 0..7, high nibbles
+// 8..15. As in ggml, the sign of a scale is ignored, and 0x7f (NaN elsewhere) is zero.
 void read_nvfp4(const uint8_t* in, uint32_t g, BlockGroup& out) {
   one_level(out, 0, 0);
   for (uint32_t h = 0; h < 2; ++h) {
@@ -156,7 +157,8 @@ void read_nvfp4(const uint8_t* in, uint32_t g, BlockGroup& out) {
   }
 }
 
-// A float16 has the same bits behind its exponent, which is counted from 15 and not 7.
+// The shifted bits are a float16. Its exponent bias is 15 instead of 7, so the value is multiplied
+// by 2^8.
 float e4m3(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits << 7)) * 256; }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The blocks of IQ1 to IQ3, and of ternary weights. IQ1 to IQ3 store 4 or 8 weights as the index of
-// a point of a grid, and their signs apart, as bits or as 7 bits of which the eighth makes their
-// number even.
+// Reads the blocks of IQ1 to IQ3 and of ternary weights. IQ1 to IQ3 store 4 or 8 weights as the
+// index of a grid point, and their signs separately: as 8 bits, or as 7 bits and an eighth that is
+// their parity.
 
 #include <bit>
 #include <cstring>
@@ -17,17 +17,17 @@ uint32_t u32_at(const uint8_t* in) {
   return u16_at(in) | static_cast<uint32_t>(u16_at(in + 2)) << 16;
 }
 
-// 8 signs; the last is the parity of the others.
+// Returns 8 signs. The last is the parity of the others.
 uint32_t even_signs(uint32_t seven) {
   return seven | (static_cast<uint32_t>(std::popcount(seven)) & 1U) << 7;
 }
 
-// Codes of 8 weights: two bits of the point and the sign.
+// Writes the codes of 8 weights: two bits of the point, then the sign.
 void put_eight(uint32_t point, uint32_t signs, uint8_t* code) {
   for (int i = 0; i < 8; ++i)
     code[i] = static_cast<uint8_t>((point >> 2 * i & 3) | (signs >> i & 1) << 2);
 }
-// The same of two points of 4 weights, three bits each.
+// Does the same for two points of 4 weights, with three bits per weight.
 void put_fours(uint32_t first, uint32_t second, uint32_t signs, uint8_t* code) {
   for (int i = 0; i < 4; ++i) {
     code[i] = static_cast<uint8_t>((first >> 3 * i & 7) | (signs >> i & 1) << 3);
@@ -93,11 +93,12 @@ void read_iq2_xxs(const uint8_t* in, uint32_t g, BlockGroup& out) {
     put_eight(kIq2XxsGrid[points[l]], even_signs(more >> 7 * l & 127), out.code + 8 * l);
 }
 
-// What is added to 8 weights is their sign, as codes have it.
+// Returns the sign bits of 8 codes. In IQ1 these are the sign of the offset that is added to all 8
+// weights.
 constexpr uint32_t all_or_none(bool negative) { return negative ? 255 : 0; }
 
 // d | qs[32]: low 8 bits of points | u16 [8]: 4 times their high 3 bits, a scale of 3 bits, the
-// sign of what is added
+// sign of the offset
 void read_iq1_s(const uint8_t* in, uint32_t g, BlockGroup& out) {
   const uint32_t high = u16_at(in + 34 + 2 * g);
   set_scales(u16_at(in), high >> 12 & 7, high >> 12 & 7, out);
@@ -106,8 +107,8 @@ void read_iq1_s(const uint8_t* in, uint32_t g, BlockGroup& out) {
               out.code + 8 * l);
 }
 
-// qs[32]: low 8 bits of points | qh[16]: their high 3 bits and the sign of what is added | u16 [4]:
-// 4 scales of 3 bits, and 4 bits of d
+// qs[32]: low 8 bits of points | qh[16]: their high 3 bits and the sign of the offset | u16 [4]: 4
+// scales of 3 bits, and 4 bits of d
 void read_iq1_m(const uint8_t* in, uint32_t g, BlockGroup& out) {
   uint32_t d = 0;
   for (uint32_t i = 0; i < 4; ++i) d |= static_cast<uint32_t>(in[49 + 2 * i] >> 4) << 4 * i;
@@ -120,15 +121,15 @@ void read_iq1_m(const uint8_t* in, uint32_t g, BlockGroup& out) {
   }
 }
 
-// Digit n of five to base 3, kept as a fraction of 256.
+// Returns digit n of five digits in base 3, which a byte stores as a fraction of 256.
 uint8_t digit(uint8_t five, uint32_t n) {
   constexpr uint8_t kPower[5] = {1, 3, 9, 27, 81};
   const auto fraction = static_cast<uint8_t>(five * kPower[n]);
   return static_cast<uint8_t>(fraction * 3 >> 8);
 }
 
-// qs[32], weights i and 32 * n + i are five digits | qs[16], the same of 80 more | qh[4]: of the
-// last 16, four digits | d
+// qs[32]: byte i is five digits, of weights 32 * n + i | qs[16]: the same for the next 80 weights,
+// 16 * n + i | qh[4]: four digits per byte, of the last 16 | d
 void read_tq1_0(const uint8_t* in, uint32_t g, BlockGroup& out) {
   set_scales(u16_at(in + 52), 0, 0, out);
   for (uint32_t k = 0; k < 32; ++k) {

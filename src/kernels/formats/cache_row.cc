@@ -9,7 +9,7 @@
 namespace kvick::kernels {
 namespace {
 
-// The value of the largest magnitude, or NaN if one of them is not finite.
+// Returns the value of the largest magnitude, or NaN if a value is not finite.
 float extreme_of(const float* in) {
   float low = 0, high = 0, not_finite = 0;
   for (uint32_t i = 0; i < kRowGroup; ++i) {
@@ -37,7 +37,7 @@ float level_at(DType type, const std::byte* group, size_t i) {
   return code < table.magnitudes ? magnitude : -magnitude;
 }
 
-// Which magnitude is nearest.
+// Returns the index of the nearest magnitude.
 int magnitude_of(const LevelTable& table, float size, float scale) {
   int code = 0;
   while (code + 1 < table.magnitudes && size > scale * table.middle(code + 1)) ++code;

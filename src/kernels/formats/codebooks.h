@@ -9,7 +9,8 @@
 
 namespace kvick::kernels {
 
-// Values as unsigned integers u = value + zero, which dot products take. A vector loads u.
+// The values of codes as unsigned integers u = value + zero, which dot products take. Kernels load
+// u as a vector.
 struct alignas(16) Codebook {
   uint8_t u[16] = {};
   uint8_t value_bits = 0;
@@ -24,7 +25,7 @@ struct alignas(16) Codebook {
   }
 };
 
-// A sign of codes of `bits` bits is the highest bit.
+// Returns the values of codes of `bits` bits, whose highest bit is the sign.
 constexpr std::array<int8_t, 16> with_signs(const std::array<int8_t, 8>& magnitudes, int bits) {
   std::array<int8_t, 16> values{};
   const size_t half = size_t{1} << (bits - 1);
@@ -46,7 +47,8 @@ inline constexpr Codebook kOdd4{with_signs({1, 3, 5, 7, 9, 11, 13, 15}, 4)};
 inline constexpr Codebook kGrid4{with_signs({2, 6, 10, 14, 18, 22, 26, 31}, 4)};
 // IQ2_S, IQ2_XS, IQ2_XXS.
 inline constexpr Codebook kGrid3{with_signs({8, 25, 43}, 3)};
-// IQ1_S, IQ1_M: eighths of -1, 0 or 1, plus an eighth, or less one if the highest bit is set.
+// IQ1_S, IQ1_M, in eighths: -1, 0 or 1, plus an eighth, or minus an eighth if the highest bit is
+// set.
 inline constexpr Codebook kTernary3{{-7, 1, 9, 0, -9, -1, 7, 0}};
 
 }  // namespace kvick::kernels

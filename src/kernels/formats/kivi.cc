@@ -7,7 +7,7 @@
 namespace kvick::kernels {
 namespace {
 
-// Of 32 numbers, `step` apart.
+// Returns the scale of 32 numbers, `step` floats apart.
 KiviScale scale_of(const float* in, size_t step) {
   float least = in[0], most = in[0], not_finite = 0;
   for (size_t i = 0; i < kRowGroup; ++i) {
@@ -20,7 +20,7 @@ KiviScale scale_of(const float* in, size_t step) {
 
 uint8_t code_of(float x, const KiviScale& scale) {
   const float code = (x - scale.zero) * scale.inverse;
-  const float low = code < kKiviMost ? code : kKiviMost;  // of NaN too
+  const float low = code < kKiviMost ? code : kKiviMost;  // also if NaN
   return static_cast<uint8_t>(std::nearbyint(low > 0 ? low : 0));
 }
 
@@ -36,11 +36,11 @@ float value_of(const std::byte* row, size_t d, const std::byte* pair) {
 
 KiviScale kivi_scale(float least, float most) {
   constexpr uint16_t kNaN = 0x7e00;
-  const uint16_t zero = f32_to_f16(least + 0.0F);  // never -0: one zero in all implementations
+  const uint16_t zero = f32_to_f16(least + 0.0F);  // never -0, so that implementations agree
   const uint16_t scale = f32_to_f16((most - f16_to_f32(zero)) / kKiviMost);
   const float value = f16_to_f32(scale);
   if (!std::isfinite(value) || !std::isfinite(f16_to_f32(zero))) return {{kNaN, 0}, 0, 0};
-  // A zero point that was rounded up to the largest number leaves nothing to scale, or less.
+  // If the zero point was rounded up to the largest number, the range is zero or negative.
   if (value <= 0) return {{0, zero}, f16_to_f32(zero), 0};
   return {{scale, zero}, f16_to_f32(zero), 1 / value};
 }
@@ -63,7 +63,7 @@ void kivi_row_from_f32(const float* in, size_t n, std::byte* out) {
 
 void group_to_f32(DType type, const std::byte* const* rows, size_t n, float* out) {
   check_group_type(type, n);
-  const size_t in_row = n / kRowGroup;  // channels whose scale a row carries
+  const size_t in_row = n / kRowGroup;  // channels whose scales a row stores
   for (size_t d = 0; d < n; ++d) {
     const std::byte* pair = rows[d / in_row] + n / 2 + d % in_row * kKiviPairBytes;
     for (size_t i = 0; i < kRowGroup; ++i) out[i * n + d] = value_of(rows[i], d, pair);

@@ -1,13 +1,14 @@
 #pragma once
 // Internal to kernels/: rows of kKivi4K and kKivi4V, asymmetric codes after "KIVI: A Tuning-Free
 // Asymmetric 2bit Quantization for KV Cache" (equation 1): 32 numbers share a scale and a zero
-// point, code = round((x - zero) / scale), here with 4 bits and both as float16. Of values they are
-// 32 channels of one token; of keys 32 tokens of one channel, because a few channels of keys are
-// large in all tokens.
+// point, code = round((x - zero) / scale), here with 4 bits and both as float16. For values these
+// are 32 channels of one token; for keys 32 tokens of one channel, because a few channels of keys
+// are large in all tokens.
 //
-// A row of n elements is the codes of all n as kQ4 lays them out, then n/32 pairs of scale and zero
-// point: its own groups' or, of keys, those of channels [i * n/32, (i + 1) * n/32) in row i of the
-// 32. So a row has a fixed size, and rows of one group may lie anywhere.
+// A row of n elements is n codes in the layout of kQ4, then n/32 pairs of scale and zero point. For
+// values these are the pairs of the row's own groups; for keys, row i of the 32 has the pairs of
+// channels [i * n/32, (i + 1) * n/32). So a row has a fixed size, and the rows of one group may be
+// anywhere.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +21,9 @@ namespace kvick::kernels {
 inline constexpr float kKiviMost = 15;       // the largest code
 inline constexpr size_t kKiviPairBytes = 4;  // scale, then zero point
 
-// How 32 numbers between least and most become codes: (x - zero) * inverse, kept within [0,
-// kKiviMost], rounded to nearest even. A scale of NaN if float16 cannot hold them.
+// How 32 numbers between least and most become codes: (x - zero) * inverse, clamped to [0,
+// kKiviMost], rounded to nearest even. The scale is NaN if float16 cannot hold it or the zero
+// point.
 struct KiviScale {
   uint16_t halves[2];  // scale and zero point, as stored
   float zero, inverse;

@@ -1,5 +1,5 @@
-// Rows of asymmetric codes: their definitions, the fast ways to write them, and attention over
-// them.
+// Tests rows of asymmetric codes: their definitions, the fast ways to write them, and attention
+// over them.
 
 #include "kernels/formats/kivi.h"
 
@@ -27,7 +27,7 @@ std::vector<base::Isa> isas() {
   return all;
 }
 
-// Pointers to rows of a group that lie apart, in any order.
+// Pointers to a group's rows, which are apart in memory and in random order.
 struct Group {
   Group(size_t dims, std::mt19937& random) : bytes(dtype_bytes(DType::kKivi4K, dims)) {
     std::vector<size_t> order(kGroupRows);
@@ -46,7 +46,7 @@ struct Group {
   std::vector<std::byte*> rows;
 };
 
-// Numbers of very different channels, as keys are.
+// Returns numbers whose channels differ greatly, as those of keys do.
 std::vector<float> numbers(size_t rows, size_t dims, std::mt19937& random) {
   std::normal_distribution<float> normal;
   std::vector<float> x(rows * dims), size(dims), middle(dims);
@@ -58,7 +58,8 @@ std::vector<float> numbers(size_t rows, size_t dims, std::mt19937& random) {
   return x;
 }
 
-// Half a step, and what float16 loses of the scale, 15 times, and of the zero point.
+// Returns the largest error: half a step, 15 times the float16 rounding of the scale, and that of
+// the zero point.
 double bound(float least, float most) {
   const double half = 0x1p-11, range = double{most} - least;
   return range / 15 * (0.5 + 15 * half) + std::abs(least) * half * 2 + 1e-7;
@@ -192,7 +193,7 @@ struct Sizes {
   uint32_t old = 0, recent = 0, fresh = 1, group = 1, dims = 64;
 };
 
-// One head: old rows of codes in runs that lie in any order, recent and fresh ones of float32.
+// One head: old rows as codes, in runs in random order, and recent and fresh rows as float32.
 struct Problem {
   Problem(const Sizes& sizes, uint32_t longest_run, std::mt19937& random) : s(sizes) {
     const uint32_t rows = s.old + s.recent + s.fresh;
@@ -225,7 +226,7 @@ struct Problem {
     std::shuffle(order.begin(), order.end(), random);
     uint32_t used = 1;
     for (const size_t i : order) used = (runs[i].row = used) + runs[i].rows + 1;
-    // What lies around the runs is NaN as float16.
+    // The bytes around the runs are NaN as float16.
     old_k.assign(size_t{used} * bytes, std::byte{0xff});
     old_v = old_k;
     std::vector<std::byte*> at_k, at_v;
@@ -305,7 +306,7 @@ TEST(KiviAttention, EqualsSoftmaxOverTheRowsThatTheCodesStandFor) {
       const Sizes sizes = {olds[turn % 5], recents[turn % 4], 1U + turn % 5, group, dims};
       const Problem p(sizes, 1 + 20 * (turn % 3U), random);
       ++turn;
-      std::vector<double> largest(dims);  // value of each channel
+      std::vector<double> largest(dims);  // value of each channel, by magnitude
       for (size_t i = 0; i < p.v.size(); ++i)
         largest[i % dims] = std::max<double>(largest[i % dims], std::abs(p.v[i]));
       for (const base::Isa isa : isas()) {
@@ -372,7 +373,7 @@ TEST(KiviAttention, RowsThatAreNoWholeGroupsAreABug) {
   };
   const kernels::Run part = {1, 63, 0};
   refuses([&](View& view) { view.past[0].runs = {&part, 1}; });
-  refuses([](View& view) { std::swap(view.past[0], view.past[1]); });  // 20 rows before them
+  refuses([](View& view) { std::swap(view.past[0], view.past[1]); });  // 20 rows before the groups
   refuses([](View& view) { view.fresh.k_type = DType::kKivi4K; });
   refuses([](View& view) { view.past[0].k_type = DType::kKivi4V; });
   refuses([](View& view) { view.past[0].v_type = DType::kKivi4K; });

@@ -26,7 +26,7 @@ void put_codes(const BlockGroup& group, uint32_t row, Codes& codes) {
   for (int j = 0; j < 8; ++j) std::memcpy(codes[j] + 4 * row, group.code + 4 * j, 4);
 }
 
-// Bits [shift, shift+4), [shift, shift+2) and bit `shift` of every code.
+// These write planes of the low 4 bits, of bits [shift, shift+2) and of bit `shift` of every code.
 void write_plane4(const Codes& codes, uint8_t* out) {
   for (int j = 0; j < 4; ++j)
     for (size_t b = 0; b < kLine; ++b)
@@ -70,7 +70,7 @@ void write_planes(const PackFormat& f, const Codes& codes, std::byte* out) {
   }
 }
 
-// Input i of one row, the inverse of write_planes.
+// Returns the code of input i of one row: the inverse of write_planes.
 int read_code(const PackFormat& f, const std::byte* in, uint32_t row, uint32_t i) {
   const auto* planes = reinterpret_cast<const uint8_t*>(in);
   const uint32_t j = i / 4, b = 4 * row + i % 4;
@@ -93,7 +93,7 @@ int read_code(const PackFormat& f, const std::byte* in, uint32_t row, uint32_t i
   }
 }
 
-// One row's scales into the header of its block; `group` counts within the block.
+// Writes one row's scales to the header of its block; `group` counts within the block.
 void write_scales(const PackFormat& f, const BlockGroup& in, uint32_t row, uint32_t group,
                   std::byte* block) {
   if (f.scales == ScaleKind::kHalves) {
@@ -119,7 +119,7 @@ void write_scales(const PackFormat& f, const BlockGroup& in, uint32_t row, uint3
 
 BlockGroup zero_group(const PackFormat& f) {
   BlockGroup group{};
-  // Codes of a table stay 0: it may have no zero, but the scale is none.
+  // Codes of a table stay 0: the table may have no value 0, but the scale is 0.
   for (uint8_t& code : group.code)
     code = f.codebook == nullptr ? static_cast<uint8_t>(f.zero) : uint8_t{0};
   return group;

@@ -2,7 +2,7 @@
 // Internal to kernels/: where the bits of a packed panel are.
 //
 // A panel is a sequence of blocks, each a header and the bit planes of its groups of 32 inputs,
-// read from front to back as one stream. What a vector loads starts at a multiple of its size.
+// read from front to back as one stream. Vector loads are aligned to their size.
 //
 //   kHalves     A block is 2 groups. Header: scale f16 [2][16 rows], then min f16 [2][16] if any.
 //   kTwoLevels  A block is 8 groups. Header: d f16 [16], m f16 [16], then per group:
@@ -10,14 +10,14 @@
 //               scale_group 16: int8 scale [2 halves][16], and if the format has mins (Q2_K) the
 //               scale is the low and the min the high nibble.
 //               scale = d * int8 scale, min = m * int8 min (m: the negative of the file's dmin).
-//   kHalf256    A block is 8 groups. Header: d f16 [16], 32 bytes of nothing.
+//   kHalf256    A block is 8 groups. Header: d f16 [16], 32 unused bytes.
 //   kE8M0       A block is 4 groups. Header: int8 exponent [4][16].
 //   kE4M3       A block is 2 groups. Header: a byte [2][2 halves][16].
 //
-// A last block of fewer groups has a whole header and their planes.
+// A last block with fewer groups has a whole header and the planes of its groups.
 //
 // The codes of a group fill 8 registers of 64 bytes: byte 4 * row + b of register j is input
-// 4 * j + b of that row. They are cut into planes:
+// 4 * j + b of that row. They are divided into planes:
 //
 //   4 bits  [4][64]: low nibbles of line j for register j, high nibbles for register j + 4
 //   2 bits  [2][64]: bits 2i, 2i+1 of line l for register 4 * l + i
@@ -31,7 +31,7 @@
 
 namespace kvick::kernels {
 
-// The first type that is kept as this one is: kernels are compiled for it.
+// Returns the first type that is stored in the same way: kernels are compiled for that one only.
 constexpr DType kernel_type(DType type) {
   const PackFormat& format = kPackFormats[static_cast<size_t>(type)];
   for (int i = 0; format.quantised && i < static_cast<int>(type); ++i)
@@ -43,15 +43,15 @@ inline constexpr size_t kLine = 64;       // bytes of one register of codes
 inline constexpr size_t kHalfRow = 32;    // bytes of float16 [16 rows]
 inline constexpr size_t kSubScales = 64;  // where a two-level header's bytes begin
 
-// u of what is kept.
+// Returns u of a stored code.
 constexpr int value_of(const PackFormat& f, int code) {
   return f.codebook == nullptr ? code : f.codebook->u[code];
 }
-// Whether a block begins with float16 for all of its groups.
+// Whether a block begins with float16 scales for all of its groups.
 constexpr bool has_super(const PackFormat& f) {
   return f.scales == ScaleKind::kTwoLevels || f.scales == ScaleKind::kHalf256;
 }
-// Bytes per group of scales that are bytes.
+// Returns the bytes per group of scales that are stored as bytes.
 constexpr size_t sub_bytes(const PackFormat& f) {
   return kPanel * (f.scale_group == 16 || f.has_min ? 2 : 1);
 }
@@ -62,7 +62,7 @@ constexpr size_t header_bytes(const PackFormat& f) {
   return f.scales == ScaleKind::kTwoLevels ? kSubScales + 8 * sub_bytes(f)
                                            : kLine * (f.has_min ? 2 : 1);
 }
-// Where the bytes of a group's scales are in the header, `group` counted within the block.
+// Returns the offset of a group's scale bytes in the header; `group` counts within the block.
 constexpr size_t sub_offset(const PackFormat& f, uint32_t group) {
   return (f.scales == ScaleKind::kTwoLevels ? kSubScales : 0) + group * sub_bytes(f);
 }
@@ -71,18 +71,18 @@ constexpr size_t panel_bytes(const PackFormat& f, uint32_t groups) {
   const size_t blocks = (groups + groups_per_block(f) - 1) / groups_per_block(f);
   return blocks * header_bytes(f) + groups * plane_bytes(f);
 }
-// Where a float of a panel is, in elements from the panel's start.
+// Returns the offset of a float in its panel, in elements.
 constexpr size_t float_place(DType type, uint32_t input, uint32_t row) {
   return type == DType::kBF16 ? (size_t{input} / 2 * kPanel + row) * 2 + input % 2
                               : size_t{input} * kPanel + row;
 }
-// Where the block of a group begins in its panel.
+// Returns the offset of a group's block in its panel, in bytes.
 constexpr size_t block_offset(const PackFormat& f, uint32_t group) {
   const uint32_t n = groups_per_block(f);
   return group / n * (header_bytes(f) + n * plane_bytes(f));
 }
 
-// The scale and minimum of half h of a group for one row: the definition of what is above.
+// The scale and minimum of half h of a group for one row. read_scale() defines the headers above.
 struct RowScale {
   float scale, min;
 };

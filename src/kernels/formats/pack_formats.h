@@ -14,7 +14,7 @@ constexpr PackFormat float_format() {
           .scales = ScaleKind::kHalves,
           .zero = 0};
 }
-// What is kept is u.
+// Stored codes are u.
 constexpr PackFormat linear_format(uint8_t bits, uint8_t scale_group, bool has_min,
                                    ScaleKind scales, int16_t zero) {
   return {.quantised = true,
@@ -24,7 +24,7 @@ constexpr PackFormat linear_format(uint8_t bits, uint8_t scale_group, bool has_m
           .scales = scales,
           .zero = zero};
 }
-// What is kept are codes of a table.
+// Stored codes are indices of a table.
 constexpr PackFormat table_format(uint8_t bits, uint8_t scale_group, ScaleKind scales,
                                   const Codebook& codebook, float unit = 1) {
   return {.quantised = true,

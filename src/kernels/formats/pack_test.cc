@@ -63,7 +63,7 @@ TEST(Pack, stacked_tensors_keep_their_rows_and_are_padded_with_zeros) {
   }
 }
 
-// What the codes of types that files compress further cost in memory, in bits a weight.
+// Returns the packed size, in bits per weight, of types that files compress further.
 double bits_once_unpacked(DType type) {
   switch (type) {
     case DType::kIQ3_S:

@@ -8,17 +8,16 @@
 
 namespace kvick::kernels {
 
-// Another number whenever pack_panels gives other bytes for any type: files of packed weights with
-// another number are packed again. packed_bytes_test.cc fails if the bytes change and this does
-// not.
+// Raise this whenever pack_panels writes other bytes for any type: packed files with another number
+// are packed again. packed_bytes_test.cc fails if the bytes change and this does not.
 inline constexpr uint32_t kPackedVersion = 1;
 
-// Bytes of Matrix::data for such a matrix; what make_matrix demands of a shape holds here too.
+// Returns the bytes of Matrix::data for this shape, which must meet the conditions of make_matrix.
 size_t packed_bytes(DType type, uint32_t rows, uint32_t inputs);
 
-// A matrix over bytes that pack_panels wrote earlier, or over none where only its shape matters.
-// KVICK_CHECKs that they are none or packed_bytes. They outlive the matrix and are only read: where
-// they are mapped read-only, writing to Matrix::data is a fault.
+// Returns a matrix over bytes that pack_panels wrote earlier, or over no bytes where only its shape
+// matters. KVICK_CHECKs that there are 0 or packed_bytes() of them. They must outlive the matrix
+// and are only read: where they are mapped read-only, writing to Matrix::data is a fault.
 Matrix matrix_over(DType type, uint32_t rows, uint32_t inputs, std::span<const std::byte> data);
 
 }  // namespace kvick::kernels

@@ -16,15 +16,15 @@ uint64_t fnv1a(std::span<const std::byte> bytes, uint64_t hash = 146959810393466
   return hash;
 }
 
-// Of 37 rows of pseudo-random blocks, with whole and half blocks of the packed form.
+// Returns the hash of 37 packed rows of pseudo-random blocks, with whole and partial packed blocks.
 uint64_t hash_of(DType type) {
   const uint32_t inputs = whole_blocks(type, 768 + 96);
   const Weights weights(type, 37, inputs, 11);
   return fnv1a(weights.packed.data);
 }
 
-// If this fails, packed files that are on users' disks are wrong for this program: raise
-// kPackedVersion and take over the hashes that the test prints.
+// If this fails, packed files on users' disks do not fit this program: raise kPackedVersion and
+// copy the hashes that the test prints.
 TEST(PackedBytes, AreThoseOfTheirVersion) {
   ASSERT_EQ(kPackedVersion, 1U);
   const std::map<std::string, uint64_t> known = {

@@ -17,13 +17,13 @@ inline std::vector<DType> all_types() {
   return types;
 }
 
-// The next number of inputs that is whole blocks.
+// Returns the number of inputs, rounded up to whole blocks.
 inline uint32_t whole_blocks(DType type, uint32_t inputs) {
   const uint32_t block = dtype_info(type).block;
   return (inputs + block - 1) / block * block;
 }
 
-// Where the float16 (or bfloat16) fields of a block are.
+// Returns the offsets of the float16 (or bfloat16) fields of a block.
 inline std::initializer_list<size_t> half_fields(DType type) {
   static constexpr std::initializer_list<size_t> kNone = {}, kFirst = {0}, kTwo = {0, 2},
                                                  kQ2 = {80, 82}, kQ3 = {108}, kQ6 = {208},
@@ -54,7 +54,7 @@ inline std::initializer_list<size_t> half_fields(DType type) {
   }
 }
 
-// Makes the scales of a block finite and below 1: dequant_reference.py does the same.
+// Makes the scales of a block finite and below 1, as dequant_reference.py does.
 inline void tame(DType type, std::byte* block) {
   for (const size_t field : half_fields(type)) block[field + 1] &= std::byte{0xbb};
   if (type == DType::kF32) block[3] &= std::byte{0xbb};
@@ -79,7 +79,7 @@ inline void scale_with_one(DType type, std::byte* block) {
       block[at] = (block[at] & std::byte{0x0f}) | static_cast<std::byte>(bits);
 }
 
-// Blocks of pseudo-random bytes, their scales finite and below 1.
+// Returns blocks of pseudo-random bytes, with finite scales below 1.
 inline std::vector<std::byte> make_blocks(DType type, size_t blocks, uint64_t seed) {
   const size_t size = dtype_info(type).block_bytes;
   std::vector<std::byte> out(blocks * size);

@@ -1,5 +1,5 @@
-// The blocks of IQ1 to IQ3 and of ternary weights put together: the reverse of block_grid.cc, where
-// the layouts are described.
+// Writes the blocks of IQ1 to IQ3 and of ternary weights: the reverse of block_grid.cc, which
+// describes the layouts.
 
 #include <algorithm>
 #include <bit>
@@ -21,8 +21,8 @@ void put_u32(uint32_t value, uint8_t* at) {
   put_u16(value >> 16, at + 2);
 }
 
-// The index of the point whose levels are the low `bits` bits of n codes. Grids are in ascending
-// order.
+// Returns the index of the grid point that the low `bits` bits of n codes form. Grids are in
+// ascending order.
 uint32_t index_in(std::span<const uint16_t> grid, const int* code, uint32_t n, uint32_t bits) {
   uint32_t point = 0;
   for (uint32_t i = 0; i < n; ++i)
@@ -32,7 +32,7 @@ uint32_t index_in(std::span<const uint16_t> grid, const int* code, uint32_t n, u
   return static_cast<uint32_t>(at - grid.begin());
 }
 
-// The signs of 8 codes, whose bit `bit` they are.
+// Returns the signs of 8 codes, which are their bit `bit`.
 uint32_t signs_of(const int* code, uint32_t bit) {
   uint32_t signs = 0;
   for (uint32_t i = 0; i < 8; ++i) signs |= (static_cast<uint32_t>(code[i]) >> bit & 1) << i;
@@ -44,7 +44,7 @@ uint32_t seven_signs_of(const int* code, uint32_t bit) {
   return signs & 127;
 }
 
-// Scales are odd.
+// Returns the stored bits of a scale. Scales are odd, so the lowest bit is left out.
 uint32_t scale_field(const BlockCodes& block, uint32_t group) {
   return static_cast<uint32_t>(block.scale[group]) >> 1;
 }
@@ -62,7 +62,7 @@ void write_iq3_s(const BlockCodes& block, uint8_t* out) {
     out[106 + g / 2] |= static_cast<uint8_t>(scale_field(block, g) << 4 * (g % 2));
 }
 
-// 4 times 7 signs and a scale of 4 bits.
+// Returns a word of 4 times 7 signs and a scale of 4 bits.
 uint32_t signs_and_scale(const BlockCodes& block, uint32_t group, uint32_t sign_bit) {
   uint32_t all = scale_field(block, group) << 28;
   for (uint32_t l = 0; l < 4; ++l)
@@ -77,7 +77,7 @@ void write_iq3_xxs(const BlockCodes& block, uint8_t* out) {
   for (uint32_t g = 0; g < 8; ++g) put_u32(signs_and_scale(block, g, 3), out + 66 + 4 * g);
 }
 
-// Two scales of 4 bits to a byte.
+// Writes two scales of 4 bits per byte.
 void put_scale_pairs(const BlockCodes& block, uint8_t* out) {
   for (uint32_t g = 0; g < 8; ++g)
     out[g] = static_cast<uint8_t>(scale_field(block, 2 * g) | scale_field(block, 2 * g + 1) << 4);
@@ -142,7 +142,7 @@ void write_iq1_m(const BlockCodes& block, uint8_t* out) {
   }
 }
 
-// Five digits to base 3 as the fraction of 256 just above theirs of 243.
+// Returns five base-3 digits, a fraction of 243, as the next higher fraction of 256.
 uint8_t fraction_of(uint32_t digits) { return static_cast<uint8_t>((digits * 256 + 242) / 243); }
 
 void write_tq1_0(const BlockCodes& block, uint8_t* out) {

@@ -10,11 +10,11 @@
 namespace kvick::kernels {
 namespace {
 
-// The fields that a reader sees, as the writer takes them.
+// Returns the fields that read_group() finds, as write_block() takes them.
 BlockCodes fields_of(DType type, const std::byte* block) {
   BlockCodes out;
   const uint32_t groups = dtype_info(type).block / kGroup;
-  // Whether each 16 weights have a scale of their own.
+  // Whether every 16 weights have their own scale.
   const bool halves = type == DType::kQ2_K || type == DType::kQ3_K || type == DType::kQ6_K ||
                       type == DType::kIQ2_S || type == DType::kIQ2_XS || type == DType::kIQ1_M;
   const bool is_k = type >= DType::kQ2_K && type <= DType::kQ5_K && type != DType::kQ3_K;
@@ -38,7 +38,7 @@ TEST(WriteBlock, what_is_read_from_any_block_is_written_to_the_same_bytes) {
   for (const DType type : all_types()) {
     if (!has_block_writer(type)) continue;
     ++types;
-    if (type == DType::kTQ1_0) continue;  // below
+    if (type == DType::kTQ1_0) continue;  // tested below
     const size_t bytes = dtype_info(type).block_bytes;
     const std::vector<std::byte> blocks = make_blocks(type, 200, 7);
     for (size_t at = 0; at < blocks.size(); at += bytes) {
@@ -51,7 +51,7 @@ TEST(WriteBlock, what_is_read_from_any_block_is_written_to_the_same_bytes) {
   EXPECT_EQ(types, 22);
 }
 
-// Five digits to base 3 are a byte that many bytes stand for.
+// Several bytes stand for the same five base-3 digits, so bytes need not be equal.
 TEST(WriteBlock, digits_that_are_read_from_a_ternary_block_are_written) {
   constexpr DType kType = DType::kTQ1_0;
   const size_t bytes = dtype_info(kType).block_bytes;

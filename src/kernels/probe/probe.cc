@@ -32,14 +32,14 @@ uint64_t int8_dot_scalar(uint32_t rounds) {
   std::memset(b, 1, sizeof b);
   int32_t sum = 0;
   for (uint32_t round = 0; round < rounds; ++round) {
-    asm volatile("" : "+m"(a), "+m"(b));  // they may have changed: no product is known
+    asm volatile("" : "+m"(a), "+m"(b));  // so that no product is known when compiling
     for (uint32_t i = 0; i < kScalarLanes; ++i) sum += a[i] * b[i];
   }
   return 2 * static_cast<uint64_t>(sum);
 }
 
-// Short pieces, in turn, and the best of each: a piece is far below a scheduler's slice, so that
-// some run undisturbed also on a busy machine.
+// Runs short pieces of both probes alternately and takes the best of each. A piece is far shorter
+// than a scheduler's time slice, so some run undisturbed even on a busy machine.
 bool products_of_bf16_pay(const Probes& probes, base::Clock clock) {
   if (probes.bf16_dot == nullptr) return false;
   constexpr int kPieces = 32;

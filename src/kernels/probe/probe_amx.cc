@@ -13,8 +13,8 @@ KVICK_TARGET_AMX_BEGIN
 namespace kvick::kernels {
 namespace {
 
-constexpr int kTileRows = 16;     // of each tile
-constexpr size_t kTileLine = 64;  // bytes of one of its rows
+constexpr int kTileRows = 16;     // rows of a tile
+constexpr size_t kTileLine = 64;  // bytes of a row
 
 // Operands are in tmm6 and 7, sums in tmm0 to 3.
 void configure_probe(const void* ones) {
@@ -30,7 +30,7 @@ KVICK_INLINE void zero_sums() {
   zero_tile<2>();
   zero_tile<3>();
 }
-// What the lanes of the four sums, of 32 bits, add up to.
+// Returns the sum of all 32-bit lanes of the four sums.
 template <typename Lane>
 uint64_t tile_sum() {
   alignas(64) Lane sums[4][kTileRows][kTileLine / sizeof(Lane)];
@@ -46,7 +46,7 @@ uint64_t int8_dot_amx(uint32_t rounds) {
   std::memset(ones, 1, sizeof ones);
   configure_probe(ones);
   zero_sums();
-  for (uint32_t round = 0; round < rounds; ++round) {  // one takes 52 cycles, one starts every 16
+  for (uint32_t round = 0; round < rounds; ++round) {  // latency: 52 cycles; one starts every 16
     dot_tiles<0, 6, 7>();
     dot_tiles<1, 6, 7>();
     dot_tiles<2, 6, 7>();
@@ -57,7 +57,8 @@ uint64_t int8_dot_amx(uint32_t rounds) {
   return 2 * sum;
 }
 
-// A round adds 32 to a float32, as 16 pairs: exact up to 2^25, so sums begin anew before that.
+// A round adds 32 to a float32, as 16 pairs: exact up to 2^25, so sums are reset to zero before
+// that.
 uint64_t bf16_tiles_amx(uint32_t rounds) {
   constexpr uint32_t kMostAtOnce = 1 << 18;
   constexpr uint16_t kOne = 0x3f80;
@@ -69,7 +70,7 @@ uint64_t bf16_tiles_amx(uint32_t rounds) {
     const uint32_t n = rounds < kMostAtOnce ? rounds : kMostAtOnce;
     rounds -= n;
     zero_sums();
-    for (uint32_t round = 0; round < n; ++round) {  // as of int8
+    for (uint32_t round = 0; round < n; ++round) {  // as in int8_dot_amx
       dot_tiles_bf16<0, 6, 7>();
       dot_tiles_bf16<1, 6, 7>();
       dot_tiles_bf16<2, 6, 7>();

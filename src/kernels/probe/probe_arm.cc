@@ -9,7 +9,8 @@
 namespace kvick::kernels {
 namespace {
 
-// Four at a time, as compilers make of the scalar kernels' loops, which round twice.
+// Multiplies and adds four lanes, as compilers vectorise the scalar kernels' loops, which round
+// twice.
 KVICK_INLINE float32x4_t multiply_add(float32x4_t sum, float32x4_t a, float32x4_t b) {
   float32x4_t product;
   asm volatile(

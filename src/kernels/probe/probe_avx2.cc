@@ -28,8 +28,8 @@ uint64_t read_avx2(const std::byte* data, size_t bytes) {
   return lane_sum<uint64_t>(sums, sizeof sums);
 }
 
-// What matmul does with 4-bit codes: products in 16 bits, added there as often as these fit, then
-// widened. In three steps, as the first product has no sum before it.
+// These do what matmul does with 4-bit codes: add products in 16 bits while they fit, then widen
+// the sum. There are three because the first product has no sum to add to.
 KVICK_INLINE __m256i multiply_pairs(__m256i codes, __m256i q) {
   __m256i pairs;
   asm volatile("vpmaddubsw %2, %1, %0" : "=x"(pairs) : "x"(codes), "x"(q));

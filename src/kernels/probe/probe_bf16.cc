@@ -12,7 +12,8 @@ KVICK_TARGET_BF16_BEGIN
 namespace kvick::kernels {
 namespace {
 
-// Its own function, or g++ keeps the accumulators in memory, which halves the rate.
+// A function of its own, because g++ otherwise keeps the accumulators in memory, which halves the
+// rate.
 KVICK_INLINE __m512 dot_pairs_add(__m512 sum, __m512i a, __m512i b) {
   asm volatile("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
   return sum;

@@ -1,8 +1,8 @@
 #pragma once
 // Internal to kernels/: what the probes of every instruction set share, and their sets (probe.h).
 //
-// The probed instructions are written as such: of intrinsics, g++ makes one accumulator out of all
-// that begin and go on alike, or keeps them in memory.
+// The probed instructions are inline assembly: with intrinsics, g++ merges accumulators that have
+// equal values, or keeps them in memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace kvick::kernels {
 
-inline constexpr size_t kStep = 256;  // bytes that a read loop takes at once
-// Without VNNI: sums of products of 4-bit codes that fit into 16 bits before they are widened.
-// Codes of more bits widen more often, so no format is multiplied faster.
+inline constexpr size_t kStep = 256;  // bytes per iteration of a read loop
+// Without VNNI: how many products of 4-bit codes are summed in 16 bits before they are widened.
+// Codes of more bits are widened more often, so no format is multiplied faster.
 inline constexpr int kPairSteps = sums_in_16_bits(4);
 
 // The sum of the lanes of a set of accumulators.

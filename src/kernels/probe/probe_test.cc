@@ -38,8 +38,9 @@ TEST(Probes, reading_sums_every_word_once) {
   }
 }
 
-// Operations of one round: two for every lane of every accumulator, of int8 four products in each
-// lane with VNNI, and in each of eight steps without, 64 in each of a tile's, 32 of bfloat16.
+// Operations of one round, two per product in every lane of every accumulator. An int8 lane has
+// four products with VNNI, and four in each of eight steps without; a tile's lane has 64, or 32 of
+// bfloat16.
 struct Round {
   Isa isa;
   uint64_t int8, f32, bf16, bf16_tiles;  // 0: no such probe
@@ -88,7 +89,7 @@ TEST(Probes, count_exactly_up_to_the_most_rounds) {
   }
 }
 
-// A clock that the probes move: what they compute takes as long as is said here.
+// A clock that the pretended probes advance, at the rates that are set here.
 double g_now = 0;
 double g_f32_rate = 0, g_bf16_rate = 0;
 int g_disturbed = 0;  // 1: four of five pieces take ten times as long

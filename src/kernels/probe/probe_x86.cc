@@ -9,7 +9,8 @@
 namespace kvick::kernels {
 namespace {
 
-// Four at a time, as compilers make of the scalar kernels' loops; the baseline has no fused one.
+// Multiplies and adds four lanes, as compilers vectorise the scalar kernels' loops; the baseline
+// has no fused multiply-add.
 KVICK_INLINE __m128 multiply_add(__m128 sum, __m128 a, __m128 b) {
   __m128 product;
   asm volatile(

@@ -5,10 +5,11 @@
 namespace kvick::kernels {
 namespace {
 
-// For prompt_block_avx512.h.
+// Whether prompts use prompt_block_avx512.h.
 constexpr bool kPanelsTogetherForPrompts = true;
 
-// What must still be subtracted from a dot product of codes, times the sum of the activations.
+// Returns the zero that must still be subtracted from a dot product of codes, times the sum of the
+// activations.
 constexpr int zero_left(const PackFormat& format) { return format.zero; }
 
 // A register of codes, 4 inputs of 16 rows, as add_product() takes it.
@@ -18,11 +19,11 @@ KVICK_INLINE DotCodes dot_codes(__m512i codes) {
   return codes;
 }
 
-// Unused here: sums of 16 bits.
+// Unused here, where no sums have 16 bits.
 using DotPairs = int;
 
-// sum += the products of 4 inputs of 16 rows with the 4 bytes at q. The intrinsic makes g++ 12 load
-// the broadcast on its own, one more register and micro-operation each.
+// sum += the products of 4 inputs of 16 rows with the 4 bytes at q. With the intrinsic g++ 12 loads
+// the broadcast separately, which takes one more register and micro-operation each.
 template <int kBits, int kSteps>
 KVICK_INLINE void add_product(int, const DotCodes& codes, const int8_t* q, DotPairs&,
                               __m512i& sum) {
@@ -38,7 +39,7 @@ KVICK_INLINE void add_product(int, const DotCodes& codes, const int8_t* q, DotPa
 #endif
 }
 
-// The same with the 4 bytes in every lane of a register.
+// Does the same with the 4 bytes in every lane of a register.
 template <int kBits, int kSteps>
 KVICK_INLINE void add_product(int, const DotCodes& codes, __m512i four, DotPairs&, __m512i& sum) {
   sum = _mm512_dpbusd_epi32(sum, codes, four);

@@ -7,13 +7,13 @@
 namespace kvick::kernels {
 namespace {
 
-// Bytes of quantised activations that one pass over the panels meets: they stay in half of a 2 MiB
-// L2 while each panel is read from memory once per pass.
+// Bytes of quantised activations per pass over the panels: they stay in half of a 2 MiB L2 while
+// each panel is read from memory once per pass.
 constexpr size_t kPassBytes = 512 << 10;
 
-// Tokens [t, end) of one tile with one panel, by the largest functions that fit. Moves the job on:
-// a copy of what has just been written field by field is read in wider pieces and waits until all
-// stores before it are done, which took 6 % of a step of 32 sequences.
+// Multiplies the next `tokens` tokens of one tile with one panel, by the largest functions that
+// fit. Advances `job` in place: a copy would read the fields just written in wider pieces, and so
+// wait for all stores before, which took 6 % of a step of 32 sequences.
 void run_tile(const PanelFunction* by_tokens, PanelJob& job, uint32_t tokens) {
   while (tokens > 0) {
     uint32_t n = tokens;
@@ -32,7 +32,7 @@ void run_tile(const PanelFunction* by_tokens, PanelJob& job, uint32_t tokens) {
   }
 }
 
-// Null: panels are taken one by one.
+// Returns the function for several panels at once, or null if panels are computed one by one.
 BlockFunction block_function(const PanelFunctions& functions, DType type, uint32_t tokens) {
   const auto i = static_cast<size_t>(type);
   if (tokens >= functions.prompt_least) return functions.prompt[i];

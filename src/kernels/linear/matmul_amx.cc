@@ -1,9 +1,9 @@
 // The linear layers with AMX: a tile instruction multiplies 16 rows with 16 tokens over a group of
-// 32 inputs, and AVX-512 scales and adds up what it leaves. docs/adr/0006-amx.md has the figures.
+// 32 inputs, and AVX-512 scales and adds up the products. docs/adr/0006-amx.md has the figures.
 //
-// The bits are those of matmul_avx512_impl.h, which takes the batches that are too small, the rest
-// of a batch and the formats without tiles: integers are exact in any order, and what follows them
-// is the same.
+// The bits are those of matmul_avx512_impl.h, which computes small batches, the last tokens of a
+// batch and formats without tiles: integer sums are exact in any order, and the operations after
+// them are the same.
 
 #include <immintrin.h>
 #include <utility>
@@ -14,7 +14,7 @@
 #include "kernels/table/linear.h"
 
 #if !defined(__clang__)
-// g++ 12 takes the undefined vectors inside its own intrinsics for a mistake (bug 105593).
+// g++ 12 warns of undefined vectors inside its own intrinsics (bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -27,21 +27,23 @@ KVICK_TARGET_AMX_BEGIN
 namespace kvick::kernels {
 namespace {
 
-// Tiles of tokens that meet unpacked weights before these are dropped.
+// Tiles of tokens that are multiplied with unpacked weights before these are overwritten.
 constexpr uint32_t kBlockTiles = 4;
 constexpr int kTileFloats = kTokenTile * kPanel;
 
 constexpr PackFormat format_of(DType type) { return kPackFormats[static_cast<size_t>(type)]; }
-// Groups whose products wait in L1 at a time: 12 KiB of them for two panels. Q4_K with 128 tokens
-// ran at 491, 546, 604 and 526 GOP/s with 2, 4, 6 and 8.
+// Groups whose products are kept in L1 at a time: 12 KiB for two panels. Q4_K with 128 tokens ran
+// at 491, 546, 604 and 526 GOP/s with 2, 4, 6 and 8.
 constexpr uint32_t kChunk = 6;
-// Batches of fewer tokens are left to AVX-512: with 16, tiles are 1.2 to 1.35 times as fast on
-// weights in L2 but 1.1 times on others, and decoding 16 sequences of SmolLM2 took 6 % longer.
+// Batches of fewer tokens are left to AVX-512: with 16 tokens, tiles are 1.2 to 1.35 times as fast
+// with weights in L2 but 1.1 times with others, and decoding 16 sequences of SmolLM2 took 6 %
+// longer.
 constexpr uint32_t kMinTokens = 2 * kTokenTile;
-// So are the last tokens of a batch when they are fewer: unpacking takes what the tiles save.
+// The last tokens of a batch are left to AVX-512 too if they are fewer: unpacking takes the time
+// that tiles save.
 constexpr uint32_t kMinRest = 12;
-// Formats whose scales are of 16 inputs stay with AVX-512 too: products of 16 inputs take as long
-// as those of 32, and Q6_K came to 0.9 to 1.1 times the speed.
+// Formats with a scale per 16 inputs stay with AVX-512 too: tile products of 16 inputs take as long
+// as those of 32, and Q6_K reached 0.9 to 1.1 times the speed.
 constexpr bool has_tiles(const PackFormat& f) { return f.quantised && f.scale_group == kGroup; }
 
 // The tiles. tmm0 to 3: products, [16 tokens][16 rows]. tmm4, 5: activations, [16 tokens][32].
@@ -55,7 +57,7 @@ void configure_products() {
 
 // -- scratch --------------------------------------------------------------------------------------
 
-// Some groups of kPanels panels.
+// Unpacked weights of some groups of kPanels panels.
 template <int kPanels>
 struct alignas(64) Weights {
   int8_t codes[kChunk][kPanels][8][kLine];  // u - zero
@@ -64,11 +66,11 @@ struct alignas(64) Weights {
   float min[kChunk][kPanels][kPanel];
 };
 
-// The same groups of a tile of tokens, padded with zeros to 16.
+// The same groups of a tile of tokens, padded to 16 tokens with zeros.
 struct alignas(64) TokenValues {
   float scale[kChunk][kTokenTile];
   float sum[kChunk][kTokenTile];
-  int8_t q[kChunk][kTokenTile][kGroup];  // only of a tile that is not full
+  int8_t q[kChunk][kTokenTile][kGroup];  // used only if the tile is not full
 };
 
 template <int kPanels>
@@ -80,13 +82,13 @@ struct alignas(64) Scratch {
   float start[kPanel];
 };
 
-// The weights that are unpacked next, of each panel. They are asked for while the ones before are
-// added up: unpacking asks faster than lines come from memory, and then waits for a free buffer.
+// The weights of each panel that are unpacked next. They are prefetched while products are added
+// up: unpacking requests lines faster than memory delivers them, and then waits for a free buffer.
 template <int kPanels>
 struct Next {
-  const std::byte* at[kPanels] = {};  // null: they are here
+  const std::byte* at[kPanels] = {};  // where they begin
 
-  // Some of them, in the order of groups.
+  // Prefetches the part of panel p that comes up with this group.
   template <DType kType>
   KVICK_INLINE void ask(uint32_t p, uint32_t group) const {
     constexpr PackFormat f = format_of(kType);
@@ -118,7 +120,7 @@ void unpack(const std::byte* panel, uint32_t first, uint32_t n, int p, Weights<k
   }
 }
 
-// Groups [first, first + n) of a tile of tokens; returns where its q are, [n][16][32].
+// Loads groups [first, first + n) of a tile of tokens. Returns where its q are, [n][16][32].
 template <DType kType>
 const int8_t* load_tokens(const Activations& a, const TokenPlace& place, uint32_t first, uint32_t n,
                           TokenValues& out) {
@@ -146,7 +148,7 @@ const int8_t* load_tokens(const Activations& a, const TokenPlace& place, uint32_
 
 // -- products -------------------------------------------------------------------------------------
 
-// Product number kStep of a chunk, into the register that product kStep - 4 is stored from first: a
+// Computes product kStep of a chunk in the register of product kStep - 4, which is stored first. A
 // product takes 52 cycles, and a new one may start every 16.
 template <int kPanels, int kStep>
 KVICK_INLINE void multiply_step(const int8_t* q, Scratch<kPanels>& s, int n) {
@@ -166,14 +168,14 @@ KVICK_INLINE void multiply_steps(const int8_t* q, Scratch<kPanels>& s, int n,
   (multiply_step<kPanels, kSteps>(q, s, n), ...);
 }
 
-// The last product that was made in register kProduct.
+// Stores the last product that was computed in register kProduct.
 template <int kProduct>
 KVICK_INLINE void store_last(float (*products)[kTileFloats], int n) {
   if (kProduct >= n) return;
   store_tile<kProduct>(products[(n - 1 - kProduct) / 4 * 4 + kProduct], kLine);
 }
 
-// All products of `groups` groups.
+// Computes all products of `groups` groups.
 template <int kPanels>
 void multiply(const int8_t* q, int groups, Scratch<kPanels>& s) {
   const int n = groups * kPanels;
@@ -185,7 +187,7 @@ void multiply(const int8_t* q, int groups, Scratch<kPanels>& s) {
 }
 
 // sum += value * activation scale for 16 / kPanels tokens from `first` on, with the operations of
-// add_group in matmul_avx512.cc.
+// add_group in matmul_avx512_impl.h.
 template <DType kType, int kPanels, bool kAsk>
 void accumulate(const Scratch<kPanels>& s, uint32_t groups, uint32_t first, float* sums,
                 const Next<kPanels>& next) {
@@ -228,7 +230,7 @@ struct Job {
   size_t y_stride;
 };
 
-// What follows group `group` - 1 of these panels: group `group`, or the next panels.
+// Returns the weights after group `group` - 1 of these panels: group `group`, or the next panels.
 template <DType kType, int kPanels>
 Next<kPanels> next_of(const Matrix& w, uint32_t panel, uint32_t group) {
   const bool same = group < w.inputs / kGroup;
@@ -253,7 +255,7 @@ KVICK_INLINE void ask_for_output(const Job& job, uint32_t panel, uint32_t first,
       __builtin_prefetch(job.y + t * job.y_stride + (panel + p) * kPanel, 1, 3);
 }
 
-// Panels [panel, panel + kPanels) times tokens [first, last), at most kBlockTiles tiles.
+// Multiplies panels [panel, panel + kPanels) with tokens [first, last), at most kBlockTiles tiles.
 template <DType kType, int kPanels>
 void run_block(const Job& job, uint32_t panel, uint32_t first, uint32_t last, bool cold,
                Scratch<kPanels>& s) {
@@ -299,10 +301,10 @@ void run_panels(const Job& job, uint32_t panel, uint32_t first, uint32_t last) {
     run_block<kType, kPanels>(job, panel, t, smaller(last, t + kBlock), t == first, s);
 }
 
-// Panels [begin, end) times the first `tokens`.
+// Multiplies panels [begin, end) with the first `tokens` tokens.
 template <DType kType>
 void run(const Job& job, uint32_t tokens, uint32_t begin, uint32_t end) {
-  configure_products();  // 53 ns with the release
+  configure_products();  // 53 ns together with release_tiles()
   const uint32_t pass = pass_tokens(job.w);
   for (uint32_t first = 0; first < tokens; first += smaller(pass, tokens - first)) {
     const uint32_t last = first + smaller(pass, tokens - first);

@@ -11,7 +11,7 @@
 #include "kernels/table/linear.h"
 
 #if !defined(__clang__)
-// g++ 12 takes the undefined vectors inside its own intrinsics for a mistake (bug 105593).
+// g++ 12 warns of undefined vectors inside its own intrinsics (bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif

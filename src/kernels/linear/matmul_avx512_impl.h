@@ -3,7 +3,8 @@
 // integers: dots_vnni.h and dots_avx512.h. Included inside the target region of matmul_vnni.cc,
 // matmul_vbmi.cc and matmul_avx512.cc after one of these.
 //
-// The two give the same bits: their integer dot products are exact, and what follows is this file.
+// Both give the same bits: their integer dot products are exact, and all other operations are in
+// this file.
 
 #include "kernels/linear/panel_avx512.h"
 
@@ -12,17 +13,17 @@ namespace {
 
 // -- products -------------------------------------------------------------------------------------
 
-// Per token of a tile and part of a group that has its own scale: what the dot products start from
+// Per token of a tile and part of a group with its own scale: the start value of the dot products
 // (-zero_left * sum of q), and the sum for the mins. Computed for all tokens at once and read back
-// one by one as broadcasts, which cost a load and nothing else.
+// one by one as broadcasts, which cost only a load.
 struct alignas(64) Sums {
   int32_t start[2][kTokenTile];
   float sum[2][kTokenTile];
 };
 
-// Of many tokens the dot products of a group's first part start at the bits of kFloatStart, and are
-// floats when done (see panel_avx512.h): 5 % faster from 8 tokens on; one token is 2 % slower,
-// since its scales are used once.
+// With many tokens, the dot products of a group's first part start at the bits of kFloatStart, so
+// that they end as floats (see panel_avx512.h). That is 5 % faster from 8 tokens on, but 2 % slower
+// with one token, whose scales are used only once.
 constexpr int32_t start_of(int tokens, int part) {
   return tokens >= 8 && part == 0 ? kFloatStartBits : 0;
 }
@@ -51,15 +52,15 @@ KVICK_INLINE void prepare_sums(const PanelJob& job, const int32_t* sums, Sums& o
                              _mm512_mullo_epi32(part[h], _mm512_set1_epi32(-zero_left(f)))));
       if constexpr (f.has_min) _mm512_store_ps(out.sum[h], _mm512_cvtepi32_ps(part[h]));
     }
-    // Or g++ takes the elements from the registers again, with two shuffles each.
+    // Without this g++ extracts the elements from registers again, with two shuffles each.
     asm volatile("" : "+m"(out));
   }
 }
 
-// One group for kTogether tokens from `first` on: acc += ((dot * scale) + sum * min) * activation
-// scale. The same operations however many tokens there are, or results would depend on the batch.
-// Some chains of dot products are interleaved because one takes 8 times 5 cycles: 16 tokens of Q8_0
-// ran at 400, 409 and 449 GOP/s with 1, 2 and 4.
+// Adds one group for kTogether tokens from `first` on: acc += ((dot * scale) + sum * min) *
+// activation scale. The operations must be the same for any number of tokens, or results would
+// depend on the batch. Several chains of dot products are interleaved, because one takes 8 times 5
+// cycles: 16 tokens of Q8_0 ran at 400, 409 and 449 GOP/s with 1, 2 and 4 chains.
 template <DType kType, int kTokens, int kTogether, bool kAsks>
 KVICK_INLINE void add_group(__m512* acc, const __m512i* w, const Scales& s, const int8_t* q,
                             const float* scale, const Sums& sums, int first, const std::byte* near,
@@ -111,7 +112,7 @@ KVICK_INLINE void store_rows(const PanelJob& job, int token, __m512 acc) {
   _mm512_mask_storeu_ps(job.y + token * job.y_stride, valid, acc);
 }
 
-// The number of tokens from `first` on, of `tokens` in all, whose dot products are interleaved.
+// Returns how many tokens from `first` on, of `tokens` in all, have interleaved dot products.
 constexpr int chains(int tokens, int first) {
   for (const int n : {4, 3, 5})
     if (tokens % n == 0) return n;
@@ -120,8 +121,9 @@ constexpr int chains(int tokens, int first) {
   return left <= 5 ? left : left == 6 ? 3 : 4;
 }
 
-// Fewer where the registers do not hold the sums, the codes, the scales and what two parts of a
-// group have of each token: loads bound many tokens, and what is kept on the stack is loaded too.
+// Returns chains(), or fewer where registers cannot hold the sums, the codes, the scales and the
+// values of two parts of a group for each token. Many tokens are bound by loads, and spilled
+// registers are loaded too.
 template <DType kType>
 constexpr int together(int tokens, int first) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
@@ -144,18 +146,18 @@ KVICK_INLINE void add_groups(__m512* acc, const __m512i* w, const Scales& s, con
   }
 }
 
-// How early codes are asked for. A Zen 4 core, 1536 x 4096 weights from memory, GB/s with 4 and 8
-// KiB (36 are read by a plain loop, 16 KiB are as 8):
+// Returns how far ahead codes are prefetched. GB/s of a Zen 4 core with 4 and 8 KiB, 1536 x 4096
+// weights from memory (a plain loop reads 36 GB/s, and 16 KiB are like 8):
 //
 //   tokens   Q4_0         MXFP4        Q8_0
 //   1        21.3 23.5    19.5 24.8    28.0 22.5
 //   2        19.4 30.2    19.6 27.1    21.4 22.3
 //   4        20.2 23.4    18.9 20.2    19.9 27.2
 //
-// Many tokens take longer over the same bytes, so that half is early enough: 8 tokens 324 GOP/s
-// with 2 KiB, 357 with 4, Q4_0. On an Emerald Rapids core 8 KiB were as fast as 4 with one token of
-// Q8_0 and up to 1.1 times slower with 4 to 16, which three panels together take there
-// (q8_block_avx512.h).
+// Many tokens take longer per byte, so half of that is enough: 8 tokens of Q4_0 ran at 324 GOP/s
+// with 2 KiB, 357 with 4. On an Emerald Rapids core 8 KiB were as fast as 4 with one token of Q8_0,
+// and up to 1.1 times slower with 4 to 16 tokens, which are multiplied with three panels together
+// there (q8_block_avx512.h).
 template <DType kType, int kTokens>
 constexpr Ahead ahead_of_codes() {
   if (kTokens == 1 && kPackFormats[static_cast<size_t>(kType)].bits == 8) return kAhead;
@@ -211,7 +213,7 @@ KVICK_INLINE WeightPair load_weights(const std::byte* panel, size_t input) {
           _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(-0x10000)))};
 }
 
-// Even and odd inputs are summed apart, so that one token is not bound by the latency of its
+// Sums even and odd inputs separately, so that one token is not bound by the latency of its
 // additions.
 template <DType kType, int kTokens>
 void float_panel(const PanelJob& job) {
@@ -231,8 +233,8 @@ void float_panel(const PanelJob& job) {
   KVICK_UNROLL for (int t = 0; t < kTokens; ++t) store_rows(job, t, _mm512_add_ps(even[t], odd[t]));
 }
 
-// Numbers of tokens that less frequent formats have functions for: float formats, which are for few
-// tensors, and what is packed from IQ1 to IQ3 and TQ.
+// The numbers of tokens for which less frequent formats have functions: float formats, which few
+// tensors have, and those packed from IQ1 to IQ3 and TQ.
 constexpr bool some_counts(int tokens) {
   return tokens <= 4 || tokens == 6 || tokens == 8 || tokens == 12;
 }
@@ -249,7 +251,7 @@ constexpr PanelFunction panel_function() {
     return nullptr;
 }
 
-// Of one token, asking for nothing early.
+// Returns the function for one token, without prefetches.
 template <DType kType>
 constexpr PanelFunction silent_function() {
   if constexpr (kPackFormats[static_cast<size_t>(kType)].quantised)

@@ -1,8 +1,8 @@
 // Speed of Table::matmul on one thread: matmul_bench TYPE[,TYPE...] ROWS INPUTS [ISA]
 // Prints, per number of tokens, GB/s of packed weights and GOP/s (2 per weight and token). "cold"
 // walks through copies of the matrix that together fill 512 MiB, so that weights come from memory
-// as in decode; "warm" repeats one matrix. Several types are measured call by call in turn, and
-// each shows its GB/s over those of the first.
+// as in decode; "warm" repeats one matrix. Several types are measured alternately, call by call,
+// and each shows its GB/s relative to the first.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace kvick::kernels {
 namespace {
 
-// Processor time, so that sharing the core with others costs no more than what they evict.
+// Returns CPU time, so that other processes on this core disturb only by what they evict.
 double now() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -27,7 +27,7 @@ double now() {
 Matrix random_matrix(DType type, uint32_t rows, uint32_t inputs) {
   std::mt19937 random(1);
   std::vector<std::byte> source(dtype_bytes(type, inputs) * kPanel);
-  // Neither NaN nor subnormal numbers, which cost a hundred cycles each.
+  // No NaN and no subnormal numbers, which cost a hundred cycles each.
   const bool floats = !pack_format(type).quantised;
   for (size_t i = 0; i < source.size(); ++i)
     source[i] = static_cast<std::byte>((random() & 0x3b) | (floats && i % 2 == 1 ? 0x30 : 0));
@@ -60,7 +60,7 @@ struct Tokens {
   PromptActivations prompt;
 };
 
-// The fifth part of `seconds` that went best: others may use the machine at the same time.
+// Returns the 20th percentile of `seconds`, because other processes may use the machine.
 double low(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
   return seconds[seconds.size() / 5];
@@ -68,7 +68,7 @@ double low(std::vector<double> seconds) {
 
 enum class What { kAnswers, kRounded, kPrompts, kGatedPrompts };
 
-// Enough matrices of one type to fill 512 MiB.
+// Returns enough matrices of one type to fill 512 MiB.
 std::vector<Matrix> copies_of(DType type, uint32_t rows, uint32_t inputs) {
   std::vector<Matrix> copies;
   for (size_t bytes = 0; bytes < size_t{512} << 20; bytes += copies.back().data.size())
@@ -76,13 +76,14 @@ std::vector<Matrix> copies_of(DType type, uint32_t rows, uint32_t inputs) {
   return copies;
 }
 
-// Calls of about 2^26 multiplications, shorter than a scheduler's slice.
+// Returns the panels of a call of about 2^26 multiplications, which is shorter than a scheduler's
+// time slice.
 uint32_t panels_of_call(const Matrix& w, uint32_t tokens) {
   return std::clamp((1u << 26) / (w.inputs * kPanel * tokens), std::min(8u, w.panels()),
                     w.panels());
 }
 
-// Seconds of one call.
+// Measures the seconds of one call.
 class Call {
  public:
   Call(const Table& table, const Matrix& w, uint32_t tokens, What what)
@@ -103,7 +104,7 @@ class Call {
       table_.matmul_rounded(m, t_.a, y_.data(), m.rows, 0, panels);
     else if (what_ == What::kPrompts)
       table_.matmul_prompt(m, t_.prompt, y_.data(), m.rows, 0, panels);
-    else if (what_ == What::kGatedPrompts)  // half of each of two: as many operations
+    else if (what_ == What::kGatedPrompts)  // half of two matrices: as many operations
       table_.matmul_prompt_gated(m, m, t_.prompt, gated_.prompt, 0, panels / 2);
     else
       table_.matmul(m, t_.a, y_.data(), m.rows, 0, panels);
@@ -125,7 +126,7 @@ void measure(const Table& table, std::span<const std::vector<Matrix>> types, uin
     for (size_t c = 0; c < types[0].size(); ++c)
       for (size_t i = 0; i < types.size(); ++i)
         cold[i].push_back(call.seconds(types[i][c % types[i].size()]));
-  // Twice in turn, the first time to have it near.
+  // Runs each matrix twice. The first run brings it into the near caches.
   const double until = now() + 0.3 * static_cast<double>(types.size());
   while (now() < until)
     for (size_t i = 0; i < types.size(); ++i) {
@@ -152,8 +153,8 @@ void measure(const Table& table, std::span<const std::vector<Matrix>> types, uin
   }
 }
 
-// What one thread reads from memory, to compare with: one word per line, since the reading is what
-// costs.
+// Measures what one thread reads from memory, for comparison. It adds one word per line, so that
+// only reading takes time.
 void measure_memory() {
   constexpr size_t kBytes = size_t{512} << 20, kPart = size_t{4} << 20;
   base::Buffer buffer(kBytes);
@@ -175,7 +176,7 @@ bool has(const Table& table, DType type, What what) {
   return table.matmul_prompt != nullptr && has_prompt_matmul(type);
 }
 
-// Empty: a name is wrong.
+// Returns the types, or none if a name is wrong.
 std::vector<DType> types_named(const std::string& names) {
   std::vector<DType> types;
   for (size_t at = 0; at <= names.size();) {

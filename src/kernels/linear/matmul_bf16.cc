@@ -1,4 +1,4 @@
-// The linear layers of BF16 by vdpbf16ps: weights as they are, inputs rounded to bfloat16, sums in
+// The linear layers of BF16 by vdpbf16ps: weights unchanged, inputs rounded to bfloat16, sums in
 // float32 (docs/adr/0024-bfloat16-products.md).
 //
 // A lane of a register is a row of a panel, with two inputs of it. The instruction adds the product
@@ -6,13 +6,13 @@
 //
 //   y = for pairs of inputs in order:  sum = (sum + x[2i+1] w[2i+1]) + x[2i] w[2i]
 //
-// in one chain per output however many tokens and panels a tile has, and a token's bits depend on
-// its own inputs alone. Between chunks of inputs the sum waits in y. Subnormal numbers count as
-// zero.
+// in one chain per output, for any number of tokens and panels in a tile, and a token's bits depend
+// on its own inputs alone. Between chunks of inputs the sum is stored in y. Subnormal numbers count
+// as zero.
 //
-// Bounds, a Zen 4 core: one vdpbf16ps of 512 bits a cycle, six cycles long, so at least six chains;
-// one load of 512 bits or broadcast a cycle. A tile of 3 panels and 8 tokens keeps 24 sums in
-// registers, and its 24 products need 11 loads.
+// Bounds of a Zen 4 core: one vdpbf16ps of 512 bits per cycle with a latency of six cycles, so at
+// least six chains are needed; one load of 512 bits or broadcast per cycle. A tile of 3 panels and
+// 8 tokens keeps 24 sums in registers, and its 24 products need 11 loads.
 
 #include <algorithm>
 #include <immintrin.h>
@@ -24,7 +24,7 @@
 #include "kernels/table/linear.h"
 
 #if !defined(__clang__)
-// g++ 12 takes the undefined vectors inside its own intrinsics for a mistake (bug 105593).
+// g++ 12 warns of undefined vectors inside its own intrinsics (bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -32,20 +32,20 @@
 namespace kvick::kernels {
 namespace {
 
-constexpr uint32_t kTokens = 8;  // of the largest tile
+constexpr uint32_t kTokens = 8;  // tokens of the largest tile
 static_assert(kTokenTile % kTokens == 0);
 constexpr size_t kPairBytes = kPanel * 2 * sizeof(uint16_t);  // of two inputs of a panel
 static_assert(kPairBytes == kLine);
 
 // A tile of outputs over some groups of inputs.
 struct TileJob {
-  const std::byte* panel = nullptr;  // of the first panel, at the first of these inputs
+  const std::byte* panel = nullptr;  // the first panel, at the first of these inputs
   size_t panel_bytes = 0;            // from one panel to the next
-  const uint16_t* x = nullptr;       // of the first token, at the first of these groups
+  const uint16_t* x = nullptr;       // the first token, at the first of these groups
   size_t group_stride = 0;           // inputs from one group of x to the next
   uint32_t groups = 0;
-  bool begins = false;  // with sums of 0, else with those in y
-  Ahead ahead = kHere;  // how early to ask for the panels' bytes
+  bool begins = false;  // sums start from 0, else from those in y
+  Ahead ahead = kHere;  // how far ahead to prefetch the panels
   uint32_t rows = 0;    // valid rows of all panels
   float* y = nullptr;
   size_t y_stride = 0;
@@ -82,7 +82,7 @@ void tile(const TileJob& job) {
                                                      job.y + t * job.y_stride + p * int{kPanel});
     }
   }
-  constexpr int kPairs = 4;  // of a turn of the loop
+  constexpr int kPairs = 4;  // pairs per iteration
   const Ahead ahead = job.ahead;
   const std::byte* w = job.panel;
   const uint16_t* x = job.x;
@@ -134,10 +134,10 @@ KVICK_TARGET_END
 namespace kvick::kernels {
 namespace {
 
-// Groups of inputs that a few panels take at a time: the weights of three panels are then 96 KiB
-// and stay in L2 while a pass goes over its tokens.
+// Groups of inputs per chunk: the weights of three panels are then 96 KiB and stay in L2 while a
+// pass goes over its tokens.
 constexpr uint32_t kChunkGroups = 32;
-// Bytes of such a chunk of inputs for the tokens of a pass, which stay in L2 for all panels.
+// Bytes of a chunk of inputs for all tokens of a pass, which stay in L2 for all panels.
 constexpr size_t kPassBytes = 512 << 10;
 
 void round_inputs(Activations& a, Range tokens, Range groups) {

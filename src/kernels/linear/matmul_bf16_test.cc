@@ -16,7 +16,7 @@
 namespace kvick::kernels {
 namespace {
 
-// Inputs with their memory, rounded.
+// Rounded inputs with their memory.
 struct Tokens {
   Tokens(const Table& table, std::vector<float> values, uint32_t inputs)
       : x(std::move(values)), memory(std::max<size_t>(1, x.size() * sizeof(uint16_t))) {
@@ -35,13 +35,13 @@ struct Tokens {
   Activations a;
 };
 
-// To nearest, ties to even; numbers below the normal ones are zero.
+// Rounds to nearest, ties to even; subnormal numbers become zero.
 float rounded(float value) {
   return std::abs(value) < 0x1p-126F ? 0.0F : bf16_to_f32(f32_to_bf16(value));
 }
 
-// The twin, which defines the order: of a pair of inputs the second product first, a rounding after
-// each. A product of two bfloat16 numbers is exact in float32.
+// The definition, with its order: of a pair of inputs, the second product is added first, with a
+// rounding after each. A product of two bfloat16 numbers is exact in float32.
 std::vector<float> naive(const Weights& w, const std::vector<float>& x, size_t stride) {
   const uint32_t inputs = w.packed.inputs;
   std::vector<float> y(x.size() / inputs * stride, -7.0F), row(inputs);

@@ -1,5 +1,4 @@
-// The linear layers in plain C++: the twin that the others are compared with, and what runs without
-// AVX2.
+// The linear layers in plain C++: the reference for all others, and the fallback without AVX2.
 
 #include <bit>
 #include <cmath>
@@ -12,7 +11,7 @@ namespace kvick::kernels {
 namespace {
 
 void quantise_group(const float* x, const GroupPlace& out) {
-  uint32_t bits = 0;  // of max|x|; as integers, because NaN must win
+  uint32_t bits = 0;  // bits of max|x|, compared as integers so that NaN wins
   for (uint32_t i = 0; i < kGroup; ++i) {
     const uint32_t magnitude = std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu;
     bits = magnitude > bits ? magnitude : bits;
@@ -57,7 +56,7 @@ void add_plane1(const uint8_t* in, int shift, uint8_t* u) {
       u[j * kLine + b] |= static_cast<uint8_t>((in[b] >> j & 1) << shift);
 }
 
-// What is kept of one group, [8][64].
+// Unpacks the stored codes of one group, [8][64].
 void unpack_codes(const PackFormat& f, const std::byte* in, uint8_t* u) {
   const auto* planes = reinterpret_cast<const uint8_t*>(in);
   if (f.bits == 8) {
@@ -75,7 +74,7 @@ void unpack_codes(const PackFormat& f, const std::byte* in, uint8_t* u) {
   if (f.bits == 3) add_plane1(planes + 2 * kLine, 2, u);
 }
 
-// The values of one group, [8][64].
+// Unpacks the values u of one group, [8][64].
 void unpack_values(const PackFormat& f, const std::byte* in, uint8_t* u) {
   unpack_codes(f, in, u);
   if (f.codebook == nullptr) return;
@@ -95,7 +94,7 @@ void unpack_scales(const PackFormat& f, const std::byte* block, uint32_t group, 
     }
 }
 
-// y += one group's weights times one token, rows as lanes.
+// acc += one group's weights times one token, for 16 rows.
 void add_group(const PackFormat& f, const uint8_t* u, const Scales& scales, const int8_t* q,
                float scale, const int32_t sums[2], float* acc) {
   int32_t dot[2][kPanel];

@@ -42,16 +42,17 @@ struct Tokens {
   Activations a;
 };
 
-// What the kernels see of an input: dequantised for the block formats, as it is for the float ones.
+// Returns an input as the kernels see it: dequantised for block formats, unchanged for float
+// formats.
 double input_of(DType type, Tokens& tokens, uint32_t t, uint32_t i) {
   if (!pack_format(type).quantised) return tokens.x[size_t{t} * tokens.a.inputs + i];
   const GroupPlace at = group_place(tokens.a, token_place(tokens.a.tokens, t), i / kGroup);
   return double{*at.scale} * at.q[i % kGroup];
 }
 
-// The twin. Bound: every rounding of a float32 sum of n terms is at most 2^-24 of the sum of their
-// magnitudes; with scale * u and min of opposite signs these are up to 4 times the largest |weight|
-// of a group of random codes.
+// Compares y with the definition. Every rounding of a float32 sum of n terms is at most 2^-24 of
+// the sum of their magnitudes. With scale * u and min of opposite signs, these are up to 4 times
+// the largest |weight| of a group of random codes.
 void expect_naive(const Weights& w, Tokens& tokens, const std::vector<float>& y, size_t stride) {
   const uint32_t inputs = w.packed.inputs;
   const DType type = w.packed.dtype;
@@ -245,7 +246,7 @@ TEST_P(Matmul, scales_by_every_exponent_of_mxfp4_exactly) {
   x[3] = 127;
   const Tokens one(table, x, 32);
   const std::vector<float> y = multiply(w, one, 256);
-  for (int e = 0; e < 248; ++e)  // 127 times the rest overflows
+  for (int e = 0; e < 248; ++e)  // 127 times larger scales overflow
     ASSERT_EQ(y[e], std::ldexp(127.0F, e - 128)) << e;
 }
 
@@ -322,7 +323,8 @@ TEST_P(Matmul, quantises_tokens_and_groups_in_any_pieces) {
   EXPECT_EQ(pieces.sums, whole.sums);
 }
 
-// Whatever multiplies the integers, the result is exact, and what follows is the same.
+// Expects equal bits: integer products are exact in any way, and the operations after them are the
+// same.
 void expect_bits_of(const Table& first, const Table& other) {
   for (const DType type : all_types()) {
     const bool super = dtype_info(type).block == 256;

@@ -6,13 +6,14 @@
 //   w'  = bfloat16(weight), the weight as dequantised, in float32, with at most one rounding
 //   y   = over groups of 32 inputs in order: sum += x' w', as tdpbf16ps adds them up
 //
-// so nothing is scaled behind a product, sums stay in tiles, and a token's bits depend on its own
-// inputs alone.
+// So products need no scaling, sums stay in tiles, and a token's bits depend on its own inputs
+// alone.
 //
-// Bounds, a core: a product of 16 tokens and 16 rows over 32 inputs takes 16 cycles and needs a
-// tile of each side, each of which serves two products here: 32 bytes of either a cycle, of weights
-// out of L1, of tokens out of L2. Vectors work beside tiles, with one port less (ADR 6): the
-// weights that come next are unpacked between the products of those before.
+// Bounds of a core: a product of 16 tokens and 16 rows over 32 inputs takes 16 cycles and needs a
+// tile of weights and a tile of tokens. Each tile serves two products here, so a cycle loads 32
+// bytes of weights from L1 and 32 bytes of tokens from L2. Vector instructions run beside tiles,
+// with one port less (ADR 6), so the next weights are unpacked between the products of the current
+// ones.
 
 #include <cstring>
 #include <immintrin.h>
@@ -24,7 +25,7 @@
 #include "kernels/table/linear.h"
 
 #if !defined(__clang__)
-// g++ 12 takes the undefined vectors inside its own intrinsics for a mistake (bug 105593).
+// g++ 12 warns of undefined vectors inside its own intrinsics (bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -44,8 +45,8 @@ namespace kvick::kernels {
 namespace {
 
 constexpr uint32_t kTileFloats = kTokenTile * kPanel;
-// Panels whose sums are kept while the chunks of inputs go by, and the tiles of tokens that meet
-// them.
+// kPanelsKept: panels whose sums are kept over all chunks of inputs. kPassTiles: tiles of tokens
+// per pass.
 constexpr uint32_t kPanelsKept = 8;
 constexpr uint32_t kPassTiles = 32;
 
@@ -58,11 +59,11 @@ void configure() {
 
 using WeightTiles = std::byte[2][kPromptChunk][kTileBytes];  // of two panels
 struct alignas(64) Scratch {
-  WeightTiles weights[2];  // those that are multiplied, and those that come next
+  WeightTiles weights[2];  // the current ones, and the next ones
   float sums[kPassTiles][kPanelsKept][kTileFloats];
 };
 
-// A matrix, or two of one shape whose panels go in pairs, as gate and up do.
+// A matrix, or two of the same shape (gate and up), whose panels are computed in pairs.
 struct Job {
   const Matrix& w;
   const Matrix* up;  // or null
@@ -72,11 +73,11 @@ struct Job {
   PromptActivations* gated;  // where silu(gate) * up goes
 };
 
-// Two panels (or a last one) times all tiles of a pass over one chunk of the inputs: what is
-// unpacked at a time. They follow each other chunk by chunk for a few panels, then for the next
-// ones, then for the next tokens.
+// What is unpacked at a time: two panels (or a last one), for one chunk of the inputs and all tiles
+// of a pass. Items are ordered by panels whose sums are kept, then chunks, then the next kept
+// panels, then the next pass.
 struct Item {
-  Range tiles{}, panels{};  // of the pass; whose sums are kept
+  Range tiles{}, panels{};  // tiles of the pass; panels whose sums are kept
   uint32_t chunk = 0, panel = 0;
 };
 
@@ -106,7 +107,7 @@ class Items {
     return job_.up == nullptr ? job_.w.panel(item.panel + i)
                               : (i == 0 ? job_.w : *job_.up).panel(item.panel);
   }
-  // Of the sums that are kept.
+  // Returns the index of the item's first panel among the kept sums.
   uint32_t place(const Item& item) const {
     return (item.panel - item.panels.begin) * (job_.up != nullptr ? 2 : 1);
   }
@@ -121,11 +122,12 @@ class Items {
   uint32_t begin_, end_, step_;
 };
 
-// What is unpacked beside the products of an item: tile by tile, of both panels in turn.
+// The weights that are unpacked during the products of an item: tile by tile, of both panels
+// alternately.
 template <DType kType>
 struct Unpacking {
   const std::byte* panel[2] = {};
-  const std::byte* later[2] = {};  // of the item after it, whose bytes are asked for
+  const std::byte* later[2] = {};  // of the item after that, to prefetch
   uint32_t panels = 0, groups = 0, first = 0, later_first = 0;
   WeightTiles* out = nullptr;
   uint32_t done = 0;
@@ -150,7 +152,7 @@ KVICK_INLINE void begin_sum(const float* sums, bool first) {
     load_tile<kSum>(sums, kLine);
 }
 
-// A tile of sums to y: straight where all of it is asked for.
+// Stores a tile of sums to y, directly if all of it is valid.
 template <int kSum>
 KVICK_INLINE void put_sum(const Job& job, uint32_t panel, uint32_t tile, float* sums) {
   const uint32_t rows = smaller(kPanel, job.w.rows - panel * kPanel);
@@ -164,7 +166,7 @@ KVICK_INLINE void put_sum(const Job& job, uint32_t panel, uint32_t tile, float* 
     _mm512_mask_storeu_ps(y + t * job.y_stride, valid, _mm512_load_ps(sums + t * kPanel));
 }
 
-// The lines of y that these sums go to, which are in no near cache as a rule (matmul_amx.cc).
+// Prefetches the lines of y for these sums, which are usually in no near cache (matmul_amx.cc).
 template <int kTiles, int kPanels>
 KVICK_INLINE void ask_for_output(const Job& job, uint32_t panel, uint32_t tile) {
   const uint32_t first = tile * kTokenTile;
@@ -174,8 +176,8 @@ KVICK_INLINE void ask_for_output(const Job& job, uint32_t panel, uint32_t tile) 
       __builtin_prefetch(job.y + t * job.y_stride + (panel + p) * kPanel, 1, 3);
 }
 
-// silu(gate) * up of a tile of each, as Table::silu_mul has it, rounded: half a group of inputs of
-// the matrix that comes next.
+// Stores silu(gate) * up of a tile of each, computed as Table::silu_mul does and rounded: half a
+// group of inputs of the next matrix.
 void put_gated(const Job& job, uint32_t panel, uint32_t tile, const float* gate, const float* up) {
   using V = VecAvx512;
   uint16_t* out = job.gated->at(tile, panel / 2) + panel % 2 * kPanel;
@@ -189,8 +191,8 @@ void put_gated(const Job& job, uint32_t panel, uint32_t tile, const float* gate,
 
 // -- products -------------------------------------------------------------------------------------
 
-// Tiles [tile, tile + kTiles) of the item's tokens with its weights; beside it what comes next is
-// unpacked until `unpacked` tiles of it are done.
+// Multiplies tiles [tile, tile + kTiles) of the item's tokens with its weights. Meanwhile unpacks
+// the next item's weights, until `unpacked` tiles of them are done.
 template <DType kType, int kTiles, int kPanels>
 __attribute__((noinline)) void multiply(const Job& job, const Items& items, const Item& item,
                                         uint32_t tile, const WeightTiles& weights, Scratch& s,
@@ -198,7 +200,7 @@ __attribute__((noinline)) void multiply(const Job& job, const Items& items, cons
   const uint32_t groups = prompt_chunk_groups(job.w.inputs, item.chunk);
   const auto* tokens =
       reinterpret_cast<const std::byte*>(job.a.at(tile, item.chunk * prompt_chunk(job.w.inputs)));
-  const size_t to_next = groups * kTileBytes;  // tiles of a chunk lie one behind the other
+  const size_t to_next = groups * kTileBytes;  // tiles of a chunk are contiguous
   const uint32_t kept = items.place(item);
   auto* sums = s.sums + (tile - item.tiles.begin);
   const bool begins = item.chunk == 0, ends = item.chunk + 1 == prompt_chunks(job.w.inputs);
@@ -266,7 +268,7 @@ Unpacking<kType> unpacking_of(const Job& job, const Items& items, const Item& it
   return next;
 }
 
-// Panels [begin, end) times all tokens.
+// Multiplies panels [begin, end) with all tokens.
 template <DType kType>
 void run(const Job& job, uint32_t begin, uint32_t end) {
   if (begin >= end || job.a.tokens == 0) return;

@@ -1,4 +1,5 @@
-// matmul_tiles.cc with tiles in memory, for tests on machines without AMX: the same steps, slowly.
+// matmul_tiles.cc with tiles emulated in memory, for tests on machines without AMX: the same
+// operations, slower.
 
 #include "kernels/table/linear.h"
 

@@ -18,7 +18,7 @@ void fill_linear_emulated(Table& table);  // matmul_tiles_emulated_test.cc
 
 namespace {
 
-// Rows of inputs, rounded.
+// Rounded rows of inputs.
 struct Tokens {
   Tokens(const Table& table, std::vector<float> values, uint32_t inputs) : x(std::move(values)) {
     a = {.tokens = static_cast<uint32_t>(x.size() / inputs),
@@ -28,7 +28,7 @@ struct Tokens {
     room(a);
     for (uint32_t tile = 0; tile < a.tiles(); ++tile) table.round_tile(a, tile);
   }
-  // What a matrix of so many rows leaves for the next.
+  // Room for the outputs of a matrix, which are the inputs of the next.
   Tokens(uint32_t tokens, uint32_t inputs) {
     a = {.tokens = tokens, .inputs = inputs, .x = nullptr, .values = {}};
     room(a);
@@ -48,7 +48,7 @@ struct Tokens {
   }
 };
 
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 double rounded(float value) {
   uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
@@ -63,9 +63,9 @@ std::vector<DType> tile_types() {
   return types;
 }
 
-// The twin. A weight with a minimum is rounded once less than to_f32's, so that near the middle of
-// two numbers it may become the other one; and a float32 sum of n terms is off by at most n * 2^-24
-// of the sum of their magnitudes.
+// Compares y with the definition. A weight with a minimum is rounded once less than by to_f32, so
+// near the middle of two numbers it may become the other one. A float32 sum of n terms is off by at
+// most n * 2^-24 of the sum of their magnitudes.
 void expect_naive(const Weights& w, const std::vector<float>& x, const std::vector<float>& y,
                   size_t stride) {
   const uint32_t inputs = w.packed.inputs;
@@ -143,7 +143,7 @@ TEST_F(MatmulTiles, give_a_token_the_same_bits_in_every_batch) {
   }
 }
 
-// Sums of 8 panels are kept for 512 tokens while chunks of at most 9 groups of inputs go by.
+// Sums of 8 panels are kept for 512 tokens, over chunks of at most 9 groups of inputs.
 TEST_F(MatmulTiles, give_the_same_bits_in_any_passes_and_pieces) {
   const uint32_t rows = 19 * kPanel - 3, count = 530;
   for (const uint32_t inputs : {32u, 288u, 320u, 576u, 2048u}) {
@@ -192,7 +192,7 @@ TEST_F(MatmulTiles, gate_as_the_steps_one_after_the_other_do) {
                       0)
                 << dtype_info(type).name << " token " << t << " of " << count << ", group " << g;
           }
-        // Sums over what was made must not touch what is behind the last token.
+        // Products with these inputs must not depend on what is behind the last token.
         const Weights down(DType::kQ8_0, 16, rows, 5);
         EXPECT_EQ(multiply(down, got, 16), multiply(down, expected, 16));
       }

@@ -1,7 +1,7 @@
-// The linear layers with AVX-512 VNNI and VBMI (Ice Lake, Zen 4): matmul_vnni.cc, but for codes of
-// four bits that a table turns into values. vpermb looks a code up by the low six bits of a byte,
-// so that with the table four times over codes need no mask, and the look-up costs no operation
-// more than unpacking Q4_0 does. The same bits.
+// The linear layers with AVX-512 VNNI and VBMI (Ice Lake, Zen 4). They differ from matmul_vnni.cc
+// only for 4-bit codes that are indices of a table. vpermb looks up by the low six bits of a byte,
+// so with four copies of the table codes need no mask, and the look-up takes no more operations
+// than unpacking Q4_0. The bits are the same.
 
 #include <cstring>
 #include <immintrin.h>
@@ -11,7 +11,7 @@
 #include "kernels/table/linear.h"
 
 #if !defined(__clang__)
-// g++ 12 takes the undefined vectors inside its own intrinsics for a mistake (bug 105593).
+// g++ 12 warns of undefined vectors inside its own intrinsics (bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif

@@ -7,10 +7,10 @@
 namespace kvick::kernels {
 namespace {
 
-// Integer sums that start at the bits of this float instead of 0 are floats without a conversion:
-// kFloatStart + dot, exact as |dot| <= 32 * 128 * 127 < 2^22. Then (kFloatStart + dot) * scale +
-// (-kFloatStart * scale), rounded once, is dot * scale, rounded once: kFloatStart * scale is exact,
-// since a scale has at most 19 significant bits and this two.
+// Integer sums that start at the bits of this float instead of 0 are floats without a conversion.
+// They are kFloatStart + dot, exactly, as |dot| <= 32 * 128 * 127 < 2^22. Then (kFloatStart + dot)
+// * scale + (-kFloatStart * scale), rounded once, is dot * scale, rounded once: kFloatStart * scale
+// is exact, since a scale has at most 19 significant bits and kFloatStart has two.
 constexpr float kFloatStart = 0x1.8p23F;
 constexpr int32_t kFloatStartBits = 0x4b400000;
 
@@ -25,8 +25,8 @@ KVICK_INLINE __m512i line(const std::byte* in, int i) {
   return _mm512_load_si512(in + i * static_cast<int>(kLine));
 }
 
-// Bits of `in` from position `from` on brought to position `to`; what surrounds them is left to a
-// mask.
+// Shifts the bits of `in` from position `from` to position `to`. The caller masks the bits around
+// them.
 KVICK_INLINE __m512i shifted(__m512i in, int from, int to) {
   return from > to   ? _mm512_srli_epi16(in, static_cast<unsigned>(from - to))
          : from < to ? _mm512_slli_epi16(in, static_cast<unsigned>(to - from))
@@ -38,7 +38,7 @@ KVICK_INLINE __m512i masked_or(__m512i in, __m512i mask, __m512i rest) {
   return _mm512_ternarylogic_epi32(in, mask, rest, 0xea);
 }
 
-// The codes of a group, from its planes.
+// Loads the codes of a group from its planes.
 template <int kBits>
 KVICK_INLINE void load_codes(const std::byte* planes, __m512i w[8]) {
   if constexpr (kBits == 8) {
@@ -70,8 +70,9 @@ KVICK_INLINE void load_codes(const std::byte* planes, __m512i w[8]) {
   }
 }
 
-// The values u of a group. Codes of a table are looked up: one more operation per 64 weights, but
-// none if vpermb, which takes the low six bits of a byte, can do without masks (KVICK_HAS_VBMI).
+// Loads the values u of a group. Codes of a table are looked up, which takes one more operation per
+// 64 weights. With vpermb it takes none, because vpermb reads only the low six bits of a byte and
+// so needs no masks (KVICK_HAS_VBMI).
 template <DType kType>
 KVICK_INLINE void load_values(const std::byte* planes, __m512i w[8]) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];

@@ -13,7 +13,7 @@
 //   panel by panel  707   693     695   691   653   566   580   584
 //   here            797   775     780   726   713   683   678   608
 //
-// Whole models read prompts of 512 tokens 1.03 to 1.18 times as fast. Short prompts lose by it:
+// Whole models read prompts of 512 tokens 1.03 to 1.18 times as fast. Short prompts are slower:
 // SmolLM2's shape in Q8_0 read 48 tokens at 0.90 of the rate, 64 at 0.95 and 96 at 1.03. While a
 // tile of tokens is multiplied, a part of the next chunk's weights is prefetched, which made Q4_K
 // from memory 1.09 times as fast. Not measured on Intel and Zen 4.
@@ -23,7 +23,7 @@
 namespace kvick::kernels {
 namespace {
 
-// Asks for `lines` lines of each of three panels, from `at` in the first one on.
+// Prefetches `lines` lines of each of three panels, from `at` in the first one on.
 KVICK_INLINE void ask_for(const std::byte* at, size_t panel_bytes, uint32_t lines) {
   for (uint32_t i = 0; i < lines; ++i)
     for (size_t p = 0; p < kPanelsTogether; ++p)
@@ -41,11 +41,11 @@ void prompt_block(const BlockJob& job) {
   constexpr auto kLines = static_cast<uint32_t>(
       panel_bytes(kPackFormats[static_cast<size_t>(kType)], kUnpacked) / kLine);
   const uint32_t tiles = (job.tokens + kTokenTile - 1) / kTokenTile;
-  const uint32_t step = (kLines + tiles - 1) / tiles;  // lines to ask for in a tile
+  const uint32_t step = (kLines + tiles - 1) / tiles;  // lines to prefetch per tile
   for (uint32_t g = 0; g < groups; g += kUnpacked) {
     w.groups = groups - g < kUnpacked ? groups - g : kUnpacked;
     unpack_chunk<kType>(job, g, w);
-    // What follows the last chunk of these panels is the first of the next three.
+    // After the last chunk of these panels comes the first of the next three.
     const std::byte* next =
         job.panel + (g + kUnpacked < groups
                          ? block_offset(kPackFormats[static_cast<size_t>(kType)], g + kUnpacked)

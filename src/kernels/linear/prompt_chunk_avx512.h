@@ -1,14 +1,15 @@
 #pragma once
-// Internal to kernels/: some inputs of three panels, unpacked, and what their products with a tile
-// of tokens start from, for prompt_block_avx512.h. Included inside the same target region.
+// Internal to kernels/: a chunk of inputs of three panels, unpacked, and the start values of their
+// products with a tile of tokens, for prompt_block_avx512.h. Included inside the same target
+// region.
 
 namespace kvick::kernels {
 namespace {
 
-// Groups whose codes of three panels, 12 KiB, are unpacked into L1 before all tokens meet them.
+// Groups of a chunk: their codes of three panels, 12 KiB, are unpacked into L1 once for all tokens.
 constexpr uint32_t kUnpacked = 8;
 
-// What is the same for all tokens of a chunk of inputs.
+// The unpacked weights of a chunk of inputs, which are the same for all tokens.
 template <DType kType>
 struct alignas(64) PromptChunk {
   static constexpr PackFormat kFormat = kPackFormats[static_cast<size_t>(kType)];
@@ -20,7 +21,7 @@ struct alignas(64) PromptChunk {
   uint32_t groups;
 };
 
-// Groups [first, first + out.groups), which begin a block.
+// Unpacks groups [first, first + out.groups). Group `first` begins a block.
 template <DType kType>
 KVICK_INLINE void unpack_chunk(const BlockJob& job, uint32_t first, PromptChunk<kType>& out) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
@@ -45,7 +46,7 @@ KVICK_INLINE void unpack_chunk(const BlockJob& job, uint32_t first, PromptChunk<
   }
 }
 
-// Sums of a tile's tokens, for each group of a chunk.
+// Computes the Sums of a tile's tokens for each group of a chunk.
 template <DType kType>
 KVICK_INLINE void prepare_tile(const int32_t* sums, uint32_t tokens, uint32_t groups, Sums* out) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];

@@ -9,15 +9,16 @@ namespace {
 
 using PromptSums = float[kPanelsTogether][kPanel];  // of one token
 
-// Dot products that are interleaved, of three panels each: twelve chains hide the latency of one.
+// Tokens whose dot products with three panels are interleaved: twelve chains hide the latency of
+// one.
 constexpr int kTokensTogether = 4;
 
-// sums[kTokens] += a chunk's products with the tokens from `first` on of a tile: what add_group()
-// does for one panel, to the same bits. q and scale point to those of the first token.
+// sums[kTokens] += a chunk's products with kTokens tokens of a tile, from `first` on. add_group()
+// does this for one panel, with the same bits. q and scale are those of token `first`.
 //
 // Types with a scale for each 16 inputs need more registers, so their sums are kept in memory. On
-// Zen 5 Q6_K reached 668 GOP/s so. With the sums of two tokens in registers it reached 630 when the
-// two halves of a group were multiplied in turn, and 594 when they were interleaved.
+// Zen 5, Q6_K reached 668 GOP/s in this way. With the sums of two tokens in registers it reached
+// 630 when the two halves of a group were multiplied in turn, and 594 when they were interleaved.
 template <DType kType, int kTokens>
 KVICK_INLINE void add_tokens(const PromptChunk<kType>& w, uint32_t tile_tokens, const int8_t* q,
                              const float* scale, const Sums* prepared, uint32_t first,
@@ -72,7 +73,7 @@ KVICK_INLINE void add_tokens(const PromptChunk<kType>& w, uint32_t tile_tokens, 
     }
     if constexpr (kParts == 2) {
       store_sums();
-      asm volatile("" : : : "memory");  // or g++ keeps them in registers that it does not have
+      asm volatile("" : : : "memory");  // or g++ keeps more in registers than there are
     }
     q += size_t{tile_tokens} * kGroup;
     scale += tile_tokens;
@@ -80,7 +81,7 @@ KVICK_INLINE void add_tokens(const PromptChunk<kType>& w, uint32_t tile_tokens, 
   if constexpr (kParts == 1) store_sums();
 }
 
-// A tile's tokens are taken in as few parts as there can be, of about one size.
+// Divides a tile's tokens into as few parts as possible, of similar size.
 template <DType kType>
 KVICK_INLINE void add_prompt_tile(const PromptChunk<kType>& w, uint32_t tokens, const int8_t* q,
                                   const float* scale, const Sums* prepared, PromptSums* sums) {

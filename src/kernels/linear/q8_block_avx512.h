@@ -1,25 +1,26 @@
 #pragma once
-// Internal to kernels/: three panels of Q8_0 times 8 to 32 tokens. Included by
-// matmul_avx512_impl.h, after panel_avx512.h.
+// Internal to kernels/: three panels of Q8_0 times 8 to 32 tokens. Included by functions_avx512.h,
+// after matmul_avx512_impl.h.
 //
 // With VNNI and one panel every vpdpbusd loads its own broadcast: 10 loads and 10 operations of the
-// two arithmetic ports per token and group, and two loads a cycle bound it as much as two
-// operations do. Here a broadcast serves three panels and a line of codes four tokens: 56 loads, 96
-// vpdpbusd and 24 additions. On one 3.0 GHz Emerald Rapids core, 760 GOP/s of vpdpbusd, all
-// operands in L1: 577 of the 608 that 8 in 10 allow (two panels with six tokens and four with three
-// 577 too, with fewer sums 520 to 540). 1536 x 2048 weights, GOP/s, panel by panel and here:
+// two arithmetic ports per token and group, so two loads per cycle are as much a bound as two
+// operations. Here a broadcast serves three panels and a line of codes four tokens: 56 loads, 96
+// vpdpbusd and 24 additions. One 3.0 GHz Emerald Rapids core with 760 GOP/s of vpdpbusd and all
+// operands in L1 reaches 577 of the 608 GOP/s that 8 in 10 operations allow (also with two panels
+// and six tokens or four panels and three; 520 to 540 with fewer sums). GOP/s with 1536 x 2048
+// weights, panel by panel and here:
 //
 //   tokens                   8         16         32        128
 //   weights from L2    371 393    493 493    495 512    506 527
 //   from memory        205 214    357 423    411 500    478 520
 //
-// What it wins is memory: while a chunk of the inputs is multiplied the next is asked for, evenly,
-// into L2. (Into L1 as well took 3 to 6 %.) Decoding 8, 16 and 32 sequences: 1.16, 1.13 and 1.16
-// times on Llama-3.2-1B's shape, 1.02, 1.04 and 1.01 on SmolLM2's, which L3 holds in part. It lost
-// with prompts of 512 tokens (0.93 to 0.98 of a whole model's rate: each block of tokens reads the
-// codes from L2 again, and a chunk begins with loads that nothing hides), hence the limit; with 3
-// to 7 tokens (0.96 to 1.03), and with formats of fewer bits (0.83 to 1.02), which have to unpack a
-// chunk first.
+// The gain comes from reading memory: while a chunk of the inputs is multiplied, the next is
+// prefetched evenly into L2. (Prefetching into L1 as well took 3 to 6 %.) Decoding 8, 16 and 32
+// sequences was 1.16, 1.13 and 1.16 times as fast with Llama-3.2-1B's shape, 1.02, 1.04 and 1.01
+// times with SmolLM2's, which L3 holds in part. It lost with prompts of 512 tokens, hence the
+// limit: 0.93 to 0.98 of a whole model's rate, because each block of tokens reads the codes from L2
+// again, and a chunk begins with loads that nothing hides. It also lost with 3 to 7 tokens (0.96 to
+// 1.03), and with formats of fewer bits (0.83 to 1.02), which must unpack a chunk first.
 
 #include "kernels/linear/q8_chunk_avx512.h"
 
@@ -28,9 +29,9 @@ namespace {
 
 using BlockSums = float[kWide][kPanel];  // of one token
 
-// sums[kTokens] += a chunk's products with some of a tile's tokens: what add_group() of
-// matmul_avx512_impl.h does for one panel, to the same bits. q, scale and start are at the first
-// token.
+// sums[kTokens] += a chunk's products with some of a tile's tokens. add_group() of
+// matmul_avx512_impl.h does this for one panel, with the same bits. q, scale and start are those of
+// the first of these tokens.
 template <int kTokens>
 KVICK_INLINE void add_few(const Q8Chunk& w, size_t panel_bytes, uint32_t tile_tokens,
                           const int8_t* q, const float* scale, const int32_t* start, Asks& asks,
@@ -69,7 +70,8 @@ KVICK_INLINE void add_few(const Q8Chunk& w, size_t panel_bytes, uint32_t tile_to
       _mm512_store_ps(sums[t][p], acc[t][p]);
 }
 
-// A tile's tokens are taken in as few parts of at most four as there can be, of about one size.
+// Returns the number of parts of a tile's tokens: as few as possible of at most four tokens, of
+// similar size.
 constexpr uint32_t parts_of(uint32_t tokens) { return (tokens + 3) / 4; }
 
 KVICK_INLINE void add_tile(const Q8Chunk& w, size_t panel_bytes, uint32_t tokens, const int8_t* q,
@@ -92,7 +94,7 @@ void q8_block(const BlockJob& job) {
   const Activations& a = job.a;
   const uint32_t groups = a.groups();
   constexpr uint32_t kPer = groups_per_block(kQ8);
-  // Chunks of whole blocks, of about one size.
+  // Chunks are whole blocks, of similar size.
   const uint32_t chunks = (groups + kChunk - 1) / kChunk;
   const uint32_t chunk = ((groups + chunks - 1) / chunks + kPer - 1) / kPer * kPer;
   const auto lines = static_cast<uint32_t>(panel_bytes(kQ8, chunk) / kLine);
@@ -107,7 +109,7 @@ void q8_block(const BlockJob& job) {
     w.first = g == 0;
     w.groups = groups - g < chunk ? groups - g : chunk;
     scale_chunk(job, g, w);
-    // What follows the last chunk of these panels is the first of the next three.
+    // After the last chunk of these panels comes the first of the next three.
     const size_t next = g + chunk < groups ? block_offset(kQ8, g + chunk) : kWide * job.panel_bytes;
     const uint32_t steps = parts * w.groups;
     Asks asks{job.panel + next, job.panel_bytes, lines / steps};

@@ -1,6 +1,6 @@
 #pragma once
-// Internal to kernels/: some inputs of three panels of Q8_0 and what their products with a tile of
-// tokens start from, for q8_block_avx512.h. Included inside the same target region.
+// Internal to kernels/: a chunk of inputs of three panels of Q8_0, and the start values of their
+// products with a tile of tokens, for q8_block_avx512.h. Included inside the same target region.
 
 namespace kvick::kernels {
 namespace {
@@ -9,21 +9,21 @@ constexpr PackFormat kQ8 = kPackFormats[static_cast<size_t>(DType::kQ8_0)];
 static_assert(kQ8.bits == 8 && kQ8.scale_group == kGroup && !kQ8.has_min &&
               kQ8.scales == ScaleKind::kHalves);
 
-// Groups whose codes of three panels, 12 KiB, are in L1 while all tokens meet them. With 12 and 16
-// from memory up to 5 % slower.
+// Groups of a chunk: their codes of three panels, 12 KiB, stay in L1 for all tokens. 12 and 16
+// groups were up to 5 % slower with weights from memory.
 constexpr uint32_t kChunk = 8;
 constexpr int kWide = kPanelsTogether;
 
-// What is the same for all tokens of a chunk.
+// The weights of a chunk, which are the same for all tokens.
 struct Q8Chunk {
-  bool first;  // of its panels: nothing has been summed yet
+  bool first;  // the panels' first chunk: nothing has been summed yet
   uint32_t groups;
   const std::byte* codes[kChunk];  // of the first panel, 8 lines
   alignas(64) float scale[kChunk][kWide][kPanel];
   alignas(64) float shift[kChunk][kWide][kPanel];  // -kFloatStart * scale
 };
 
-// What the next chunk's lines are asked for with: `step` of every panel each time.
+// The state of prefetching the next chunk: `step` lines of every panel at a time.
 struct Asks {
   const std::byte* next;
   size_t panel_bytes;
@@ -49,7 +49,7 @@ KVICK_INLINE void scale_chunk(const BlockJob& job, uint32_t first, Q8Chunk& out)
   }
 }
 
-// What the dot products of a tile's tokens with a chunk start from.
+// The start values of the dot products of a tile's tokens with a chunk.
 using Starts = int32_t[kChunk][kTokenTile];
 
 KVICK_INLINE void start_chunk(const int32_t* sums, uint32_t tokens, uint32_t groups, Starts& out) {

@@ -12,7 +12,7 @@ KVICK_INLINE __m512i round_to_even(__m512 v) {
 void quantise_group(const float* x, const GroupPlace& out) {
   const __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + 16);
   const __m512i mask = _mm512_set1_epi32(0x7fffffff);
-  // As integers, because NaN must win.
+  // Compares as integers, so that NaN wins.
   const __m512i magnitude = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x0), mask),
                                              _mm512_and_si512(_mm512_castps_si512(x1), mask));
   const uint32_t bits = _mm512_reduce_max_epu32(magnitude);

@@ -17,7 +17,7 @@ KVICK_INLINE __m512 bytes_to_f32(__m128i bytes) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
 }
 
-// 2^byte. The smallest two are subnormal. (vscalefps may do better: docs/adr/0037.)
+// Returns 2^byte. The smallest two results are subnormal. (vscalefps may do better: docs/adr/0037.)
 KVICK_INLINE __m512 exponents_to_f32(__m128i bytes) {
   const __m512i exponent = _mm512_add_epi32(_mm512_cvtepi8_epi32(bytes), _mm512_set1_epi32(127));
   const __mmask16 small = _mm512_cmple_epi32_mask(exponent, _mm512_setzero_si512());
@@ -25,13 +25,14 @@ KVICK_INLINE __m512 exponents_to_f32(__m128i bytes) {
       _mm512_mask_srlv_epi32(_mm512_slli_epi32(exponent, 23), small, _mm512_set1_epi32(0x00400000),
                              _mm512_sub_epi32(_mm512_setzero_si512(), exponent)));
 }
-// As float16: the same bits behind an exponent that is counted from 15 and not 7.
+// Converts through float16: the shifted bits are a float16 whose exponent bias is 15 instead of 7.
 KVICK_INLINE __m512 e4m3_to_f32(__m128i bytes, float unit) {
   const __m512 half = _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(bytes), 7));
   return _mm512_mul_ps(half, _mm512_set1_ps(256 * unit));
 }
 
-// What the scales of a block's groups are times of, in formats that have it.
+// Loads the scale and min of a whole block, factors of those of its groups, in formats that have
+// them.
 template <DType kType>
 KVICK_INLINE Scales load_super(const std::byte* block) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];

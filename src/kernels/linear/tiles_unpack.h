@@ -1,6 +1,6 @@
 #pragma once
-// Internal to kernels/: packed weights as tiles of bfloat16, the right side of a product: [16 pairs
-// of inputs][16 rows][2]. Included inside the target region of the files that use them, after
+// Internal to kernels/: unpacks weights to tiles of bfloat16, the right operand of a product: [16
+// pairs of inputs][16 rows][2]. Included inside the target region of the files that use them, after
 // panel_avx512.h.
 
 namespace kvick::kernels {
@@ -8,8 +8,8 @@ namespace {
 
 constexpr size_t kTileBytes = 1024;
 
-// Where the bytes of four vectors of floats are in a line of codes: vector v holds inputs 2 * (v /
-// 2) and that plus 1, alternating, of rows 8 * (v % 2) to 8 * (v % 2) + 7.
+// Where the bytes of four vectors of floats are in a line of codes. Vector v holds inputs 2 * (v /
+// 2) and 2 * (v / 2) + 1, alternating, of rows 8 * (v % 2) to 8 * (v % 2) + 7.
 struct alignas(64) CodePlaces {
   uint8_t of[4][64] = {};
   explicit constexpr CodePlaces(int byte) {
@@ -18,7 +18,7 @@ struct alignas(64) CodePlaces {
         of[v][4 * i + byte] = static_cast<uint8_t>(4 * (v % 2 * 8 + i / 2) + v / 2 * 2 + i % 2);
   }
 };
-// A code becomes a float by being put into the significand of one: 2^7 + u where u has at most 7
+// A code becomes a float when it is put into the significand of one: 2^7 + u if u has at most 7
 // bits, else 2^15 + u.
 template <int kBits>
 struct CodeFloat {
@@ -27,7 +27,7 @@ struct CodeFloat {
   static constexpr CodePlaces kPlaces{kByte};
 };
 
-// Eight values of each half, each twice.
+// Repeats each value twice: the lower eight values in out[0], the upper eight in out[1].
 KVICK_INLINE void in_pairs(__m512 values, __m512 out[2]) {
   const __m512i low = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
   out[0] = _mm512_permutexvar_ps(low, values);
@@ -39,9 +39,9 @@ KVICK_INLINE void store_rounded(__m512 first, __m512 second, void* out) {
   std::memcpy(out, &both, sizeof both);
 }
 
-// The weights of lines [kFirst, kLast) of codes, which have one scale. Without a minimum they are
-// exact until they are rounded: a code and a scale have 19 significant bits together, and so have
-// what the base adds and takes off.
+// Unpacks the weights of lines [kFirst, kLast) of codes, which have one scale. Without a minimum
+// they are exact until they are rounded: a code times a scale has at most 19 significant bits, and
+// so has the base times a scale, which is added and subtracted.
 template <DType kType, int kFirst, int kLast>
 KVICK_INLINE void unpack_lines(const __m512i w[8], __m512 row_scale, __m512 row_min,
                                std::byte* out) {
@@ -84,7 +84,7 @@ KVICK_INLINE void unpack_codes(const std::byte* panel, uint32_t group, std::byte
   }
 }
 
-// Two rows of 16 numbers, alternating.
+// Interleaves two rows of 16 numbers.
 KVICK_INLINE __m512i alternating(__m256i first, __m256i second) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(first),
                          _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
@@ -102,7 +102,7 @@ KVICK_INLINE void unpack_floats(const std::byte* panel, uint32_t group, std::byt
   static_assert(kType == DType::kF16 || kType == DType::kBF16);
   const std::byte* from = panel + size_t{group} * kGroup * kHalfRow;
   KVICK_UNROLL for (int i = 0; i < int{kGroup} / 2; ++i) {
-    __m512i pairs = _mm512_load_si512(from + i * int{kLine});  // packed as a tile has them
+    __m512i pairs = _mm512_load_si512(from + i * int{kLine});  // packed in a tile's order
     if constexpr (kType == DType::kF16) {
       const __m256i first = half_to_bf16(_mm512_castsi512_si256(pairs));
       pairs = alternating(first, half_to_bf16(_mm512_extracti64x4_epi64(pairs, 1)));
@@ -111,7 +111,7 @@ KVICK_INLINE void unpack_floats(const std::byte* panel, uint32_t group, std::byt
   }
 }
 
-// Group `group` of a panel as a tile.
+// Unpacks group `group` of a panel to a tile.
 template <DType kType>
 KVICK_INLINE void unpack_tile(const std::byte* panel, uint32_t group, std::byte* out) {
   if constexpr (kPackFormats[static_cast<size_t>(kType)].quantised)
@@ -120,8 +120,8 @@ KVICK_INLINE void unpack_tile(const std::byte* panel, uint32_t group, std::byte*
     unpack_floats<kType>(panel, group, out);
 }
 
-// Asks for what unpack_tile reads of a group. Inline to the last: g++ 12 takes a function of
-// nothing but prefetches for one without effect and drops the call.
+// Prefetches what unpack_tile reads of a group. Both functions must be inlined: g++ 12 considers a
+// function of only prefetches free of effects, and drops the call.
 KVICK_INLINE void ask_for_lines(const std::byte* at, size_t bytes) {
   for (size_t i = 0; i < bytes; i += kLine)
     _mm_prefetch(reinterpret_cast<const char*>(at + i), _MM_HINT_T1);

@@ -1,31 +1,32 @@
 #pragma once
-// Internal to kernels/: dot products of bytes with AVX2, in pairs to 16 bits and then wider. The
-// other way is in dots_avxvnni.h.
+// Internal to kernels/: dot products of bytes with AVX2: pairs of products are added in 16 bits,
+// then widened. dots_avxvnni.h has the same functions with vpdpbusd.
 
 #include "kernels/avx2/panel_avx2.h"
 
 namespace kvick::kernels {
 namespace {
 
-// What is subtracted from a value before it is multiplied: 8-bit ones are made signed first.
+// Returns what is subtracted from a value before it is multiplied: 0 for 8-bit values, which are
+// made signed instead.
 constexpr int zero_of(const PackFormat& f) { return f.value_bits == 8 ? 0 : f.zero; }
 
-// How many halves of a panel are multiplied together when their codes are unpacked
-// (prompt_block_avx2.h). Two fit into the registers if a group needs one kind of sum at a time:
-// 16-bit sums that hold all 8 products, or 32-bit sums to which each product is added at once.
+// Returns how many halves of a panel prompt_block_avx2.h multiplies together. Two fit into the
+// registers if a group needs one kind of sum at a time: 16-bit sums that hold all 8 products, or
+// 32-bit sums to which each product is added immediately.
 constexpr int halves_together(const PackFormat& f) {
   const int fit = sums_in_16_bits(f.value_bits);
   return f.scale_group == 32 && (fit == 1 || fit == 8) ? kHalves : 1;
 }
 
-// Codes as multiply() takes them: those of 8 bits are q + 128 and are made signed again.
+// Converts codes for multiply(). Those of 8 bits are q + 128 and are made signed again.
 template <int kBits>
 KVICK_INLINE __m256i factor_of(__m256i codes) {
   if constexpr (kBits < 8) return codes;
   return _mm256_xor_si256(codes, _mm256_set1_epi8(static_cast<char>(0x80)));
 }
 
-// Sums of products in pairs. The sign of a signed factor moves to the activation.
+// Returns sums of pairs of products. The sign of a signed factor moves to the activation.
 template <int kBits>
 KVICK_INLINE __m256i multiply(__m256i factor, __m256i q) {
   if constexpr (kBits < 8) return _mm256_maddubs_epi16(factor, q);
@@ -33,7 +34,7 @@ KVICK_INLINE __m256i multiply(__m256i factor, __m256i q) {
 }
 
 // Adds to `out` the dot products of registers [kFirst, kLast) of one group's codes with each token,
-// 8 rows.
+// for 8 rows.
 template <DType kType, int kTokens, int kFirst, int kLast>
 KVICK_INLINE void dot(const std::byte* planes, const int8_t* q, __m256i out[]) {
   constexpr int kBits = kPackFormats[static_cast<size_t>(kType)].value_bits;
@@ -56,7 +57,7 @@ KVICK_INLINE void dot(const std::byte* planes, const int8_t* q, __m256i out[]) {
   }
 }
 
-// The same products of unpacked codes, of kCount halves, in place of what `out` has.
+// Sets `out` to the same products for unpacked codes of kCount halves.
 template <DType kType, int kCount, int kTokens, int kFirst, int kLast>
 KVICK_INLINE void dot_unpacked(const UnpackedCodes* codes, const int8_t* q,
                                __m256i out[][kTokens]) {

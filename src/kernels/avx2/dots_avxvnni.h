@@ -1,6 +1,6 @@
 #pragma once
-// Internal to kernels/: dot products of bytes with vpdpbusd on 256 bits, by add_dots of whoever
-// includes this. The other way is in dots_avx2.h.
+// Internal to kernels/: dot products of bytes with vpdpbusd on 256 bits, by the add_dots() of the
+// including file. dots_avx2.h has the same functions without vpdpbusd.
 
 #include "kernels/avx2/panel_avx2.h"
 
@@ -16,7 +16,7 @@ KVICK_INLINE __m256i factor_of(__m256i codes) {
 }
 
 // Adds to `out` the dot products of registers [kFirst, kLast) of one group's codes with each token,
-// 8 rows.
+// for 8 rows.
 template <DType kType, int kTokens, int kFirst, int kLast>
 KVICK_INLINE void dot(const std::byte* planes, const int8_t* q, __m256i out[]) {
   KVICK_UNROLL for (int j = kFirst; j < kLast; ++j) {
@@ -27,7 +27,7 @@ KVICK_INLINE void dot(const std::byte* planes, const int8_t* q, __m256i out[]) {
   }
 }
 
-// The same products of unpacked codes, of kCount halves, in place of what `out` has.
+// Sets `out` to the same products for unpacked codes of kCount halves.
 template <DType kType, int kCount, int kTokens, int kFirst, int kLast>
 KVICK_INLINE void dot_unpacked(const UnpackedCodes* codes, const int8_t* q,
                                __m256i out[][kTokens]) {
@@ -38,7 +38,7 @@ KVICK_INLINE void dot_unpacked(const UnpackedCodes* codes, const int8_t* q,
     __m256i line[kCount];
     KVICK_UNROLL for (int c = 0; c < kCount; ++c) {
       line[c] = codes[c][j];
-      asm("" : "+x"(line[c]));  // g++ would load it again for each token
+      asm("" : "+x"(line[c]));  // or g++ loads it again for each token
     }
     KVICK_UNROLL for (int t = 0; t < kTokens; ++t) {
       const __m256i four = broadcast4(q + t * static_cast<int>(kGroup) + 4 * j);

@@ -1,7 +1,7 @@
 // The linear layers with AVX2, FMA and F16C, whose products of bytes are added in 16 bits. Measured
-// as in matmul_avx512.cc: 512 tokens Q4_0 145, Q4_1 143, Q5_0 119, Q6_K 101, Q8_0 89 GOP/s (8-bit
+// as in matmul_vnni.cc: 512 tokens Q4_0 145, Q4_1 143, Q5_0 119, Q6_K 101, Q8_0 89 GOP/s (8-bit
 // codes need two more operations per product to keep 16-bit sums from saturating), F16 61 GFLOP/s;
-// one token Q8_0 15.8, Q4_1 15.3, F16 16.0 GB/s from memory. (Before prompt_block_avx2.h.)
+// one token Q8_0 15.8, Q4_1 15.3, F16 16.0 GB/s from memory. (Measured before prompt_block_avx2.h.)
 
 #include <cstring>
 #include <immintrin.h>

@@ -1,15 +1,14 @@
 #pragma once
 // Internal to kernels/: the linear layers with AVX2, FMA and F16C: a panel as two halves of 8 rows,
-// one register each. Included where a target has begun, after dots_avx2.h or dots_avxvnni.h, which
-// say how products are added. Whatever they do, the results are the same bits.
+// one register each. Included inside a target region, after dots_avx2.h or dots_avxvnni.h, which
+// define how products are added. The results have the same bits with both.
 
 #include "kernels/avx2/prompt_block_avx2.h"
 
 namespace kvick::kernels {
 namespace {
 
-// -- activations
-// ------------------------------------------------------------------------------------------------------
+// -- activations --
 
 KVICK_INLINE uint32_t largest(__m256i v) {
   __m128i m = _mm_max_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
@@ -27,7 +26,7 @@ KVICK_INLINE int32_t sum(__m256i v) {
 
 void quantise_group(const float* x, const GroupPlace& out) {
   const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
-  __m256i magnitude = _mm256_setzero_si256();  // as integers, because NaN must win
+  __m256i magnitude = _mm256_setzero_si256();  // as integers, so that NaN wins
   for (int i = 0; i < 4; ++i)
     magnitude = _mm256_max_epu32(
         magnitude, _mm256_castps_si256(_mm256_and_ps(_mm256_loadu_ps(x + kLanes * i), mask)));
@@ -66,8 +65,8 @@ void quantise(Activations& a, Range tokens, Range groups) {
   }
 }
 
-// One group of inputs, 8 rows, all tokens. The arithmetic of a token is the same for every kTokens,
-// or results would depend on the batch.
+// Adds one group of inputs for 8 rows and all tokens. A token's arithmetic must be the same for
+// every kTokens, or results would depend on the batch.
 template <DType kType, int kTokens>
 KVICK_INLINE void add_group(const PanelJob& job, size_t group, const std::byte* planes,
                             const Scales& s, __m256* acc) {
@@ -116,12 +115,12 @@ KVICK_INLINE void store_rows(const PanelJob& job, int token, int half, __m256 ac
   const __m256i valid =
       _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(job.rows) - kLanes * half),
                          _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  // A half without rows may lie outside of y: not even its address is formed.
+  // A half without rows may be outside of y; not even its address may be formed.
   if (static_cast<int>(job.rows) > kLanes * half)
     _mm256_maskstore_ps(job.y + token * job.y_stride + kLanes * half, valid, acc);
 }
 
-// kCount halves of the panel from `half` on.
+// Computes kCount halves of the panel from `half` on.
 template <DType kType, int kTokens, int kCount>
 KVICK_INLINE void quantised_halves(const PanelJob& job, int half, const Ahead& ahead) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
@@ -164,7 +163,7 @@ KVICK_INLINE __m256 load_weights(const std::byte* panel, size_t input, int half)
                                             : _mm256_and_si256(both, _mm256_set1_epi32(-0x10000)));
 }
 
-// Even and odd inputs are summed apart, so that one token is not bound by the latency of its
+// Sums even and odd inputs separately, so that one token is not bound by the latency of its
 // additions.
 template <DType kType, int kTokens, int kCount>
 KVICK_INLINE void float_halves(const PanelJob& job, int half, const Ahead& ahead) {
@@ -201,8 +200,8 @@ KVICK_INLINE void halves(const PanelJob& job, int half, const Ahead& ahead) {
     float_halves<kType, kTokens, kCount>(job, half, ahead);
 }
 
-// One or two tokens take both halves of a line while it is there. Four tokens need the registers
-// for one half.
+// With one or two tokens, both halves of a line are used while it is in cache. Four tokens leave
+// registers for only one half.
 template <DType kType, int kTokens>
 void panel(const PanelJob& job) {
   const Ahead ahead = ahead_of(job, kTokens, kAhead);

@@ -1,9 +1,9 @@
-// The linear layers with AVX-VNNI, for processors that have vpdpbusd and no AVX-512: Intel's since
-// Alder Lake that people have at home, Sierra Forest.
+// The linear layers with AVX-VNNI, for processors with vpdpbusd but no AVX-512: Intel's client
+// processors since Alder Lake, and Sierra Forest.
 //
-// A panel's half, a token and four inputs take two instructions, a load and vpdpbusd, where AVX2
-// takes three, and five with 8-bit codes. Tested as matmul_avxvnni_emulated_test.cc on processors
-// without it. Not measured yet.
+// Half a panel, a token and four inputs take two instructions, a load and vpdpbusd. AVX2 takes
+// three, and five with 8-bit codes. On processors without AVX-VNNI, matmul_avxvnni_emulated_test.cc
+// tests the same code. Not measured yet.
 
 #include <cstring>
 #include <immintrin.h>

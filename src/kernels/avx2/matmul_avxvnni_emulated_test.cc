@@ -1,5 +1,5 @@
-// matmul_avxvnni.cc with the sums of vpdpbusd made of other instructions, for tests on machines
-// without it (matmul_test.cc).
+// matmul_avxvnni.cc with vpdpbusd emulated by other instructions, for tests on machines without it
+// (matmul_test.cc).
 
 #include <cstring>
 #include <immintrin.h>
@@ -15,7 +15,8 @@ KVICK_TARGET_AVX2_BEGIN
 namespace kvick::kernels {
 namespace {
 
-// Of each lane of 32 bits: its four bytes of `codes`, unsigned, times those of `q`, signed.
+// Adds to each 32-bit lane of sum its four unsigned bytes of `codes` times its four signed bytes of
+// `q`.
 KVICK_INLINE __m256i add_dots(__m256i sum, __m256i codes, __m256i q) {
   const __m256i low = _mm256_set1_epi16(0xff), ones = _mm256_set1_epi16(1);
   const __m256i even = _mm256_mullo_epi16(_mm256_and_si256(codes, low),

@@ -1,6 +1,6 @@
 #pragma once
-// Internal to kernels/: what AVX2 reads of a packed panel, as two halves of 8 rows. Included
-// where a target has begun.
+// Internal to kernels/: loads packed panels with AVX2, as two halves of 8 rows. Included inside a
+// target region.
 
 #include "kernels/linear/matmul.h"
 
@@ -9,14 +9,14 @@ namespace {
 
 constexpr int kHalves = 2;  // of a panel
 constexpr int kLanes = 8;
-using UnpackedCodes = __m256i[8];  // of a group and a half
+using UnpackedCodes = __m256i[8];  // of one group and half a panel
 
 KVICK_INLINE __m256i line(const std::byte* in, int i) {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(in + i * static_cast<int>(kLine)));
 }
 
-// Bits of `in` from position `from` on brought to position `to`, and all but `mask` of each byte
-// cleared.
+// Shifts the bits of `in` from position `from` to position `to`, and clears all but `mask` of each
+// byte.
 KVICK_INLINE __m256i bits_at(__m256i in, int from, int to, char mask) {
   const __m256i moved = from > to   ? _mm256_srli_epi16(in, from - to)
                         : from < to ? _mm256_slli_epi16(in, to - from)
@@ -24,7 +24,7 @@ KVICK_INLINE __m256i bits_at(__m256i in, int from, int to, char mask) {
   return _mm256_and_si256(moved, _mm256_set1_epi8(mask));
 }
 
-// Register j of the codes of 8 rows; `planes` points at their half of the first line.
+// Returns register j of the codes of 8 rows; `planes` points at their half of the first line.
 template <int kBits>
 KVICK_INLINE __m256i load_codes(const std::byte* planes, int j) {
   if constexpr (kBits == 8) return line(planes, j);
@@ -40,7 +40,7 @@ KVICK_INLINE __m256i load_codes(const std::byte* planes, int j) {
   return low;
 }
 
-// The values u of that register; codes of a table are looked up.
+// Returns the values u of that register. Codes of a table are looked up.
 template <DType kType>
 KVICK_INLINE __m256i load_values(const std::byte* planes, int j) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
@@ -65,7 +65,7 @@ KVICK_INLINE __m256 bytes_to_f32(__m128i bytes) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
 }
 
-// 2^byte, of the smallest two exponents subnormal.
+// Returns 2^byte, which is subnormal for the smallest two exponents.
 KVICK_INLINE __m256 exponents_to_f32(__m128i bytes) {
   const __m256i exponent = _mm256_add_epi32(_mm256_cvtepi8_epi32(bytes), _mm256_set1_epi32(127));
   const __m256i normal = _mm256_slli_epi32(exponent, 23);
@@ -74,7 +74,7 @@ KVICK_INLINE __m256 exponents_to_f32(__m128i bytes) {
   const __m256i small = _mm256_cmpgt_epi32(_mm256_set1_epi32(1), exponent);
   return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, subnormal, small));
 }
-// As in panel_avx512.h.
+// See scales_avx512.h.
 KVICK_INLINE __m256 e4m3_to_f32(__m128i bytes, float unit) {
   const __m256 half = _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(bytes), 7));
   return _mm256_mul_ps(half, _mm256_set1_ps(256 * unit));

@@ -1,33 +1,33 @@
 #pragma once
-// Internal to kernels/: panels of quantised formats times many tokens.
-// Included by matmul_avx2_impl.h, after how products are added. Larger than a header should be
-// because it is one function in its parts.
+// Internal to kernels/: panels of quantised formats times many tokens. Included by
+// matmul_avx2_impl.h, after dots_avx2.h or dots_avxvnni.h. Larger than a header should be because
+// it is one function in its parts.
 //
 // Panel by panel, a half of 8 rows, four tokens and a group of 32 inputs take 32 loads of four
-// inputs, which are loaded again for the other half, 60 instructions to multiply and add in 16
-// bits, and the rest to unpack codes, and for scales, zeros and prefetches. Here codes are unpacked
-// into L1 once for up to 64 tokens, and where registers allow both halves meet an input that was
-// loaded once. One Zen 3 core beside other guests, 2048 x 4096 weights, 128 tokens, the best of
-// alternating runs, GOP/s:
+// inputs, which are loaded again for the other half, and 60 instructions to multiply and add in 16
+// bits. More are needed to unpack codes and for scales, zeros and prefetches. Here codes are
+// unpacked into L1 once for up to 64 tokens, and where registers allow, an input that is loaded
+// once is multiplied with both halves. GOP/s of one Zen 3 core beside other guests, 2048 x 4096
+// weights, 128 tokens, the best of alternating runs:
 //
 //                     Q4_0  Q4_K  Q5_K  Q6_K  Q3_K  Q8_0  IQ4_XS
 //   panel by panel     133   135   116   101   115    98      95
 //   here               181   182   140   125   131   117     116
 //
-// What bounds it is that Zen 3 multiplies (vpmaddubsw, vpmaddwd) and moves signs (vpsignb) in two
-// of its four vector units, and lets additions take turns in all four. So 8 multiplications and 8
-// additions take 6 cycles and not 4, which a loop of nothing else shows (253 GOP/s). Values of 8
-// bits take three such instructions and an addition: 132 in such a loop. Two others reach the same
-// or little more there: their nibbles apart (133; up to 140 with six tokens), and products of 16
-// bits (147, with inputs twice as wide). Products in 16 bits of fewer bits, or a bit apart, need as
-// many instructions as moving the sign.
+// The bound is that Zen 3 multiplies (vpmaddubsw, vpmaddwd) and moves signs (vpsignb) in two of its
+// four vector units, and distributes additions over all four. So 8 multiplications and 8 additions
+// take 6 cycles and not 4, as a loop of nothing else shows (253 GOP/s). Values of 8 bits take three
+// instructions on these two units and an addition: 132 GOP/s in such a loop. Two alternatives reach
+// little more there: multiplying nibbles separately (133; up to 140 with six tokens), and products
+// of 16 bits (147, with inputs twice as wide). Products in 16 bits of values with fewer bits, or
+// with one bit separate, need as many instructions as moving the sign.
 
 namespace kvick::kernels {
 namespace {
 
 constexpr int kTokensTogether = 4;
 constexpr uint32_t kUnpacked = 8;  // groups of a chunk, whole blocks of every format
-// Tokens that meet an unpacked chunk: their inputs lie in L1 with it.
+// Tokens that are multiplied with an unpacked chunk. Their inputs are in L1 beside it.
 constexpr uint32_t kPassTokens = 4 * kTokenTile;
 
 // A few groups of a panel, unpacked.
@@ -67,7 +67,7 @@ struct TileTokens {
   uint32_t tile_tokens;
 };
 
-// Of the inputs of each part of a group: their sum, and what their products with the zero add.
+// Per part of a group and token: what the zero adds to the dot product, and the sum of the inputs.
 template <int kParts>
 struct Totals {
   alignas(16) int32_t zero[kParts][kTokensTogether];
@@ -108,8 +108,8 @@ KVICK_INLINE void add_tokens(const PromptChunk<kType>& w, TileTokens in, float (
   for (uint32_t g = 0; g < w.groups; ++g) {
     const Totals<Chunk::kParts> totals = totals_of<kType, kTokens>(in);
     KVICK_UNROLL for (int half = 0; half < kHalves; half += Chunk::kCount) {
-      // Inputs are loaded where they are used: g++ would keep those of the first half on the stack
-      // for the second.
+      // Makes g++ load inputs where they are used. It would keep those of the first half on the
+      // stack for the second.
       asm("" : : "r"(&totals) : "memory");
       __m256 value[Chunk::kCount][kTokens];
       KVICK_UNROLL for (int h = 0; h < Chunk::kParts; ++h) {
@@ -149,13 +149,13 @@ KVICK_INLINE void add_tokens(const PromptChunk<kType>& w, TileTokens in, float (
   }
 }
 
-// Asks for `lines` lines.
+// Prefetches `lines` lines.
 KVICK_INLINE void ask_for(const std::byte* at, uint32_t lines) {
   for (uint32_t i = 0; i < lines; ++i)
     _mm_prefetch(reinterpret_cast<const char*>(at + i * kLine), _MM_HINT_T1);
 }
 
-// One panel times the tokens [first, end) of a block.
+// Multiplies one panel with some tokens of a block.
 template <DType kType>
 void prompt_panel(const BlockJob& job, const std::byte* panel, Range tokens, float (*acc)[kPanel]) {
   const Activations& a = job.a;
@@ -164,11 +164,11 @@ void prompt_panel(const BlockJob& job, const std::byte* panel, Range tokens, flo
   constexpr auto kLines =
       static_cast<uint32_t>(panel_bytes(PromptChunk<kType>::kFormat, kUnpacked) / kLine);
   const uint32_t steps = (tokens.end - tokens.begin + kTokensTogether - 1) / kTokensTogether;
-  const uint32_t step = (kLines + steps - 1) / steps;  // lines to ask for with each
+  const uint32_t step = (kLines + steps - 1) / steps;  // lines to prefetch per step
   for (uint32_t g = 0; g < groups; g += kUnpacked) {
     w.groups = groups - g < kUnpacked ? groups - g : kUnpacked;
     unpack_chunk<kType>(panel, g, w);
-    // What follows the last chunk of a panel is the first of the next one.
+    // After the last chunk of a panel comes the first of the next one.
     const std::byte* next =
         panel + (g + kUnpacked < groups ? block_offset(PromptChunk<kType>::kFormat, g + kUnpacked)
                                         : job.panel_bytes);

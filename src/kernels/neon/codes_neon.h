@@ -15,12 +15,12 @@ KVICK_INLINE uint8x16_t shifted_right(uint8x16_t in) {
   if constexpr (kBy < 0) return vshlq_n_u8(in, -kBy);
   return in;
 }
-// Bits [kFrom, ...) of `high` put above the kKept low bits of `low`.
+// Returns the kKept low bits of `low`, and above them bits [kFrom, ...) of `high`.
 template <int kFrom, int kKept>
 KVICK_INLINE uint8x16_t above(uint8x16_t low, uint8x16_t high) {
   return vsliq_n_u8(low, shifted_right<kFrom>(high), kKept);
 }
-// The same above the 4 high bits of `low`, brought down.
+// Returns the 4 high bits of `low`, shifted down, and above them bits [kFrom, ...) of `high`.
 template <int kFrom>
 KVICK_INLINE uint8x16_t above_high_nibble(uint8x16_t low, uint8x16_t high) {
   return vsriq_n_u8(shifted_right<kFrom - 4>(high), low, 4);
@@ -30,7 +30,7 @@ KVICK_INLINE uint8x16_t masked(uint8x16_t in) {
   return vandq_u8(in, vdupq_n_u8(kMask));
 }
 
-// Register kJ of the codes of 4 rows; lines: of the planes.
+// Returns register kJ of the codes of 4 rows. lines: the lines of the planes.
 template <int kBits, int kJ>
 KVICK_INLINE uint8x16_t code_register(const uint8x16_t* lines) {
   if constexpr (kBits == 8) {
@@ -50,7 +50,7 @@ KVICK_INLINE uint8x16_t code_register(const uint8x16_t* lines) {
   }
 }
 
-// The values of 4 rows of a group as dot_products() takes them; planes: at this quarter.
+// Loads the values of 4 rows of a group as dot_products() takes them. planes: from this quarter on.
 template <DType kType, int... kJ>
 KVICK_INLINE void load_values(const std::byte* planes, uint8x16_t* w,
                               std::integer_sequence<int, kJ...>) {

@@ -1,5 +1,6 @@
-// What tools/count_instructions runs under qemu: count_bench TYPE ISA TOKENS CALLS multiplies one
-// panel of 2048 inputs with TOKENS tokens CALLS times. Prints the panel's bytes in a file.
+// tools/count_instructions runs this under qemu: count_bench TYPE ISA TOKENS CALLS multiplies one
+// panel of 2048 inputs with TOKENS tokens CALLS times. Prints the bytes that the panel has in a
+// file.
 
 #include <cstdlib>
 #include <cstring>

@@ -1,6 +1,6 @@
 #pragma once
 // Internal to kernels/: products of 8-bit integers with I8MM, for matmul_neon_impl.h. Included
-// inside a target region. dots_neon.h has the same functions without.
+// inside a target region. dots_neon.h has the same functions without I8MM.
 
 namespace kvick::kernels {
 namespace {
@@ -14,8 +14,8 @@ KVICK_INLINE uint8x16_t dot_codes(uint8x16_t codes) {
 }
 
 // USMMLA multiplies 2 rows with 2 tokens, 8 inputs of each, in the time that USDOT takes for half
-// as many products. Registers 2k and 2k + 1 hold 4 inputs of 4 rows each; it wants 8 inputs of rows
-// 0 and 1 in one, and of rows 2 and 3 in the other.
+// as many products. Registers 2k and 2k + 1 hold 4 inputs of 4 rows each; USMMLA needs 8 inputs of
+// rows 0 and 1 in one, and of rows 2 and 3 in the other.
 constexpr int tokens_together(int tokens) { return tokens == 1 ? 1 : 2; }
 template <int kTogether>
 KVICK_INLINE void arrange(uint8x16_t* w) {
@@ -28,7 +28,7 @@ KVICK_INLINE void arrange(uint8x16_t* w) {
   }
 }
 
-// For clang see dots_neon.h.
+// dots_neon.h says why clang gets assembly.
 template <int kLane>
 KVICK_INLINE int32x4_t dot_lane(int32x4_t sum, uint8x16_t codes, int8x16_t q) {
 #if defined(__clang__)
@@ -60,8 +60,8 @@ KVICK_INLINE void dot_products(const uint8x16_t* w, const int8_t* q, const int32
       sums[0] = dot_lane<3>(sums[0], w[j + 3], x);
     }
   } else {
-    // Of rows 0 and 1, then of 2 and 3: both tokens of the first row, both of the second. What the
-    // sums start from is the same in all rows.
+    // low is for rows 0 and 1, high for rows 2 and 3: both tokens of the first row, then both of
+    // the second. Sums start from the same values in all rows.
     int64_t both = 0;
     if (start != nullptr) __builtin_memcpy(&both, start, sizeof both);
     int32x4_t low = vreinterpretq_s32_s64(vdupq_n_s64(both)), high = low;

@@ -5,29 +5,30 @@
 namespace kvick::kernels {
 namespace {
 
-// What must still be subtracted from a dot product of codes, times the sum of the activations.
+// Returns the zero that must still be subtracted from a dot product of codes, times the sum of the
+// activations.
 constexpr int zero_left(const PackFormat& format) {
   return format.value_bits == 8 ? 0 : format.zero;
 }
 
-// Unsigned codes as dot_products() takes them: both factors of SDOT are signed, which codes of up
-// to 7 bits are as they lie.
+// Converts unsigned codes for dot_products(). Both factors of SDOT are signed, and codes of up to 7
+// bits already are valid signed numbers.
 template <int kBits>
 KVICK_INLINE uint8x16_t dot_codes(uint8x16_t codes) {
   return kBits == 8 ? veorq_u8(codes, vdupq_n_u8(0x80)) : codes;
 }
 
-// The number of tokens that dot_products() takes at once, of `tokens` in all.
+// Returns how many of `tokens` tokens dot_products() takes at once.
 constexpr int tokens_together(int) { return 1; }
 
-// The registers of a group's codes, of 4 rows, as it takes them.
+// Rearranges the registers of a group's codes of 4 rows for dot_products().
 template <int kTogether>
 KVICK_INLINE void arrange(uint8x16_t*) {}
 
-// sum + the products of 4 inputs of 4 rows with number kLane of the fours in q.
+// Returns sum + the products of 4 inputs of 4 rows with activations [4 kLane, 4 kLane + 4) of q.
 template <int kLane>
 KVICK_INLINE int32x4_t dot_lane(int32x4_t sum, uint8x16_t codes, int8x16_t q) {
-#if defined(__clang__)  // whose intrinsics, up to 15, want the instruction set for the whole file
+#if defined(__clang__)  // its intrinsics, up to 15, need the target for the whole file
   asm("sdot %0.4s, %1.16b, %2.4b[%c3]" : "+w"(sum) : "w"(codes), "w"(q), "i"(kLane));
   return sum;
 #else
@@ -35,8 +36,8 @@ KVICK_INLINE int32x4_t dot_lane(int32x4_t sum, uint8x16_t codes, int8x16_t q) {
 #endif
 }
 
-// sums[t] = start[t] (null: 0) + the products of kCount registers, a multiple of 4, with
-// activations at q, of the next token kGroup bytes behind.
+// sums[t] = start[t] (null: 0) + the products of kCount registers, a multiple of 4, with the
+// activations at q. Those of the next token are kGroup bytes further on.
 template <int kTogether, int kCount>
 KVICK_INLINE void dot_products(const uint8x16_t* w, const int8_t* q, const int32_t* start,
                                int32x4_t* sums) {

@@ -3,9 +3,9 @@
 // dots_neon.h and dots_i8mm.h. Included inside the target region of matmul_neon.cc and
 // matmul_i8mm.cc after one of these, codes_neon.h and scales_neon.h. The two give the same bits.
 //
-// A vector holds 4 inputs of 4 rows of a panel, which is what SDOT takes, with 4 activations of a
-// token by their lane. Nothing here has been timed on a processor: docs/results/arm.md counts
-// instructions. There are no prefetches: whether they pay is not known without a processor.
+// A vector holds 4 inputs of 4 rows of a panel, and SDOT multiplies it with 4 activations of a
+// token, selected by lane. Nothing here has been timed on a processor: docs/results/arm.md counts
+// instructions. There are no prefetches, because their gain cannot be known without a processor.
 
 namespace kvick::kernels {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 // -- activations
 
 KVICK_INLINE void quantise_group(const float* x, const GroupPlace& out) {
-  uint32x4_t magnitude = vdupq_n_u32(0);  // as integers, because NaN must win
+  uint32x4_t magnitude = vdupq_n_u32(0);  // as integers, so that NaN wins
   KVICK_UNROLL for (int i = 0; i < 8; ++i) {
     const uint32x4_t bits = vreinterpretq_u32_f32(vld1q_f32(x + kLanes * i));
     magnitude = vmaxq_u32(magnitude, vandq_u32(bits, vdupq_n_u32(0x7fffffff)));
@@ -51,8 +51,8 @@ void quantise(Activations& a, Range tokens, Range groups) {
 
 // -- products
 
-// What the dot products of a token and part of a group start from, and the sum for the mins: read
-// back one by one as broadcasts.
+// The start of the dot products of each token and part of a group, and the sum for the mins. They
+// are read back one by one as broadcasts.
 template <int kTokens>
 struct Sums {
   int32_t start[2][kTokens];
@@ -81,8 +81,8 @@ KVICK_INLINE void prepare_sums(const int32_t* sums, uint32_t tile_tokens, Sums<k
   }
 }
 
-// One group of inputs, 4 rows, all tokens. The arithmetic of a token is the same for every kTokens,
-// or results would depend on the batch.
+// Adds one group of inputs for 4 rows and all tokens. A token's arithmetic must be the same for
+// every kTokens, or results would depend on the batch.
 template <DType kType, int kTokens>
 KVICK_INLINE void add_group(const std::byte* planes, const Scales& s, const int8_t* q,
                             const float* scale, const Sums<kTokens>& sums, float32x4_t* acc) {
@@ -93,7 +93,8 @@ KVICK_INLINE void add_group(const std::byte* planes, const Scales& s, const int8
   uint8x16_t w[8];
   load_values<kType>(planes, w, std::make_integer_sequence<int, 8>());
   arrange<kTogether>(w);
-  // Or g++ keeps the activations of all tokens from the last quarter, and spills what it needs now.
+  // Without this g++ keeps the activations of all tokens from the last quarter, and spills those it
+  // needs now.
   asm("" : "+r"(q));
   KVICK_UNROLL for (int t = 0; t < kTokens; t += kTogether) {
     const int8_t* const of_tokens = q + t * static_cast<int>(kGroup);
@@ -117,7 +118,7 @@ KVICK_INLINE void add_group(const std::byte* planes, const Scales& s, const int8
 
 KVICK_INLINE void store_rows(const PanelJob& job, int token, int quarter, float32x4_t acc) {
   const int left = static_cast<int>(job.rows) - kLanes * quarter;
-  if (left <= 0) return;  // y may end before: not even the address is formed
+  if (left <= 0) return;  // y may end before; not even its address may be formed
   float* const y = job.y + token * job.y_stride + kLanes * quarter;
   if (left >= kLanes) return vst1q_f32(y, acc);
   float lanes[kLanes];
@@ -125,7 +126,7 @@ KVICK_INLINE void store_rows(const PanelJob& job, int token, int quarter, float3
   for (int i = 0; i < left; ++i) y[i] = lanes[i];
 }
 
-// kCount quarters of the panel from `quarter` on.
+// Computes kCount quarters of the panel from `quarter` on.
 template <DType kType, int kTokens, int kCount>
 KVICK_INLINE void quantised_quarters(const PanelJob& job, int quarter) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];
@@ -165,7 +166,7 @@ KVICK_INLINE void quantised_quarters(const PanelJob& job, int quarter) {
 
 // -- floats
 
-// The weights of 4 rows and inputs `input`, which is even, and input + 1.
+// The weights of 4 rows for inputs `input`, which is even, and input + 1.
 struct WeightPair {
   float32x4_t even, odd;
 };
@@ -185,7 +186,7 @@ KVICK_INLINE WeightPair load_weights(const std::byte* panel, size_t input, int q
   }
 }
 
-// Even and odd inputs are summed apart, so that one token is not bound by the latency of its
+// Sums even and odd inputs separately, so that one token is not bound by the latency of its
 // additions.
 template <DType kType, int kTokens, int kCount>
 KVICK_INLINE void float_quarters(const PanelJob& job, int quarter) {
@@ -226,7 +227,8 @@ KVICK_INLINE void quarters(const PanelJob& job, int quarter) {
     float_quarters<kType, kTokens, kCount>(job, quarter);
 }
 
-// One or two tokens take all of a line while it is there. More need the registers for half of it.
+// With one or two tokens, all quarters of a line are used while it is in cache. More tokens leave
+// registers for only two quarters.
 template <DType kType, int kTokens>
 void panel(const PanelJob& job) {
   if constexpr (kTokens <= 2) {

@@ -14,7 +14,7 @@ KVICK_INLINE float32x4_t load_half(const std::byte* in) {
   const uint16x4_t half = vreinterpret_u16_u8(vld1_u8(reinterpret_cast<const uint8_t*>(in)));
   return vcvt_f32_f16(vreinterpret_f16_u16(half));
 }
-// Four bytes in the low lanes.
+// Loads four bytes into the low lanes.
 KVICK_INLINE uint8x8_t load_four(const std::byte* in) {
   uint32_t four;
   __builtin_memcpy(&four, in, sizeof four);
@@ -25,21 +25,21 @@ KVICK_INLINE int32x4_t widened(uint8x8_t bytes) {
 }
 KVICK_INLINE float32x4_t bytes_to_f32(uint8x8_t bytes) { return vcvtq_f32_s32(widened(bytes)); }
 
-// 2^byte, of the smallest two exponents subnormal.
+// Returns 2^byte, which is subnormal for the smallest two exponents.
 KVICK_INLINE float32x4_t exponents_to_f32(uint8x8_t bytes) {
   const int32x4_t exponent = vaddq_s32(widened(bytes), vdupq_n_s32(127));
   const uint32x4_t normal = vreinterpretq_u32_s32(vshlq_n_s32(exponent, 23));
-  const uint32x4_t subnormal = vshlq_u32(vdupq_n_u32(0x00400000), exponent);  // -1 or 0: rightwards
+  const uint32x4_t subnormal = vshlq_u32(vdupq_n_u32(0x00400000), exponent);  // < 0: shifts right
   const uint32x4_t small = vcltq_s32(exponent, vdupq_n_s32(1));
   return vreinterpretq_f32_u32(vbslq_u32(small, subnormal, normal));
 }
-// As in panel_avx512.h.
+// See scales_avx512.h.
 KVICK_INLINE float32x4_t e4m3_to_f32(uint8x8_t bytes, float unit) {
   const uint16x4_t half = vshl_n_u16(vget_low_u16(vmovl_u8(bytes)), 7);
   return vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(half)), 256 * unit);
 }
 
-// What a block has for all of its groups: `scale` and `min` of 256 inputs.
+// Loads the scale and min that a block has for all of its groups (256 inputs).
 template <DType kType>
 KVICK_INLINE Scales load_super(const std::byte* block, int quarter) {
   constexpr PackFormat f = kPackFormats[static_cast<size_t>(kType)];

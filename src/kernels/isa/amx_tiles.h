@@ -1,7 +1,7 @@
 #pragma once
 // Internal to kernels/: AMX tiles. Included inside the target region of the files that use them.
-// KVICK_EMULATED_TILES: in memory, for tests on machines without them.
-// In assembler, because the intrinsics of g++ 12 do not say that they read memory.
+// With KVICK_EMULATED_TILES tiles are in memory, for tests on machines without AMX. Written in
+// assembly, because the intrinsics of g++ 12 do not declare that they read memory.
 
 namespace kvick::kernels {
 namespace {
@@ -27,7 +27,7 @@ struct alignas(64) TileConfig {
 inline void configure_tiles(const TileConfig& config) {
   asm volatile("ldtilecfg %0" ::"m"(config));
 }
-// Leaves no tile in use, whose registers the system would have to save with the thread's others.
+// Leaves no tile in use, so that the system need not save tiles with the thread's other registers.
 inline void release_tiles() { asm volatile("tilerelease"); }
 
 template <int kTile>
@@ -47,8 +47,8 @@ template <int kSum, int kA, int kB>
 KVICK_INLINE void dot_tiles() {
   asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));
 }
-// Tile kSum [m][n] of float32 += tile kA [m][2k] * tile kB [k][n][2], of bfloat16. Pairs in order;
-// subnormal numbers count as zero, and so do results that are.
+// Tile kSum [m][n] of float32 += tile kA [m][2k] * tile kB [k][n][2], of bfloat16. Pairs are added
+// in order. Subnormal inputs and results count as zero.
 template <int kSum, int kA, int kB>
 KVICK_INLINE void dot_tiles_bf16() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSum), "i"(kA), "i"(kB));

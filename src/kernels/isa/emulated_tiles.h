@@ -1,7 +1,7 @@
 #pragma once
-// AMX tiles of 16 lines of 64 bytes in memory, for tests of attention_amx.cc on machines without
-// them. Included by amx_tiles.h, inside its namespaces. The same numbers but for the order of two
-// roundings in a pair's products and for subnormal numbers.
+// AMX tiles of 16 lines of 64 bytes in memory, for tests of attention_amx.cc and matmul_tiles.cc on
+// machines without them. Included by amx_tiles.h, inside its namespaces. Results differ only in the
+// order of two roundings in a pair's products and for subnormal numbers.
 
 alignas(64) thread_local std::byte g_tiles[8][16 * 64];
 

@@ -1,15 +1,17 @@
 #pragma once
 // Instruction sets as regions of a source file: no file is compiled with -mavx2, because the linker
 // may then keep that file's copy of an inline function of the standard library for the whole
-// program. Between BEGIN and END stand only functions of an anonymous namespace that use intrinsics
-// and each other; include every header before the region. A file with a region is named after it
-// (x_avx2.cc, x_avx512.cc, x_vnni.cc, x_amx.cc, x_neon.cc): tools/check_instructions holds each to
-// its set, for inside a region the compiler uses what it has wherever it likes.
+// program. Between BEGIN and END there may be only functions of an anonymous namespace that use
+// intrinsics and each other; include every header before the region. A file with a region is named
+// after it (x_avx2.cc, x_avx512.cc, x_vnni.cc, x_amx.cc, x_neon.cc): tools/check_instructions
+// checks that each uses only its set, because inside a region the compiler may use the set's
+// instructions anywhere.
 
 #define KVICK_INLINE inline __attribute__((always_inline))
 
-// Before loops over accumulators: left to itself g++ keeps those of 16 rolled, and the accumulators
-// in memory. Under a sanitizer they stay rolled, or one file compiles for minutes.
+// For loops over accumulators. Without it g++ does not unroll loops of 16, and keeps the
+// accumulators in memory. Under a sanitizer loops are not unrolled, because one file would compile
+// for minutes.
 #if defined(KVICK_SANITIZED)
 #define KVICK_UNROLL
 #elif defined(__clang__)

@@ -10,8 +10,8 @@ struct VecAvx2 {
   using F = __m256;
   static constexpr int kLanes = 8;
   static constexpr int kTile = 4;  // queries of one register tile
-  static constexpr int kAccumulators =
-      8;  // of one register tile: 16 registers hold no more with their operands
+  // Of one register tile: 16 registers hold no more together with the operands.
+  static constexpr int kAccumulators = 8;
   static constexpr bool kCodeDots = false;
 
   static F zero() { return _mm256_setzero_ps(); }
@@ -20,7 +20,7 @@ struct VecAvx2 {
   static __m256i first(int n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
-  // The first n lanes, the others zero; memory behind them is not touched.
+  // Loads the first n lanes, and zeros in the others. Does not read memory behind them.
   static F load_part(const float* p, int n) { return _mm256_maskload_ps(p, first(n)); }
   static void store(float* p, F x) { _mm256_storeu_ps(p, x); }
   static void store_part(float* p, F x, int n) { _mm256_maskstore_ps(p, first(n), x); }
@@ -117,7 +117,7 @@ struct VecAvx2 {
         _mm256_min_epi32(_mm256_max_epi32(code, _mm256_set1_epi32(low)), _mm256_set1_epi32(high));
     const __m128i words =
         _mm_packs_epi32(_mm256_castsi256_si128(code), _mm256_extracti128_si256(code, 1));
-    // Of words in [-127, 127] either way of saturating keeps the low byte.
+    // Words are in [-127, 127], so saturation keeps the low byte.
     _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
   }
   template <DType T>
@@ -166,14 +166,14 @@ struct VecAvx2 {
 
   // -- dot products of keys: see attention_dots.h, vec_avx512.h --
   static constexpr uint32_t kChains = 8;
-  static constexpr uint32_t kDotQueries = 4;  // of a register tile
-  static constexpr uint32_t kDotSums = 8;     // that are added to together
+  static constexpr uint32_t kDotQueries = 4;  // queries of a register tile
+  static constexpr uint32_t kDotSums = 8;     // sums that are added to at the same time
   static F load_query(const float* p) { return load(p); }
   template <DType T>
   static F load_keys(const std::byte* a, const std::byte*) {
     return load_row<T>(a);
   }
-  // Of x[j] the sums of four chains each in lanes j and 4 + j.
+  // Returns the sums of four chains each of x[j] in lanes j and 4 + j.
   static F fold(const F (&x)[4]) {
     const F a = fold_ones(x[0], x[1]), b = fold_ones(x[2], x[3]);
     return add(_mm256_blend_ps(a, b, 0xcc), _mm256_shuffle_ps(a, b, 0x4e));
@@ -181,11 +181,11 @@ struct VecAvx2 {
   static F fold_ones(F a, F b) {
     return add(_mm256_blend_ps(a, b, 0xaa), _mm256_permute_ps(_mm256_blend_ps(a, b, 0x55), 0xb1));
   }
-  // Of keys 4 i to 4 i + 3 in x[i] the dots of keys 0 to 7.
+  // Returns the dots of keys 0 to 7. x[i] has keys 4 i to 4 i + 3.
   static F fold_rest(const F (&x)[2]) {
     return add(_mm256_blend_ps(x[0], x[1], 0xf0), _mm256_permute2f128_ps(x[0], x[1], 0x21));
   }
-  // to[d * stride + i] = float d of rows[i], behind `offset` bytes, of 8 rows and 4 dimensions.
+  // to[d * stride + i] = float d from rows[i] + offset on, for 8 rows and 4 dimensions.
   template <class Rows>
   static void transpose(const Rows& rows, size_t offset, float* to, size_t stride) {
     __m256 x[4];

@@ -18,7 +18,7 @@ struct VecAvx512 {
   static F set(float x) { return _mm512_set1_ps(x); }
   static F load(const float* p) { return _mm512_loadu_ps(p); }
   static __mmask16 first(int n) { return static_cast<__mmask16>((1U << n) - 1); }
-  // The first n lanes, the others zero; memory behind them is not touched.
+  // Loads the first n lanes, and zeros in the others. Does not read memory behind them.
   static F load_part(const float* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
   static void store(float* p, F x) { _mm512_storeu_ps(p, x); }
   static void store_part(float* p, F x, int n) { _mm512_mask_storeu_ps(p, first(n), x); }
@@ -32,10 +32,10 @@ struct VecAvx512 {
   static F nfma(F a, F b, F c) { return _mm512_fnmadd_ps(a, b, c); }
   static float sum(F x) { return _mm512_reduce_add_ps(x); }
   static float largest(F x) { return _mm512_reduce_max_ps(x); }
-  // e^x for x <= 88.7: x = n ln2 + r with |r| <= ln2/2, e^r by a polynomial of degree 6 (fitted for
-  // relative error, 3e-9 before rounding), 2^n added into the exponent. Below 2^-126, where the
-  // exponent would leave its field, zero: also because one subnormal operand makes an FMA a hundred
-  // times slower.
+  // Returns e^x for x <= 88.7. x = n ln2 + r with |r| <= ln2/2, e^r is a polynomial of degree 6
+  // (fitted for relative error, 3e-9 before rounding), and n is added to its exponent. Results
+  // below 2^-126, where the exponent would leave its field, are zero, also because one subnormal
+  // operand makes an FMA a hundred times slower.
   static F exp(F x) {
     const F magic = set(0x1.8p23F);  // adding it rounds to an integer, kept in the low bits
     const F shifted = fma(x, set(0x1.715476p+0F), magic);
@@ -91,7 +91,7 @@ struct VecAvx512 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
   }
   static F widen(__m128i codes) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(codes)); }
-  // Not VCVTNEPS2BF16: it flushes subnormals.
+  // Does not use VCVTNEPS2BF16, which flushes subnormals.
   template <DType T>
   static void store_row(std::byte* p, F x) {
     __m256i half;
@@ -127,7 +127,8 @@ struct VecAvx512 {
     return T == DType::kQ4 ? pick(nibbles(row, d), _mm512_sub_ps(code_values(), set(8)))
                            : pick(nibbles(row, d), code_values());
   }
-  // Of a group, from code d on. Bits above a code's do not count: numbers repeat.
+  // Returns levels d, d + 1, ... of a group. Bits above a code do not matter, because the numbers
+  // repeat.
   template <DType T>
   static F levels(const std::byte* group, uint32_t d) {
     I codes = _mm512_srlv_epi32(
@@ -149,16 +150,16 @@ struct VecAvx512 {
     std::memcpy(&word, p, sizeof word);
     return _mm512_set1_epi32(word);
   }
-  // Codes d, d + 1, ... of 4 bits, below others.
+  // Returns codes d, d + 1, ... in the low 4 bits of lanes. The bits above may hold other codes.
   static I nibbles(const std::byte* row, uint32_t d) {
     const __m512i wide =
         _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(row + d / 32 * 16)));
     return d % 32 < 16 ? wide : next_codes(wide);
   }
   static I next_codes(I codes) { return _mm512_srli_epi32(codes, 4); }
-  // Of 16 numbers those that the low four bits of each lane say.
+  // Returns the number that the low four bits of each lane select.
   static F pick(I codes, F numbers) { return _mm512_permutexvar_ps(codes, numbers); }
-  // What codes 0 to 15 stand for.
+  // Returns the values of codes 0 to 15.
   static F code_numbers(float scale, float zero) {
     return fma(code_values(), set(scale), set(zero));
   }
@@ -168,7 +169,7 @@ struct VecAvx512 {
   static F load_kivi(const std::byte* row, uint32_t d, float scale, float zero) {
     return pick(nibbles(row, d), code_numbers(scale, zero));
   }
-  // Half `which` of 16 pairs.
+  // Returns half `which` of 16 pairs of float16.
   static F half_of_pairs(const std::byte* p, uint32_t which) {
     const __m512i pairs = _mm512_loadu_si512(p);
     return _mm512_cvtph_ps(
@@ -183,9 +184,10 @@ struct VecAvx512 {
   // -- products of codes --
   static I zeros() { return _mm512_setzero_si512(); }
   static I set_int(int32_t x) { return _mm512_set1_epi32(x); }
-  // A query's 16-bit integers are in two parts (split_query), as codes are multiplied with each.
-  // Here the first part is the integers of even dimensions, the second that of odd ones. sum + the
-  // products of 4 codes of each row with the first part, whose 4 bytes are at q.
+  // split_query() stores a query's 16-bit integers in two parts, and codes are multiplied with
+  // each. Here the first part is the integers of even dimensions, the second those of odd ones.
+  // dot_first() returns sum + the products of 4 codes of each row with the first part, whose 4
+  // bytes are at q.
   static I dot_first(I sum, I codes, const int8_t* q) {
     return _mm512_add_epi32(
         sum, _mm512_madd_epi16(_mm512_and_si512(codes, _mm512_set1_epi16(255)), four_bytes(q)));
@@ -198,19 +200,20 @@ struct VecAvx512 {
     std::memcpy(&four, q, sizeof four);
     return _mm512_set1_epi32(four);
   }
-  // The dot products, from their sums over both parts.
+  // Returns the dot products, from their sums over both parts.
   static F joined(I first_part, I second_part) {
     return _mm512_cvtepi32_ps(_mm512_add_epi32(first_part, second_part));
   }
-  // Four codes of 16 rows, transposed, to unsigned ones: with kQ4 they are the low halves of the
-  // group's first 16 codes or, `high`, those of its last.
+  // Returns four transposed codes of 16 rows as unsigned ones. With kQ4 the low halves of bytes are
+  // codes of the group's first 16, the high halves (`high`) those of its last 16.
   template <DType T>
   static I unsigned_codes(const float* p, bool high) {
     const __m512i codes = _mm512_loadu_si512(p);
     if constexpr (T == DType::kQ8) return _mm512_xor_si512(codes, _mm512_set1_epi8(-128));
     return _mm512_and_si512(high ? _mm512_srli_epi16(codes, 4) : codes, _mm512_set1_epi8(15));
   }
-  // 32 floats as 16-bit integers, integer * scale about x; their sum. 32 bytes to each part.
+  // Rounds 32 floats to 16-bit integers, where integer * scale is about x. Returns their sum.
+  // Writes 32 bytes to each part.
   static int32_t split_query(const float* x, int8_t* even, int8_t* odd, float& scale) {
     I q0, q1;
     const int32_t total = quantise_query(x, scale, q0, q1);
@@ -224,8 +227,8 @@ struct VecAvx512 {
   static int32_t quantise_query(const float* x, float& scale, I& q0, I& q1) {
     const __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + 16);
     const float most = largest(_mm512_max_ps(_mm512_abs_ps(x0), _mm512_abs_ps(x1)));
-    constexpr float kMost = 127 * 256;  // high bytes stay within a byte (vec_vnni.h)
-    scale = most / kMost + sum(fma(x0, zero(), mul(x1, zero())));  // NaN if one is not finite
+    constexpr float kMost = 127 * 256;  // so high parts fit into a byte (vec_vnni.h)
+    scale = most / kMost + sum(fma(x0, zero(), mul(x1, zero())));  // NaN if x is not finite
     const bool empty = !(most >= 1e-30F) || scale != scale;
     const __m512 inverse = set(empty ? 0 : kMost / most);
     q0 = _mm512_cvtps_epi32(mul(x0, inverse));
@@ -235,11 +238,11 @@ struct VecAvx512 {
 
   // -- dot products of keys: see attention_dots.h --
   static constexpr uint32_t kChains = 8;
-  static constexpr uint32_t kDotQueries = 4;  // of a register tile
-  static constexpr uint32_t kDotSums = 16;    // that are added to together
-  // The same eight elements for both keys of a vector.
+  static constexpr uint32_t kDotQueries = 4;  // queries of a register tile
+  static constexpr uint32_t kDotSums = 16;    // sums that are added to at the same time
+  // Loads the same eight elements for both keys of a vector.
   static F load_query(const float* p) { return _mm512_broadcast_f32x8(_mm256_loadu_ps(p)); }
-  // Eight elements of two keys.
+  // Loads eight elements of each of two keys.
   template <DType T>
   static F load_keys(const std::byte* a, const std::byte* b) {
     if constexpr (T == DType::kF32) {
@@ -255,19 +258,19 @@ struct VecAvx512 {
           _mm256_castsi128_si256(low), _mm_loadu_si128(reinterpret_cast<const __m128i*>(b)), 1));
     }
   }
-  // A step adds neighbouring sums of two vectors: lanes of the first stay where they are or go
-  // there from beside them, and likewise the second's. Of x[j], two keys, the sums of four chains
-  // each in lanes j and 4 + j of either half.
+  // Each step adds neighbouring sums of two vectors: of every pair of neighbours, one stays in its
+  // lane and the other moves there. Returns the sums of four chains each of x[j], which holds two
+  // keys, in lanes j and 4 + j of either half.
   static F fold(const F (&x)[4]) {
     const F a = fold_ones(x[0], x[1]), b = fold_ones(x[2], x[3]);
     return add(_mm512_mask_blend_ps(0xcccc, a, b), _mm512_shuffle_ps(a, b, 0x4e));
   }
-  // Lanes 2 i and 2 i + 1: of a to the first of them, of b to the second.
+  // Adds lanes 2 i and 2 i + 1: those of a into lane 2 i, those of b into lane 2 i + 1.
   static F fold_ones(F a, F b) {
     const F moved = _mm512_permute_ps(_mm512_mask_blend_ps(0x5555, a, b), 0xb1);
     return add(_mm512_mask_blend_ps(0xaaaa, a, b), moved);
   }
-  // Of keys 4 i to 4 i + 3, and those 8 behind them, in x[i] the dots of keys 0 to 15.
+  // Returns the dots of keys 0 to 15. x[i] has keys 4 i to 4 i + 3, and the keys 8 further on.
   static F fold_rest(const F (&x)[2]) {
     const __m512i others = _mm512_setr_epi64(2, 3, 8, 9, 6, 7, 12, 13);
     const __m512d moved =
@@ -275,12 +278,11 @@ struct VecAvx512 {
     return add(_mm512_mask_blend_ps(0xf0f0, x[0], x[1]), _mm512_castpd_ps(moved));
   }
 
-  // Rows of four-byte elements to columns: to[d * stride + i] = element d of rows[i], whose address
-  // is rows[i] + offset, for `Pieces` times 4 elements of 16 rows. Each register is put together
-  // from four rows by masked broadcasts, which are loads and blends, and only the steps inside 128
-  // bits are shuffles: 32 for 256 elements against 64 of the textbook transpose of whole rows. Two
-  // pieces at a time, because there are more rows than registers: each address would be found
-  // again.
+  // Transposes rows of four-byte elements: to[d * stride + i] = element d from rows[i] + offset on,
+  // for `Pieces` times 4 elements of 16 rows. Each register is assembled from four rows by masked
+  // broadcasts, which are loads and blends, so only the steps within 128 bits are shuffles: 32 for
+  // 256 elements, against 64 in the textbook transpose of whole rows. Two pieces at a time save
+  // computing each address again, since there are more rows than registers.
   template <int Pieces = 1, class Rows>
   [[gnu::always_inline]] static void transpose(const Rows& rows, size_t offset, float* to,
                                                size_t stride) {

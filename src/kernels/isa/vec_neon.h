@@ -17,7 +17,7 @@ struct VecNeon {
   static F zero() { return vdupq_n_f32(0); }
   static F set(float x) { return vdupq_n_f32(x); }
   static F load(const float* p) { return vld1q_f32(p); }
-  // The first n lanes, the others zero; memory behind them is not touched.
+  // Loads the first n lanes, and zeros in the others. Does not read memory behind them.
   static F load_part(const float* p, int n) {
     float lanes[kLanes] = {};
     for (int i = 0; i < n && i < kLanes; ++i) lanes[i] = p[i];
@@ -33,7 +33,7 @@ struct VecNeon {
   static F sub(F a, F b) { return vsubq_f32(a, b); }
   static F mul(F a, F b) { return vmulq_f32(a, b); }
   static F div(F a, F b) { return vdivq_f32(a, b); }
-  // Of a NaN and a number the second, as everywhere, where FMAX would give NaN.
+  // If a or b is NaN, these return b, as in all instruction sets. FMAX would return NaN.
   static F max(F a, F b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
   static F min(F a, F b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
   static F fma(F a, F b, F c) { return vfmaq_f32(c, a, b); }
@@ -119,7 +119,7 @@ struct VecNeon {
     const int8x8_t bytes = vmovn_s16(vcombine_s16(words, words));
     __builtin_memcpy(p, &bytes, kLanes);
   }
-  // Four bytes, widened.
+  // Loads four bytes and widens them.
   static uint16x4_t bytes(const std::byte* p) {
     uint32_t four;
     __builtin_memcpy(&four, p, sizeof four);
@@ -141,8 +141,8 @@ struct VecNeon {
     if constexpr (T != DType::kQ4) return vcvtq_f32_s32(codes);
     return vcvtq_f32_s32(vsubq_s32(codes, vdupq_n_s32(code_range(T).middle)));
   }
-  // See vec_avx512.h. A code picks the lowest byte of its lane; the bytes above are out of range,
-  // and so zeros.
+  // See vec_avx512.h. A code selects the lowest byte of its lane. The indices of the bytes above
+  // are out of range, which gives zeros.
   template <DType T>
   static F levels(const std::byte* group, uint32_t d) {
     constexpr int32_t kSteps[] = {0, -1, -2, -3}, kPairs[] = {0, -2, -4, -6};
@@ -175,7 +175,7 @@ struct VecNeon {
   // -- dot products of keys: see attention_dots.h --
   static constexpr uint32_t kChains = 4;
   static constexpr uint32_t kDotQueries = 4;
-  static constexpr uint32_t kDotSums = 16;  // that are added to together
+  static constexpr uint32_t kDotSums = 16;  // sums that are added to at the same time
   static F load_query(const float* p) { return load(p); }
   template <DType T>
   static F load_keys(const std::byte* a, const std::byte*) {
@@ -185,7 +185,7 @@ struct VecNeon {
     return vpaddq_f32(vpaddq_f32(x[0], x[1]), vpaddq_f32(x[2], x[3]));
   }
   static F fold_rest(const F (&x)[1]) { return x[0]; }
-  // to[d * stride + i] = float d of rows[i], behind `offset` bytes, of 4 rows and 4 dimensions.
+  // to[d * stride + i] = float d from rows[i] + offset on, for 4 rows and 4 dimensions.
   template <class Rows>
   static void transpose(const Rows& rows, size_t offset, float* to, size_t stride) {
     uint32x4_t x[4], y[4];

@@ -1,7 +1,7 @@
 #pragma once
-// One float as a vector of one lane: what attention_impl.h and elementwise_impl.h are compiled with
-// for machines without AVX2. No fused multiply-add: std::fma without the instruction is a call of a
-// hundred cycles.
+// One float as a vector of one lane: attention_impl.h and elementwise_impl.h are compiled with it
+// for machines without AVX2. There is no fused multiply-add, because std::fma without the
+// instruction is a call of a hundred cycles.
 
 #include <cmath>
 #include <cstring>
@@ -35,10 +35,10 @@ struct VecScalar {
   static float sum(F x) { return x; }
   static float largest(F x) { return x; }
   static F exp(F x) { return x < -87.336F ? 0.0F : std::exp(x); }
-  // Finds lanes above the limit: writes their indices (the first lane's is `first`) into out, which
-  // has room for exactly those, and returns how many there are.
-  // One more in each lane of the sum whose x is above the limit.
+  // Adds 1 to each lane of sum whose x is above the limit.
   static F count_above(F sum, F x, F limit) { return sum + (x > limit ? 1.0F : 0.0F); }
+  // Writes the indices of lanes above the limit (the first lane's is `first`) to out, which has
+  // room for exactly those. Returns how many there are.
   static uint32_t indices_above(F x, F limit, uint32_t first, uint32_t* out) {
     if (!(x > limit)) return 0;
     *out = first;
@@ -74,12 +74,12 @@ struct VecScalar {
       std::memcpy(p, &half, sizeof half);
     }
   }
-  // Lanes rounded to nearest even, plus middle, kept within [low, high], as bytes.
+  // Stores lanes as bytes: rounded to nearest even, plus middle, clamped to [low, high].
   static void store_codes(uint8_t* p, F x, int middle, int low, int high) {
     const int code = static_cast<int>(std::nearbyint(x)) + middle;
     *p = static_cast<uint8_t>(code < low ? low : code > high ? high : code);
   }
-  // Codes d, d + 1, ... of a cache row, minus their middle.
+  // Returns codes d, d + 1, ... of a cache row, minus their middle.
   template <DType T>
   static F load_codes(const std::byte* row, uint32_t d) {
     if constexpr (T == DType::kQ8) return static_cast<int8_t>(row[d]);
@@ -88,7 +88,7 @@ struct VecScalar {
     const int code = d % 32 < 16 ? pair & 15 : pair >> 4;
     return static_cast<float>(T == DType::kQ4 ? code - code_range(T).middle : code);
   }
-  // Code d of a group.
+  // Returns the level of code d of a group.
   template <DType T>
   static F level(const std::byte* group, uint32_t d) {
     constexpr LevelTable kTable = level_table(T);
@@ -98,14 +98,14 @@ struct VecScalar {
     const float magnitude = kTable.magnitude[code % kTable.magnitudes];
     return code < kTable.magnitudes ? magnitude : -magnitude;
   }
-  // Values d, d + 1, ... of a row of kKivi4V.
+  // Returns values d, d + 1, ... of a row of kKivi4V.
   static F load_kivi(const std::byte* row, uint32_t d, float scale, float zero) {
     return fma(load_codes<DType::kKivi4V>(row, d), scale, zero);
   }
   static float half(const std::byte* p) { return load_row<DType::kF16>(p); }
   static constexpr uint32_t kChains = 1;
   static constexpr uint32_t kDotQueries = 4;
-  static constexpr uint32_t kDotSums = 16;  // that are added to together
+  static constexpr uint32_t kDotSums = 16;  // sums that are added to at the same time
   static F load_query(const float* p) { return *p; }
   template <DType T>
   static F load_keys(const std::byte* a, const std::byte*) {
@@ -113,7 +113,7 @@ struct VecScalar {
   }
   static F fold(const F (&x)[1]) { return x[0]; }
   static F fold_rest(const F (&x)[1]) { return x[0]; }
-  // to[d * stride] = float d of the row, of four.
+  // to[d * stride] = float d of the row, for four floats.
   template <class Rows>
   static void transpose(const Rows& rows, size_t offset, float* to, size_t stride) {
     for (size_t i = 0; i < 4; ++i) to[i * stride] = load_row<DType::kF32>(rows[0] + offset + i * 4);

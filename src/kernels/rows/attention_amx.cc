@@ -1,26 +1,25 @@
 // Attention of prompts on AMX tiles (docs/adr/0022-attention-of-prompts.md).
 //
 // Tiles multiply bfloat16, which has 8 bits of significand. So a number is a sum of two: hi is the
-// nearest bfloat16, lo what is left, and a product is hi lo + hi hi + lo hi. float16 has 11 bits:
-// keys and values are split exactly, queries to 16 bits. Probabilities are rounded to 8, and
-// divided by the sum of what they became: that moves weights by up to 2^-8 of themselves, in either
-// direction, and costs no bit of a value that they agree on.
+// nearest bfloat16, lo the rest, and a product is hi lo + hi hi + lo hi. float16 has 11 bits, so
+// such keys and values are split exactly; queries keep 16 bits. Probabilities are rounded to 8
+// bits, then divided by the sum of the rounded ones. That changes weights by up to a relative 2^-8,
+// in either direction, and loses no bit where all values agree.
 //
-// What the bits of a query's result depend on, and nothing else:
+// The operations, which alone determine the bits of a query's result:
 //
 //   score[j] = over steps of 32 dimensions: q_hi k_lo, then q_hi k_hi, then q_lo k_hi
-//   logit[j] = softcap(score[j]) + bias[j]         the scale of the logits is the query's
-//   sum      = of rows l, l + 32, ... in order in lane l, then the lanes as a fixed tree
+//   logit[j] = softcap(score[j]) + bias[j]         queries were scaled before
+//   sum      = rows l, l + 32, ... in order in lane l, then the lanes as a fixed tree
 //   acc[d]   = over steps of 32 rows: p v_lo, then p v_hi
 //
-// Rows of a tile of the left side do not touch each other, a row that a query does not see has the
-// probability 0, and the values of those that nobody sees are zero. Steps of rows that a pass of
-// queries does not see, before its windows or behind its tokens, are left out: they would add
-// zeros.
+// The rows of a left tile do not affect each other. A row that a query does not see has probability
+// 0, and the values of rows that no query sees are zero. Steps of rows that no query of a pass
+// sees, before its windows or behind its tokens, are left out: they would add zeros.
 //
-// Bounds for 128 queries and 256 rows of 64 dimensions, and what was measured: 1,280 products of
-// 16 x 16 x 32, of 16 cycles or 5.2 ns each, but 6.2 to 8 ns once the numbers are not all zero, so
-// hot do tiles run; the same of float32 are 131,000 cycles. Softmax: 2,048 vectors of about 20
+// Bounds and measurements for 128 queries and 256 rows of 64 dimensions: 1,280 products of 16 x 16
+// x 32, of 16 cycles or 5.2 ns each, but 6.2 to 8 ns if the numbers are not all zero, because tiles
+// run hot. The same products of float32 take 131,000 cycles. Softmax: 2,048 vectors of about 20
 // operations, two at a time.
 
 #include <cmath>
@@ -33,7 +32,7 @@
 #include "kernels/table/rows.h"
 
 #if !defined(__clang__)
-// g++ 12 takes the undefined vectors inside its own intrinsics for a mistake (bug 105593).
+// g++ 12 warns of undefined vectors inside its own intrinsics (bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -49,13 +48,13 @@ namespace {
 using V = VecAvx512;
 
 constexpr uint32_t kSide = 16;                     // rows of a tile
-constexpr uint32_t kDepth = 32;                    // numbers of one of its rows
-constexpr size_t kLineBytes = 64;                  // of such a row
+constexpr uint32_t kDepth = 32;                    // numbers per row
+constexpr size_t kLineBytes = 64;                  // bytes per row
 constexpr size_t kTileBytes = kSide * kLineBytes;  // 1 KiB
-constexpr uint32_t kQueries = 2 * kSide;           // of one pass
-// Of a row of the left side: scores, or per step of 32 numbers a line of hi and one of lo, which is
-// as long. Probabilities take the place of their scores, because both together are more than the
-// first-level cache. Rows begin in different sets of it.
+constexpr uint32_t kQueries = 2 * kSide;           // queries of one pass
+// Floats of a row of the left side: scores, or per step of 32 numbers a line of hi and one of lo,
+// which take the same space. Probabilities overwrite their scores, because both together exceed the
+// first-level cache. The last kSide floats let rows begin in different cache sets.
 constexpr uint32_t kRowFloats = kChunkRows + kSide;
 constexpr size_t kRowBytes = kRowFloats * sizeof(float);
 
@@ -85,14 +84,14 @@ struct alignas(64) Scratch {
 
 // -- numbers in two -------------------------------------------------------------------------------
 
-// With the nearest bfloat16 as upper half.
+// Returns bits whose upper half is the nearest bfloat16.
 KVICK_INLINE __m512i rounded(__m512 x) {
   return _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000));
 }
 KVICK_INLINE __m512 upper_half(__m512i x) {
   return _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(-0x10000)));
 }
-// Upper halves as pairs: lane i of a, then of b.
+// Returns the upper halves as pairs: lane i of a, then of b.
 KVICK_INLINE __m512i pair_upper(__m512i a, __m512i b) {
   constexpr int kChoose = 0xf8;  // first | (second & third)
   return _mm512_ternarylogic_epi32(_mm512_srli_epi32(a, 16), b, _mm512_set1_epi32(-0x10000),
@@ -103,7 +102,7 @@ struct Split {
   __m512i hi, lo;  // pairs
 };
 
-// hi is rounded to nearest, lo towards zero: of either sign, so without a bias.
+// hi is rounded to nearest, lo towards zero. lo has either sign, so this adds no bias.
 KVICK_INLINE Split split(__m512 a, __m512 b) {
   const __m512i up_a = rounded(a), up_b = rounded(b);
   return {pair_upper(up_a, up_b),
@@ -119,7 +118,7 @@ KVICK_INLINE void store_split(const Split& x, std::byte* hi, size_t to_lo) {
 template <DType T>
 inline constexpr uint32_t kBytes = T == DType::kF32 ? 4 : 2;
 
-// Elements d to d + 15 of a row, zero past its end.
+// Returns elements d to d + 15 of a row, zeros past its end.
 template <DType T>
 KVICK_INLINE __m512 load_part(const std::byte* row, uint32_t d, uint32_t dims) {
   if (d + kSide <= dims) return V::load_row<T>(row + size_t{d} * kBytes<T>);
@@ -127,7 +126,7 @@ KVICK_INLINE __m512 load_part(const std::byte* row, uint32_t d, uint32_t dims) {
   return V::load_row_part<T>(row + size_t{d} * kBytes<T>, static_cast<int>(dims - d));
 }
 
-// Neither infinite nor NaN, nor so large that its bfloat16 would be.
+// Whether no element is infinite, NaN, or so large that its bfloat16 would be infinite.
 template <DType T>
 bool all_finite(const std::byte* row, uint32_t dims) {
   const __m512 most = V::set(0x1.fep127F);
@@ -141,7 +140,7 @@ bool all_finite(const std::byte* row, uint32_t dims) {
 
 alignas(64) constexpr std::byte kZeros[size_t{kMaxHeadDim} * 4] = {};
 
-// Tiles [16 pairs of dimensions d, d + 16][16 keys]. places: whole steps.
+// Packs keys into tiles [16 pairs of dimensions d, d + 16][16 keys]. places: whole steps.
 template <DType T>
 void pack_keys(const std::byte* const* keys, SeenRows places, uint32_t dims, std::byte* to) {
   alignas(64) std::byte lines[2][kTileBytes];
@@ -163,7 +162,7 @@ void pack_keys(const std::byte* const* keys, SeenRows places, uint32_t dims, std
     }
 }
 
-// Tiles [16 pairs of rows i, i + 16][16 dimensions].
+// Packs values into tiles [16 pairs of rows i, i + 16][16 dimensions].
 template <DType T>
 void pack_values(const std::byte* const* values, SeenRows places, uint32_t dims, std::byte* to) {
   to += size_t{places.begin / kDepth} * tiles_of(dims) * 2 * kTileBytes;
@@ -221,7 +220,7 @@ void configure_products() {
   configure_tiles(config);
 }
 
-// Places j to j + 15 that are seen.
+// Returns which of places j to j + 15 are seen, as a mask.
 KVICK_INLINE uint32_t places_within(SeenRows seen, uint32_t j) {
   const auto below = [j](uint32_t place) -> uint32_t {
     return place <= j ? 0 : place >= j + kSide ? 0xffff : (1U << (place - j)) - 1;
@@ -231,8 +230,8 @@ KVICK_INLINE uint32_t places_within(SeenRows seen, uint32_t j) {
 
 // -- softmax --------------------------------------------------------------------------------------
 
-// e^x for x <= 0: as VecAvx512::exp, with one step of reduction and a polynomial of degree 5
-// (fitted for relative error, 1e-7), which is more than 16 bits.
+// Returns e^x for x <= 0, as VecAvx512::exp but with one step of reduction and a polynomial of
+// degree 5. Its relative error of 1e-7, for which it was fitted, is below that of 16 bits.
 KVICK_INLINE __m512 exp_below(__m512 x) {
   const __m512 magic = V::set(0x1.8p23F);
   const __m512 shifted = V::fma(x, V::set(0x1.715476p+0F), magic);
@@ -259,7 +258,7 @@ void soften(float* x, SeenRows seen, SeenRows part, float* probs, float& max_out
     high[1] = V::max(V::load(x + j + kSide), high[1]);
   }
   max_out = V::largest(V::max(high[0], high[1]));
-  // Without a row, or with only -inf ones: -inf minus -inf would be NaN.
+  // If there is no row, or all logits are -inf, max is -inf, and -inf minus -inf would be NaN.
   const __m512 base = V::set(max_out == -__builtin_inff() ? 0 : max_out);
   __m512 sum[2] = {V::zero(), V::zero()};
   for (uint32_t j = part.begin; j < part.end; j += kDepth) {
@@ -279,7 +278,7 @@ void soften(float* x, SeenRows seen, SeenRows part, float* probs, float& max_out
 
 // -- one chunk ------------------------------------------------------------------------------------
 
-// Where the rows end that are not of the last span.
+// Returns the end of the rows of all spans but the last.
 uint32_t end_of_others(const ChunkRows& rows) {
   return rows.span_count > 1 ? rows.spans[rows.span_count - 2].end : 0;
 }
@@ -289,15 +288,15 @@ struct PromptChunk {
   const Queries& queries;
   ChunkRows& rows;
   Scratch& scratch;
-  SeenRows part = {0, 0};  // of the rows that are in tiles, in whole steps
+  SeenRows part = {0, 0};  // places that are in tiles, in whole steps
   bool spoiled[kChunkRows] = {};
   bool any_spoiled = false;
   bool biased = false;
 
-  // The last kind of rows: every query that sees any row of the chunk sees one of these.
+  // The last span: every query that sees any row of the chunk sees one of its rows.
   const RowSpan& span() const { return rows.spans[rows.span_count - 1]; }
 
-  // Rows around the span, and those that are not finite, as rows of zeros.
+  // Replaces rows around the span, and rows that are not finite, by zeros.
   template <DType T>
   void tidy(const std::byte** at, uint32_t dims) {
     for (uint32_t i = span().begin; i < span().end; ++i) {
@@ -329,7 +328,8 @@ struct PromptChunk {
     if (span().v_type == DType::kBF16) pack_values_of<DType::kBF16>();
     if (span().v_type == DType::kF32) pack_values_of<DType::kF32>();
   }
-  // What token t sees of the span, and whether it needs rows that are not in tiles as they are.
+  // seen_by() returns the places of the span that token t sees, needs_others() whether it sees rows
+  // that are not in tiles, or are zeros there.
   SeenRows seen_by(uint32_t t) const {
     SeenRows seen = rows_seen(view, queries, rows, t);
     if (rows.span_count == 0) return {0, 0};
@@ -346,7 +346,7 @@ struct PromptChunk {
     return false;
   }
 
-  // Queries [first, first + n) of [tokens][group]; the lines behind them are zeros.
+  // Packs queries [first, first + n) of [tokens][group]; the lines behind them are zeros.
   void pack_queries(uint32_t first, uint32_t n) {
     const uint32_t dims = queries.k_dim;
     const __m512 scale = V::set(queries.scale);
@@ -399,7 +399,7 @@ struct PromptChunk {
     }
   }
 
-  // Queries [first, first + n), at most 16 kM.
+  // Computes queries [first, first + n), at most 16 kM.
   template <int kM>
   void attend(uint32_t first, uint32_t n, Partial out, float* probs) {
     SeenRows seen[kQueries], any = {kChunkRows, 0};
@@ -453,8 +453,9 @@ KVICK_TARGET_END
 namespace kvick::kernels {
 namespace {
 
-// Whether tiles take all rows that the last of the queries sees: of one kind, asked by the caller's
-// queries. If not, none of the queries' rows are all in tiles, for they see those and older ones.
+// Whether tiles take all rows that the last token sees: they are of one type, without queries of
+// their own. If not, no token's rows are all in tiles, because other tokens see these or older
+// rows.
 bool takes(const View& view, const Queries& queries, const ChunkRows& rows) {
   if (queries.visible != nullptr || queries.slopes != nullptr) return false;
   if (rows.span_count == 0) return true;
@@ -464,7 +465,7 @@ bool takes(const View& view, const Queries& queries, const ChunkRows& rows) {
   return seen.begin == seen.end || seen.begin >= end_of_others(rows);
 }
 
-// Token t alone, without tiles. Its own first chunk may be another than the queries'.
+// Computes token t alone, without tiles. Its chunk 0 may be a later one than that of all queries.
 void attend_without_tiles(const View& view, const Queries& queries, uint32_t chunk, uint32_t t,
                           Partial out, float* probs) {
   Queries one = queries;
@@ -478,8 +479,9 @@ void attend_without_tiles(const View& view, const Queries& queries, uint32_t chu
                     probs != nullptr ? probs + i * kChunkRows : nullptr);
 }
 
-// A chunk that it does not take is computed as any other. A query's own rows decide that: without a
-// window all of them see all committed rows of the chunk; with one, see takes() and needs_others().
+// Computes chunks that tiles do not take without them. A query's own rows decide that: without a
+// window, all queries see all committed rows of the chunk; with one, see takes() and
+// needs_others().
 void attend_prompt(const View& view, const Queries& queries, uint32_t chunk, Partial out,
                    float* probs) {
   check_attention(view, queries);
@@ -489,8 +491,8 @@ void attend_prompt(const View& view, const Queries& queries, uint32_t chunk, Par
   Scratch scratch;
   PromptChunk state{view, queries, rows, scratch};
   state.run(out, probs);
-  // In a tile a row that is not finite would spoil those that do not see it: it is zero there, and
-  // who sees it is computed once more.
+  // In a tile, a row that is not finite would spoil queries that do not see it. So it is zero
+  // there, and tokens that see it are computed again without tiles.
   for (uint32_t t = 0; t < queries.tokens; ++t)
     if (state.needs_others(t)) attend_without_tiles(view, queries, chunk, t, out, probs);
 }

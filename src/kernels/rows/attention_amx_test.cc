@@ -1,4 +1,5 @@
-// attention_amx.cc with tiles in memory, for tests on machines without AMX: the same steps, slowly.
+// attention_amx.cc with tiles emulated in memory, for tests on machines without AMX: the same
+// operations, slower.
 
 #include "kernels/attention/test_attention.h"
 

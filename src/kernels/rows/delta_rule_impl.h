@@ -2,31 +2,31 @@
 // Table::delta_rule, for any vector type of vec_*.h. Included inside a target region, after
 // elementwise_impl.h.
 //
-// Lanes are values, so that a panel of the state needs no sums across lanes, and a panel of 128
-// keys is 8 kB: it is read from memory once, by the first token of a run, and then stays in the
-// first-level cache. What S^T k and S^T q are is found in one pass over the old state, since
-// S'^T q = decay * S^T q + (q k) d where S' = decay * S + k d^T.
+// Lanes are values, so a panel of the state needs no sums across lanes. With a k_dim of 128 a panel
+// is 8 kB: the first token of a run reads it from memory, then it stays in the first-level cache.
+// One pass over the old state S gives both S^T k and S^T q, since S'^T q = decay * S^T q + (q k) d
+// for the new state S' = decay * S + k d^T.
 
 namespace kvick::kernels {
 namespace {
 
-// Values that one pass computes together.
+// The shape of a tile: the values that one pass computes together.
 template <class V>
 struct DeltaTile {
-  // Two panels to a load of k and q where a vector is a panel.
+  // If a vector is a whole panel, each load of k and q serves two panels.
   static constexpr int kPanels = V::kLanes >= int{kDeltaPanel} ? 2 : 1;
   static constexpr int kVectors = kPanels * int{kDeltaPanel} / V::kLanes;
   static constexpr int kChains = kVectors <= 2 ? 4 : kVectors <= 4 ? 2 : 1;
 };
 
-// Where vector v of a tile begins in row 0 of the state.
+// Returns where vector v of a tile begins in row 0 of the state.
 template <class V>
 constexpr size_t delta_place(int v, size_t k_dim) {
   const size_t value = static_cast<size_t>(v) * V::kLanes;
   return value / kDeltaPanel * kDeltaPanel * k_dim + value % kDeltaPanel;
 }
 
-// u = S^T k and w = S^T q.
+// Computes u = S^T k and w = S^T q.
 template <class V, int kVectors>
 void delta_products(const DeltaRun& run, const float* state, const float* q, const float* k,
                     typename V::F (&u)[kVectors], typename V::F (&w)[kVectors]) {
@@ -55,7 +55,7 @@ void delta_products(const DeltaRun& run, const float* state, const float* q, con
   }
 }
 
-// One token of a tile.
+// Computes one token for one tile.
 template <class V, int kVectors>
 void delta_token(const DeltaRun& run, size_t token, const float* before, float* after,
                  size_t value) {

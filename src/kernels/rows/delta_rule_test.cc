@@ -11,7 +11,7 @@
 namespace kvick::kernels {
 namespace {
 
-// What a run reads and writes.
+// The inputs of a run.
 struct DeltaData {
   size_t tokens, k_dim, panels;
   std::vector<float> q, k, v, decay, beta, before;
@@ -23,7 +23,7 @@ struct DeltaData {
       x.resize(size);
       for (float& e : x) e = scale * normal(random);
     };
-    const float unit = 1 / std::sqrt(static_cast<float>(k_dim));  // keys about as long as normed
+    const float unit = 1 / std::sqrt(static_cast<float>(k_dim));  // for keys with a norm near 1
     fill(q, tokens * k_dim, unit), fill(k, tokens * k_dim, unit);
     fill(v, tokens * values(), 1), fill(before, k_dim * values(), 1);
     fill(decay, tokens, 1), fill(beta, tokens, 1);
@@ -34,7 +34,7 @@ struct DeltaData {
   size_t place(size_t key, size_t value) const {
     return (value / kDeltaPanel * k_dim + key) * kDeltaPanel + value % kDeltaPanel;
   }
-  // Of some tokens, from the state `from` to the state `to`.
+  // Returns a run of some tokens, from the state `from` to the state `to`.
   DeltaRun run(size_t first, size_t count, const float* from, float* to, float* out) const {
     return {.tokens = count,
             .k_dim = k_dim,
@@ -81,7 +81,7 @@ TEST(DeltaRule, FollowsItsDefinition) {
        {std::array<size_t, 3>{1, 8, 1}, {5, 16, 3}, {70, 128, 8}}) {
     const DeltaData data(tokens, keys, panels);
     const auto twin =
-        data.twin();  // not bound to names, which a lambda cannot refer to in C++20 of clang 14
+        data.twin();  // no structured binding, which lambdas of clang 14 cannot capture
     const auto &out = twin.first, &state = twin.second;
     for_each_set([&](const Table& table) {
       std::vector<float> got(out.size()), after(state.size());

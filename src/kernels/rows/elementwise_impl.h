@@ -1,13 +1,13 @@
 #pragma once
 // Element-wise entries of the table, for any vector type of vec_*.h. Included inside a target
-// region. All of them are bound by the first-level cache and vanish beside the matrix products;
-// what counts is one pass and no libm call.
+// region. All of them are bound by the first-level cache and take little time beside the matrix
+// products. It only matters that they make one pass and no libm call.
 
 namespace kvick::kernels {
 namespace {
 
-// i at the first element of each vector, left: elements from there on, of which the vector holds at
-// most kLanes.
+// Loops over vectors. i: first element of the vector; left: elements from i on, of which the vector
+// holds at most kLanes.
 #define KVICK_FOR_VECTORS(i, left, n)      \
   for (size_t i = 0, left = (n); left > 0; \
        i += V::kLanes, left = left > size_t{V::kLanes} ? left - size_t{V::kLanes} : 0)
@@ -35,10 +35,10 @@ void layer_norm(const float* x, const float* weight, const float* bias, size_t n
   auto sum = V::zero();
   KVICK_FOR_VECTORS(i, left, n) sum = V::add(sum, load_up_to<V>(x + i, left));
   const auto guess = V::set(V::sum(sum) / static_cast<float>(n));
-  float guesses[V::kLanes];  // so that the lanes behind the last element can be left zero
+  float guesses[V::kLanes];  // so that lanes past the last element can be zero
   V::store(guesses, guess);
-  // About the guessed mean: the difference of two large sums would lose the variance, and what the
-  // first sum lost to rounding is found again.
+  // Sums squares around the guessed mean, because the difference of two large sums would lose the
+  // variance. `rests` recovers what the first sum lost to rounding.
   auto squares = V::zero(), rests = V::zero();
   KVICK_FOR_VECTORS(i, left, n) {
     const auto part = V::sub(load_up_to<V>(x + i, left), load_up_to<V>(guesses, left));
@@ -98,7 +98,7 @@ float dot(const float* x, const float* y, size_t n) {
   return V::sum(V::add(even, odd));
 }
 
-// (a, b) turned by the angle of (c, s).
+// Rotates (a, b) by the angle of cosine c and sine s.
 template <class V>
 void turn(typename V::F& a, typename V::F& b, typename V::F c, typename V::F s) {
   const auto old = a;
@@ -157,7 +157,7 @@ void store_static(const float* in, size_t n, std::byte* out) {
   const auto low = V::set(-kLimit), high = V::set(kLimit);
   size_t i = 0;
   for (; i + V::kLanes <= n; i += V::kLanes) {
-    const auto cut = V::min(V::max(V::load(in + i), low), high);  // NaN: the second
+    const auto cut = V::min(V::max(V::load(in + i), low), high);  // NaN gives `low`
     if constexpr (T == DType::kStatic8)
       V::store_codes(reinterpret_cast<uint8_t*>(out + i), cut, 0, -kLimit, kLimit);
     else
@@ -226,11 +226,11 @@ void store_kivi_row(const float* in, size_t n, std::byte* out) {
   }
 }
 
-// 32 rows, 32 channels at a time: lanes are channels.
+// Stores 32 rows, 32 channels at a time. Lanes are channels.
 template <class V>
 void store_group(DType type, const float* in, size_t stride, size_t n, std::byte* const* rows) {
   check_group_type(type, n);
-  const size_t in_row = n / kRowGroup;  // channels whose scale a row carries
+  const size_t in_row = n / kRowGroup;  // channels whose scales a row stores
   for (size_t first = 0; first < n; first += kRowGroup) {
     alignas(64) float least[kRowGroup], most[kRowGroup];  // then zero points and inverses
     for (uint32_t c = 0; c < kRowGroup; c += V::kLanes) {
@@ -278,7 +278,7 @@ void store_row(DType type, const float* in, size_t n, std::byte* out) {
   if (type == DType::kKivi4V) store_kivi_row<V>(in, n, out);
 }
 
-// Elements [i, dims) of a row, fewer than a vector, with those of q.
+// Returns the dot product of elements [i, dims), fewer than a vector, of a row and q.
 template <class V, DType T>
 float dot_rest(const std::byte* row, const float* q, size_t i, size_t dims) {
   float sum = 0;
@@ -314,8 +314,8 @@ float dot_row(const std::byte* row, const float* q, size_t dims) {
   return i < dims ? sum + dot_rest<V, T>(row, q, i, dims) : sum;
 }
 
-// Four rows together, each with the bits of dot_row: four streams of memory, and enough sums to
-// hide the latency of one.
+// Computes four rows together, each with the bits of dot_row: this gives four streams of memory,
+// and enough sums to hide the latency of one.
 template <class V, DType T>
 void dot_four_rows(const std::byte* rows, size_t stride, const float* q, size_t dims, float* out) {
   constexpr int kRows = 4;
@@ -362,7 +362,7 @@ void dot_rows(DType type, const std::byte* rows, size_t stride, size_t n, const 
   dot_rows_of<V, DType::kStatic16>(rows, stride, n, q, dims, out);
 }
 
-// A tile of kQueries queries by the rows of kVectors vectors.
+// Computes a tile: kQueries queries by the rows of kVectors vectors.
 template <class V, DType T, int kQueries, int kVectors>
 void dot_columns_tile(const std::byte* columns, Columns shape, const float* q, float* out,
                       size_t out_stride) {
@@ -386,7 +386,7 @@ void dot_columns_tile(const std::byte* columns, Columns shape, const float* q, f
 template <class V, DType T, int kQueries>
 void dot_columns_of(const std::byte* columns, Columns shape, const float* q, float* out,
                     size_t out_stride) {
-  constexpr int kVectors = kQueries > 2 ? 2 : 4;  // sums enough to hide the latency of one
+  constexpr int kVectors = kQueries > 2 ? 2 : 4;  // enough sums to hide the latency of one
   size_t i = 0;
   const auto at = [&](size_t row) { return columns + row * kElementBytes<T>; };
   for (; i + size_t{V::kLanes} * kVectors <= shape.rows; i += size_t{V::kLanes} * kVectors)

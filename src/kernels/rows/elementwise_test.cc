@@ -161,8 +161,8 @@ TEST(ElementWise, SiluMulGatesOverTheWholeRange) {
 }
 
 TEST(ElementWise, ExponentialIsWithinTwoUlp) {
-  // gate/(1+e^-gate) at large -gate is gate * e^gate: divides out to e^gate, with two roundings
-  // more.
+  // For large -gate, gate/(1+e^-gate) is gate * e^gate. Times up = 1/gate that is e^gate, with two
+  // more roundings.
   for_each_set([](const Table& table) {
     double worst = 0;
     for (float x = -86; x < -20; x += 0.0137F) {

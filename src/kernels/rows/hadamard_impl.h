@@ -1,10 +1,10 @@
 #pragma once
 // The Hadamard transform, for any vector type of vec_*.h. Included inside a target region.
 //
-// Steps over neighbours first, then over distances 2, 4, ... half a block: whatever the vectors,
-// each element is the same tree of sums. The steps within two vectors all split them into even and
-// odd elements, whose sums and differences are the next two vectors: after as many steps as there
-// are bits of an element's number each is in its place again.
+// Steps combine neighbours first, then elements at distances 2, 4, ... half a block. So each
+// element is the same tree of sums for every vector size. A step within two vectors splits them
+// into even and odd elements, whose sums and differences are the next two vectors. After as many
+// steps as an element's index has bits, each element is in its place again.
 
 namespace kvick::kernels {
 namespace {

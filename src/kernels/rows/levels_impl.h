@@ -5,14 +5,16 @@
 namespace kvick::kernels {
 namespace {
 
-// 1 where x > limit, else 0. The factor makes any difference of floats of this size more than 1.
+// Returns 1 where x > limit, else 0. The factor makes every difference of floats of this size
+// larger than 1.
 template <class V>
 typename V::F where_above(typename V::F x, typename V::F limit) {
   const auto large = V::mul(V::sub(x, limit), V::set(0x1p60F));
   return V::min(V::max(large, V::zero()), V::set(1));
 }
 
-// Magnitudes of a group's levels for elements t at this scale, and which they are.
+// Finds the nearest levels of a group's elements t at this scale: magnitudes to `levels`, codes to
+// `codes`.
 template <class V, DType T>
 void nearest_levels(const float* t, float scale, float* levels, float* codes) {
   constexpr LevelTable kTable = level_table(T);
@@ -30,7 +32,7 @@ void nearest_levels(const float* t, float scale, float* levels, float* codes) {
   }
 }
 
-// The sum of the products of sizes.
+// Returns the sum of |t| * |level|.
 template <class V>
 float level_product(const float* t, const float* levels) {
   auto sum = V::zero();

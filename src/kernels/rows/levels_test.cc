@@ -17,7 +17,7 @@ std::vector<float> stored(DType type, const std::vector<float>& x) {
   return out;
 }
 
-// The mean square of what is lost of a row of normal numbers, of which the mean square is 1.
+// Returns the mean square error of storing a row of normal numbers, whose mean square is 1.
 double lost(DType type) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
@@ -30,8 +30,8 @@ double lost(DType type) {
 }
 
 TEST(CacheRow, LevelsLoseLittleOfAGaussian) {
-  // Four bits with a scale for the largest of 32: 0.006. Lloyd and Max with one scale for all
-  // rows: 0.0345 and 0.1175.
+  // Four bits with a scale for the largest of 32 lose 0.006. Lloyd and Max, with one scale for all
+  // rows, lose 0.0345 and 0.1175.
   EXPECT_LT(lost(DType::kQ4), 0.008);
   EXPECT_LT(lost(DType::kQ3), 0.0345);
   EXPECT_LT(lost(DType::kQ2), 0.1175);

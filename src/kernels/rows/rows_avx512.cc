@@ -1,7 +1,7 @@
 #include "kernels/table/rows.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC bug 105593: its own intrinsics pass an undefined vector on purpose and are warned about.
+// GCC bug 105593: GCC warns of undefined vectors that its own intrinsics pass on purpose.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif

@@ -1,10 +1,10 @@
-// Attention with AVX-512 VNNI: it multiplies quantised keys as they lie. All else is
-// rows_avx512.cc.
+// Attention with AVX-512 VNNI, whose integer products multiply quantised keys. All other functions
+// are those of rows_avx512.cc.
 
 #include "kernels/table/rows.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC bug 105593: its own intrinsics pass an undefined vector on purpose and are warned about.
+// GCC bug 105593: GCC warns of undefined vectors that its own intrinsics pass on purpose.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif

@@ -1,11 +1,11 @@
 #pragma once
-// How likely tokens are, for sampling: Table::weigh_tokens. Included inside a target region.
+// Token weights for sampling: Table::weigh_tokens. Included inside a target region.
 
 namespace kvick::kernels {
 namespace {
 
-// V::exp of one number where there are no vectors: the same operations in the same order, so that a
-// seed draws the same tokens under every instruction set. See vec_avx512.h.
+// Returns V::exp of one number, where there are no vectors. The operations and their order are
+// those of vec_avx512.h, so that a seed draws the same tokens under every instruction set.
 inline float exp_of_one(float x) {
   if (x < -87.336F) return 0;
   const float shifted = std::fma(x, 0x1.715476p+0F, 0x1.8p23F);
@@ -32,8 +32,9 @@ typename V::F token_exp(typename V::F x) {
     return V::exp(x);
 }
 
-// Weights are multiples of 2^-34 and at most 1. Each is the sum of a multiple of 2^-17 and of a
-// rest below 2^-17: of 64 such parts every sum is a float, so no order of adding them rounds.
+// Weights are multiples of 2^-34 and at most 1. Each is the sum of a multiple of 2^-17 and a rest
+// below 2^-17. A sum of 64 such parts is exact as a float, so adding them in any order does not
+// round.
 template <class V>
 void weigh_tokens(float* x, size_t n, float highest, float scale, double* sums) {
   const auto top = V::set(highest), factor = V::set(scale);

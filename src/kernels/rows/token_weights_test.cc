@@ -11,15 +11,15 @@ namespace kvick::kernels {
 namespace {
 
 struct Weights {
-  std::vector<float> of;     // each token
-  std::vector<double> sums;  // of blocks
+  std::vector<float> of;     // weight of each token
+  std::vector<double> sums;  // sums of blocks
   bool operator==(const Weights&) const = default;
 };
 
 Weights weigh(base::Isa isa, std::vector<float> logits, float scale) {
   const float highest = *std::max_element(logits.begin(), logits.end());
   std::vector<double> sums((logits.size() + kWeightBlock - 1) / kWeightBlock + 1, -1);
-  logits.push_back(77);  // behind the last
+  logits.push_back(77);  // must stay as it is
   table(isa).weigh_tokens(logits.data(), logits.size() - 1, highest, scale, sums.data());
   EXPECT_EQ(logits.back(), 77);
   EXPECT_EQ(sums.back(), -1);

@@ -25,7 +25,7 @@ inline constexpr size_t kWeightBlock = 64;  // tokens: see Table::weigh_tokens
 struct Table {
   base::Isa isa;
 
-  // -- linear layers
+  // -- linear layers --
   // Fills q, scale and sums of these tokens and groups of kGroup inputs from a.x. Threads that
   // share a tile of tokens should take different groups, because tokens of a tile share cache
   // lines.
@@ -54,7 +54,7 @@ struct Table {
   void (*matmul_prompt_gated)(const Matrix& gate, const Matrix& up, const PromptActivations& a,
                               PromptActivations& y, uint32_t begin, uint32_t end);
 
-  // -- element-wise, n elements of one token
+  // -- element-wise, n elements of one token --
   void (*rms_norm)(const float* x, const float* weight, size_t n, float eps, float* y);
   void (*layer_norm)(const float* x, const float* weight, const float* bias, size_t n, float eps,
                      float* y);
@@ -69,7 +69,7 @@ struct Table {
   // "neox").
   void (*rope)(float* head, const float* cos_sin, size_t dims, bool interleaved);
 
-  // -- attention
+  // -- attention --
   // Computes each query's softmax state over the rows of one chunk (attention.h) that it sees. A
   // query that sees none gets max = -inf, sum = 0, acc = 0. probs, if not null: unnormalised
   // exp(logit - max) per query and place of the chunk, [tokens][group][kChunkRows].
@@ -88,7 +88,7 @@ struct Table {
   void (*finish)(Partial state, const View& view, const Queries& queries, float* out,
                  size_t out_stride);
 
-  // -- choosing rows
+  // -- choosing rows --
   // out[i] = the dot product of row i with q, for n rows of `dims` elements, `stride` bytes from
   // one to the next, of type F32, F16, BF16 or static (codes are not scaled).
   void (*dot_rows)(DType type, const std::byte* rows, size_t stride, size_t n, const float* q,
@@ -103,20 +103,20 @@ struct Table {
   // Writes their indices, ascending, to out, which has room for them. Returns how many.
   size_t (*indices_above)(const float* x, size_t n, float limit, uint32_t* out);
 
-  // -- sampling
+  // -- sampling --
   // Replaces n logits, none above `highest`, by token weights exp(scale * (x[i] - highest)) rounded
   // to a multiple of 2^-34. sums[b] is the exact sum of weights [b * kWeightBlock, (b + 1) *
   // kWeightBlock): it does not depend on their order. The same bits under every instruction set.
   // scale: 1 / temperature, finite.
   void (*weigh_tokens)(float* x, size_t n, float highest, float scale, double* sums);
 
-  // -- a memory of slots
+  // -- a memory of slots --
   // x[i] = exp(scale * (x[i] - max x)), scale > 0; returns their sum. The caller does the softmax's
   // division later, where there are fewer elements.
   float (*exp_row)(float* x, size_t n, float scale);
   void (*walk_memory)(const MemoryWalk& walk);
 
-  // -- cache rows: float32 to any of their types (dtype.h)
+  // -- cache rows: float32 to any of their types (dtype.h) --
   void (*store_row)(DType type, const float* in, size_t n, std::byte* out);
   // Stores kGroupRows rows of a type that stores rows in groups. in: as for group_from_f32.
   void (*store_group)(DType type, const float* in, size_t stride, size_t n, std::byte* const* rows);
@@ -126,7 +126,7 @@ struct Table {
   // instruction set.
   void (*hadamard)(float* x, size_t n, size_t block);
 
-  // -- states
+  // -- states --
   // Token after token, S = decay * S, then S += k (beta * (v - S^T k))^T, and out = S^T q (Yang et
   // al. 2025, "Gated Delta Networks", equation 10). The bits of a token do not depend on how tokens
   // are divided into runs, nor a panel's on the other panels. k_dim: a multiple of 8.

@@ -24,8 +24,8 @@
 
 namespace kvick::kernels {
 
-// Rows of one chunk: so many that merging costs almost nothing, so few that a few threads can share
-// a long context.
+// Rows of one chunk: enough that merging costs almost nothing, few enough that several threads can
+// share a long context.
 inline constexpr uint32_t kChunkRows = 256;
 
 // The queries of one (sequence, layer, KV head), and which rows they see.

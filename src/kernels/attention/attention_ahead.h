@@ -5,8 +5,8 @@ namespace kvick::kernels {
 namespace {
 
 // Prefetches `lines` cache lines, `step` bytes apart, into the second-level cache. Returns the
-// address after the last. Forced inline: GCC considers a function that only prefetches free of
-// effects, and drops the call.
+// address after the last. Forced inline: GCC takes a function that only prefetches to have no
+// effect, and drops the call.
 [[gnu::always_inline]] inline const std::byte* ask_for_lines(const std::byte* at, size_t step,
                                                              uint32_t lines) {
   for (; lines > 0; --lines, at += step) __builtin_prefetch(at, 0, 2);

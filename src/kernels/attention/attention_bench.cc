@@ -210,8 +210,8 @@ void report_all(base::Isa isa, double seconds) {
 }  // namespace
 }  // namespace kvick::kernels
 
-// attention_bench [SECONDS [ISA]]: seconds per line, below 0.2 without the slow lines that go
-// through memory.
+// attention_bench [SECONDS [ISA]]: seconds per line; below 0.2 the slow lines that read memory are
+// left out.
 int main(int argc, char** argv) {
   namespace base = kvick::base;
   namespace kernels = kvick::kernels;

@@ -95,7 +95,7 @@ struct RowBlocks {
       to[i] = V::half(keys[i < n ? i : n - 1] + offset + (groups - 1) * 2);
   }
   // Sets halves[i][s] to number s of row i, one of in_row numbers that begin at byte `offset` of
-  // the row. Copies two or four numbers at a time if a row has so many, because most of the time
+  // the row. Copies two or four numbers at a time if a row has that many, because most of the time
   // goes into locating them.
   void collect_scales(const std::byte* const* from, uint32_t n, uint32_t in_row, size_t offset) {
     if (in_row == 2) {

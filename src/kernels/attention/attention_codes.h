@@ -1,6 +1,6 @@
 #pragma once
-// Logits from quantised keys (kQ8, kQ4) by integer products, 16 rows a vector. Included inside a
-// target region, where V::kCodeDots.
+// Logits from quantised keys (kQ8, kQ4) by integer products, 16 rows per vector. Included inside a
+// target region; used where V::kCodeDots.
 //
 // A query is rounded to 16-bit integers, with one scale per 32 dimensions. With 8 bits its rounding
 // error would be as large as the keys', and the two products of 16 bits cost less than reading the

@@ -9,9 +9,9 @@
 //               and multiplied as stored. The chains are lanes, which V::fold and V::fold_rest add
 //               by joining two vectors at a time.
 //   ColumnDots  many queries (attention_columns.h). Keys are converted and transposed once for all
-//               of them; the lanes of a vector are keys and the chains come one after the other.
+//               of them; the lanes of a vector are keys, and the chains are computed one by one.
 //
-// Measured on Zen 4 (one core, out of the second-level cache; docs/results/zen4.md):
+// Measured on Zen 4 (one core, rows in the second-level cache; docs/results/zen4.md):
 //   - One chain, so that keys are transposed even for one query: decode takes 1.1 to 1.6 times the
 //     time with float16 and AVX-512, 1.05 to 1.5 with AVX2; prompts the same within 3 %.
 //   - Sixteen chains, a whole vector of one key: decode takes 0.84 to 1 of the time of eight, but

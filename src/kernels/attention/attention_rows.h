@@ -16,7 +16,7 @@ inline constexpr uint32_t kMaxLanes = 16;     // floats of the widest vector
 // Queries of a tile, which share one conversion of the rows.
 inline constexpr uint32_t kTileQueries = kMaxGroup;
 
-// Cache lines at an even distance, and a list of such strips.
+// A strip is cache lines at an even distance.
 struct Strip {
   const std::byte* at;
   uint32_t step, lines;  // step: bytes from one line to the next
@@ -29,7 +29,7 @@ struct StripList {
   // Appends the cache lines of `rows` rows of `bytes` bytes, `stride` bytes apart. Rows with gaps
   // between them are treated as if each began at a cache line.
   void append(const std::byte* first, uint32_t bytes, uint32_t stride, uint32_t rows);
-  // The same for many runs. rows: the address of row 0.
+  // Does the same for many runs. rows: the address of row 0.
   void append_runs(const std::byte* rows, uint32_t bytes, uint32_t stride,
                    std::span<const Run> runs);
 };

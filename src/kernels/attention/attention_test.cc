@@ -168,7 +168,7 @@ std::unique_ptr<Stored> store(const Problem& problem, uint32_t begin, uint32_t e
   std::shuffle(order.begin(), order.end(), random);
   uint32_t used = 0;
   for (const uint32_t i : order) {
-    made->runs[i].row = used + random() % 2;  // now and then a hole
+    made->runs[i].row = used + random() % 2;  // sometimes leaves a gap
     used = made->runs[i].row + made->runs[i].rows;
   }
   // 0xff in all bytes is NaN in all types but the static ones, so it shows if a row is read that no
@@ -530,7 +530,7 @@ TEST(Attention, TheRestTakesItsShareOfTheProbability) {
     const auto with = attend(set.table, layout.view, problem.queries(0, 2));
     for (size_t i = 0; i < with.size(); ++i)
       EXPECT_NEAR(with[i], (1 - mass[i / 64]) * without[i] + mass[i / 64] * 3, 1e-6) << set.name;
-    // rest_mass is by the step's queries, whichever of them are computed in this call.
+    // rest_mass is indexed by the step's queries, whichever of them this call computes.
     const auto second = attend(set.table, layout.view, problem.queries(1, 1));
     EXPECT_TRUE(std::equal(second.begin(), second.end(), with.begin() + 2 * 64)) << set.name;
   }
@@ -579,7 +579,7 @@ TEST(Attention, NoVisibleRowGivesZerosAndMergesWithoutNan) {
     const auto out = attend(set.table, layout.view, problem.queries(0, 2));
     for (size_t i = 0; i < 3 * 64; ++i) EXPECT_EQ(out[i], 0);
     EXPECT_EQ(attend(set.table, masked.view, hidden.queries(0, 1)), std::vector<float>(64, 0));
-    // Empty into full, full into empty, empty into empty.
+    // Merges empty into full, full into empty, and empty into empty.
     for (int i = 0; i < 4; ++i) {
       const bool a_full = (i & 1) != 0, b_full = (i & 2) != 0;
       float max[] = {a_full ? 1 : -kInf, b_full ? 1 : -kInf};

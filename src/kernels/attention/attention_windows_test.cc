@@ -455,7 +455,7 @@ TEST(AttentionWindows, AStepWhoseFirstTokensSeeTwoTypesEqualsTheDefinition) {
   }
 }
 
-// -- rows that are not there, rows that are not read ----------------------------------------------
+// -- missing rows and rows that are not read ------------------------------------------------------
 
 TEST(AttentionWindows, MissingPositionsAreRowsThatNobodySees) {
   std::mt19937 random(5);
@@ -566,7 +566,7 @@ TEST(AttentionSinks, AQueryThatSeesNoRowGivesZeros) {
     }
 }
 
-// -- what it cannot take --------------------------------------------------------------------------
+// -- invalid inputs -------------------------------------------------------------------------------
 
 TEST(AttentionLatent, WhatItCannotTakeIsABug) {
   std::mt19937 random(9);

@@ -58,7 +58,7 @@ struct Problem {
 };
 
 BucketShape shape_of(uint32_t heads, uint32_t queries, uint32_t rows, bool one_bias) {
-  constexpr uint32_t kDim = 24, kValueDim = 16, kSpare = 5;  // rows between two heads
+  constexpr uint32_t kDim = 24, kValueDim = 16, kSpare = 5;  // spare rows between two heads
   return {.heads = heads,
           .queries = queries,
           .rows = rows,

@@ -36,7 +36,7 @@ struct Segment {
   DType k_type = DType::kF32;
   DType v_type = DType::kF32;
   std::span<const Run> runs;
-  const float* q = nullptr;  // queries to use here instead of the caller's: [tokens][group][k_dim]
+  const float* q = nullptr;  // queries to use here instead of Queries::q: [tokens][group][k_dim]
   // Scales of the codes of static types (dtype.h); 1 for all other types.
   float k_scale = 1, v_scale = 1;
   const float* row_bias = nullptr;  // added to each row's logit, indexed by the segment's row
@@ -58,7 +58,7 @@ struct View {
   std::span<const float> rest_mass;  // its share of the probability: [tokens][group]
 };
 
-// Rows of a segment, over all its runs.
+// Returns the rows of a segment, over all its runs.
 inline uint32_t rows_of(const Segment& segment) {
   uint32_t rows = 0;
   for (const Run& run : segment.runs) rows += run.rows;

@@ -13,7 +13,7 @@ namespace kvick::kernels {
 // weight i = (u[i] - zero of the format) * scale_of(d, scale[i / 16]) + m * min[i / 16]
 struct BlockGroup {
   uint8_t code[32];         // u, or the codes of the format's table
-  uint16_t d, m;            // float16 bits; 0: d if scales are only bytes, m without a min
+  uint16_t d, m;            // float16 bits; d is 0 if scales are bytes, m is 0 without a min
   int8_t scale[2], min[2];  // 1 in formats whose scales are float16 alone
 };
 

@@ -19,7 +19,7 @@ struct alignas(16) Codebook {
   constexpr explicit Codebook(const std::array<int8_t, 16>& values) {
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
     value_bits = static_cast<uint8_t>(std::bit_width(static_cast<unsigned>(*high - *low)));
-    // Products of 8 bits make u signed again (dots_avx512.h).
+    // Dot products make u of 8 bits signed again (dots_avx512.h).
     zero = static_cast<int16_t>(value_bits == 8 ? 128 : -*low);
     for (size_t i = 0; i < values.size(); ++i) u[i] = static_cast<uint8_t>(values[i] + zero);
   }

@@ -66,7 +66,7 @@ struct DTypeInfo {
 const DTypeInfo& dtype_info(DType type);
 std::optional<DType> dtype_from_name(std::string_view name);  // "f16", "F16", "q8_0" ...
 
-// Bytes of `elements` elements; elements must be a multiple of the block.
+// Returns the bytes of `elements` elements, which must be a multiple of the block.
 inline size_t dtype_bytes(DType type, size_t elements) {
   const DTypeInfo& info = dtype_info(type);
   return elements / info.block * info.block_bytes;
@@ -85,7 +85,7 @@ void to_f32(DType type, const std::byte* in, size_t n, float* out);
 // group of 32 of these that holds NaN or an infinity becomes NaN.
 void from_f32(DType type, const float* in, size_t n, std::byte* out);
 
-// The largest code of the static types.
+// Returns the largest code of a static type.
 constexpr int static_limit(DType type) { return type == DType::kStatic8 ? 127 : 32767; }
 constexpr bool is_static(DType type) { return type == DType::kStatic8 || type == DType::kStatic16; }
 

@@ -1,7 +1,8 @@
 #pragma once
 // Internal to kernels/: the grids of IQ1 to IQ3, from llama.cpp's ggml-common.h. An entry is a
 // point of 8 magnitudes, two bits each, or of 4 magnitudes, three bits each; the first has the
-// lowest bits. They are the codes of codebooks.h without sign: 0 for 8, 1 for 25, 2 for 43 in IQ2.
+// lowest bits. Magnitudes are stored as the codes of codebooks.h without sign: in IQ2, 0 is 8, 1 is
+// 25, 2 is 43.
 
 #include <cstdint>
 

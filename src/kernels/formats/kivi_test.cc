@@ -216,7 +216,7 @@ struct Problem {
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 
-  // Rounds the old rows of k and v to what is stored.
+  // Stores the old rows, and rounds k and v to what is stored.
   void store_old(uint32_t longest_run, std::mt19937& random) {
     const uint32_t bytes = static_cast<uint32_t>(dtype_bytes(DType::kKivi4K, s.dims));
     for (uint32_t row = 0; row < s.old; row += runs.back().rows)

@@ -186,7 +186,7 @@ const PackFormat& pack_format(DType type) { return kPackFormats[static_cast<size
 
 namespace {
 
-// A matrix of this shape, without memory.
+// Returns a matrix of this shape, without memory.
 Matrix shape_of(DType type, uint32_t rows, uint32_t inputs) {
   const DTypeInfo& info = dtype_info(type);
   KVICK_CHECK(inputs % kGroup == 0 && inputs % info.block == 0, "{} inputs of {}", inputs,

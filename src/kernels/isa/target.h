@@ -23,7 +23,7 @@
 #if defined(__clang__)
 #define KVICK_TARGET_AVX2_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c\"))), apply_to = function)")
-// One literal: _Pragma takes no concatenation.
+// Each is one literal, because _Pragma takes no concatenation.
 // clang-format off
 #define KVICK_TARGET_AVX_VNNI_BEGIN \
   _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,avxvnni\"))), apply_to = function)")

@@ -1,7 +1,6 @@
 #pragma once
 // Eight floats, AVX2+FMA+F16C. Included inside the target region of rows_avx2.cc only.
-// Larger than a header should be because it is one operation after the other, all of one
-// instruction set.
+// Larger than a header should be because it has all operations of one instruction set.
 
 namespace kvick::kernels {
 namespace {

@@ -1,7 +1,6 @@
 #pragma once
 // Sixteen floats, AVX-512 F, BW, DQ, VL. Included inside target regions with at least these.
-// Larger than a header should be because it is one operation after the other, all of one
-// instruction set.
+// Larger than a header should be because it has all operations of one instruction set.
 
 namespace kvick::kernels {
 namespace {

@@ -1,7 +1,6 @@
 #pragma once
 // Four floats, the NEON that every AArch64 processor has.
-// Larger than a header should be because it is one operation after the other, all of one
-// instruction set.
+// Larger than a header should be because it has all operations of one instruction set.
 
 namespace kvick::kernels {
 namespace {

@@ -92,7 +92,7 @@ constexpr Ahead ahead_of_one(ReadAhead how, Ahead twice) {
          : how == ReadAhead::kOnce ? Ahead{4 << 10, 4 << 10}
                                    : kHere;
 }
-// How far ahead to prefetch a panel that is multiplied with `tokens` tokens.
+// Returns how far ahead to prefetch a panel that is multiplied with `tokens` tokens.
 inline Ahead ahead_of(const PanelJob& job, int tokens, Ahead twice) {
   if (!job.cold) return kHere;
   return tokens == 1 ? ahead_of_one(job.read_ahead, twice) : twice;

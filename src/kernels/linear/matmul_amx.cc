@@ -88,7 +88,7 @@ template <int kPanels>
 struct Next {
   const std::byte* at[kPanels] = {};  // where they begin
 
-  // Prefetches the part of panel p that comes up with this group.
+  // Prefetches the part of panel p that belongs to this group.
   template <DType kType>
   KVICK_INLINE void ask(uint32_t p, uint32_t group) const {
     constexpr PackFormat f = format_of(kType);
@@ -245,9 +245,9 @@ Next<kPanels> next_of(const Matrix& w, uint32_t panel, uint32_t group) {
 }
 
 // Prefetches the lines of y for some tokens' sums while their last groups are added up. These lines
-// are usually in no near cache, and stores that wait for them hold up everything after them: with
-// this, prompts of 512 tokens ran at 1.13 (S, Q8_0), 1.21 (S, Q4_K_M) and 1.11 (M, Q8_0) times the
-// speed. Prefetching group by group instead of in a burst: the same.
+// are usually in no near cache, and stores that wait for them delay everything after them. With
+// these prefetches, prompts of 512 tokens ran at 1.13 (S, Q8_0), 1.21 (S, Q4_K_M) and 1.11 (M,
+// Q8_0) times the speed. Prefetching group by group instead of in a burst was as fast.
 template <int kPanels>
 KVICK_INLINE void ask_for_output(const Job& job, uint32_t panel, uint32_t first, uint32_t tokens) {
   for (uint32_t t = first; t < first + tokens; ++t)

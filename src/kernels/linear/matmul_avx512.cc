@@ -17,7 +17,7 @@
 #endif
 
 KVICK_TARGET_AVX512_BEGIN
-// Each needs the ones before it.
+// Each header needs the ones before it.
 // clang-format off
 #include "kernels/linear/dots_avx512.h"
 #include "kernels/linear/matmul_avx512_impl.h"

@@ -133,7 +133,7 @@ constexpr int together(int tokens, int first) {
   return 2 * n <= left ? n : left / 2;
 }
 
-// add_group() for all tokens from kFirst on.
+// Calls add_group() for all tokens from kFirst on.
 template <DType kType, int kTokens, bool kAsks, int kFirst = 0>
 KVICK_INLINE void add_groups(__m512* acc, const __m512i* w, const Scales& s, const int8_t* q,
                              const float* scale, const Sums& sums, const std::byte* near,

@@ -32,7 +32,7 @@
 
 #define KVICK_HAS_VBMI
 KVICK_TARGET_AMX_BEGIN
-// Each needs the ones before it.
+// Each header needs the ones before it.
 // clang-format off
 #include "kernels/isa/amx_tiles.h"
 #include "kernels/linear/panel_avx512.h"

@@ -18,7 +18,7 @@
 
 #define KVICK_HAS_VBMI
 KVICK_TARGET_VBMI_BEGIN
-// Each needs the ones before it.
+// Each header needs the ones before it.
 // clang-format off
 #include "kernels/linear/dots_vnni.h"
 #include "kernels/linear/matmul_avx512_impl.h"

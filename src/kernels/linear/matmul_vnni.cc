@@ -41,7 +41,7 @@
 #endif
 
 KVICK_TARGET_VNNI_BEGIN
-// Each needs the ones before it.
+// Each header needs the ones before it.
 // clang-format off
 #include "kernels/linear/dots_vnni.h"
 #include "kernels/linear/matmul_avx512_impl.h"

@@ -3,9 +3,9 @@
 // Included by functions_avx512.h and matmul_vbmi.cc, after matmul_avx512_impl.h.
 //
 // When panels are multiplied one by one, every vpdpbusd loads four inputs of a token again. A
-// panel, a token and a group of 32 inputs then take 11 loads or more, of which a core does two a
-// cycle, and 31 to 40 instructions. Here the codes of three panels are unpacked into L1 once for
-// all tokens. Four inputs of a token are loaded once for three panels, and a line of codes once for
+// panel, a token and a group of 32 inputs then take 11 loads or more (a core does two per cycle)
+// and 31 to 40 instructions. Here the codes of three panels are unpacked into L1 once for all
+// tokens. Four inputs of a token are loaded once for three panels, and a line of codes once for
 // four tokens: about 5 loads and 17 instructions. GOP/s of one Zen 5 core, whose vpdpbusd alone
 // reach 1090, with 4096 x 4096 weights and 512 tokens:
 //

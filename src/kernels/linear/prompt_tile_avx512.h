@@ -18,7 +18,8 @@ constexpr int kTokensTogether = 4;
 //
 // Types with a scale for each 16 inputs need more registers, so their sums are kept in memory. On
 // Zen 5, Q6_K reached 668 GOP/s in this way. With the sums of two tokens in registers it reached
-// 630 when the two halves of a group were multiplied in turn, and 594 when they were interleaved.
+// 630 when the two halves of a group were multiplied one after the other, and 594 when they were
+// interleaved.
 template <DType kType, int kTokens>
 KVICK_INLINE void add_tokens(const PromptChunk<kType>& w, uint32_t tile_tokens, const int8_t* q,
                              const float* scale, const Sums* prepared, uint32_t first,

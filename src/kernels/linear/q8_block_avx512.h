@@ -17,10 +17,10 @@
 // The gain comes from reading memory: while a chunk of the inputs is multiplied, the next is
 // prefetched evenly into L2. (Prefetching into L1 as well took 3 to 6 %.) Decoding 8, 16 and 32
 // sequences was 1.16, 1.13 and 1.16 times as fast with Llama-3.2-1B's shape, 1.02, 1.04 and 1.01
-// times with SmolLM2's, which L3 holds in part. It lost with prompts of 512 tokens, hence the
-// limit: 0.93 to 0.98 of a whole model's rate, because each block of tokens reads the codes from L2
-// again, and a chunk begins with loads that nothing hides. It also lost with 3 to 7 tokens (0.96 to
-// 1.03), and with formats of fewer bits (0.83 to 1.02), which must unpack a chunk first.
+// times with SmolLM2's, which L3 holds in part. It lost with prompts of 512 tokens, hence the limit
+// kBlockTokens: 0.93 to 0.98 of a whole model's rate, because each block of tokens reads the codes
+// from L2 again, and a chunk begins with loads that nothing hides. It also lost with 3 to 7 tokens
+// (0.96 to 1.03), and with formats of fewer bits (0.83 to 1.02), which must unpack a chunk first.
 
 #include "kernels/linear/q8_chunk_avx512.h"
 

@@ -120,8 +120,8 @@ KVICK_INLINE void unpack_tile(const std::byte* panel, uint32_t group, std::byte*
     unpack_floats<kType>(panel, group, out);
 }
 
-// Prefetches what unpack_tile reads of a group. Both functions must be inlined: g++ 12 considers a
-// function of only prefetches free of effects, and drops the call.
+// Prefetches what unpack_tile reads of a group. Both functions must be inlined: g++ 12 takes a
+// function of only prefetches to have no effect, and drops the call.
 KVICK_INLINE void ask_for_lines(const std::byte* at, size_t bytes) {
   for (size_t i = 0; i < bytes; i += kLine)
     _mm_prefetch(reinterpret_cast<const char*>(at + i), _MM_HINT_T1);

@@ -9,7 +9,7 @@
 #include "kernels/table/linear.h"
 
 KVICK_TARGET_I8MM_BEGIN
-// Each needs the ones before it.
+// Each header needs the ones before it.
 // clang-format off
 #include "kernels/neon/dots_i8mm.h"
 #include "kernels/neon/codes_neon.h"

@@ -8,7 +8,7 @@
 #include "kernels/table/linear.h"
 
 KVICK_TARGET_NEON_BEGIN
-// Each needs the ones before it.
+// Each header needs the ones before it.
 // clang-format off
 #include "kernels/neon/dots_neon.h"
 #include "kernels/neon/codes_neon.h"

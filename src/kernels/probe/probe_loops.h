@@ -18,7 +18,7 @@ inline constexpr size_t kStep = 256;  // bytes per iteration of a read loop
 // Codes of more bits are widened more often, so no format is multiplied faster.
 inline constexpr int kPairSteps = sums_in_16_bits(4);
 
-// The sum of the lanes of a set of accumulators.
+// Returns the sum of the lanes of a set of accumulators.
 template <typename Lane>
 uint64_t lane_sum(const void* accumulators, size_t bytes) {
   uint64_t sum = 0;

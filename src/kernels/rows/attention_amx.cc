@@ -52,13 +52,13 @@ constexpr uint32_t kDepth = 32;                    // numbers per row
 constexpr size_t kLineBytes = 64;                  // bytes per row
 constexpr size_t kTileBytes = kSide * kLineBytes;  // 1 KiB
 constexpr uint32_t kQueries = 2 * kSide;           // queries of one pass
-// Floats of a row of the left side: scores, or per step of 32 numbers a line of hi and one of lo,
-// which take the same space. Probabilities overwrite their scores, because both together exceed the
-// first-level cache. The last kSide floats let rows begin in different cache sets.
+// Floats of a row of the left operand: scores, or per step of 32 numbers a line of hi and one of
+// lo, which take the same space. Probabilities overwrite their scores, because both together exceed
+// the first-level cache. The last kSide floats let rows begin in different cache sets.
 constexpr uint32_t kRowFloats = kChunkRows + kSide;
 constexpr size_t kRowBytes = kRowFloats * sizeof(float);
 
-// The left side of products: rows of pairs of lines, hi and lo.
+// The left operand of products: rows of pairs of lines, hi and lo.
 struct Lines {
   const std::byte* at;
   size_t row;  // bytes from one row to the next
@@ -67,7 +67,7 @@ struct Lines {
 constexpr uint32_t steps_of(uint32_t n) { return (n + kDepth - 1) / kDepth; }
 constexpr uint32_t tiles_of(uint32_t n) { return (n + kSide - 1) / kSide; }
 
-// The right side of products, as pairs of tiles, hi and lo.
+// The right operand of products, as pairs of tiles, hi and lo.
 struct Panels {
   const std::byte* at;
   size_t step;  // bytes from one step of 32 rows to the next
@@ -82,7 +82,7 @@ struct alignas(64) Scratch {
   float out[kQueries * kDepth];
 };
 
-// -- numbers in two -------------------------------------------------------------------------------
+// -- splitting numbers ----------------------------------------------------------------------------
 
 // Returns bits whose upper half is the nearest bfloat16.
 KVICK_INLINE __m512i rounded(__m512 x) {
@@ -136,7 +136,7 @@ bool all_finite(const std::byte* row, uint32_t dims) {
   return bad == 0;
 }
 
-// -- the right sides ------------------------------------------------------------------------------
+// -- right operands -------------------------------------------------------------------------------
 
 alignas(64) constexpr std::byte kZeros[size_t{kMaxHeadDim} * 4] = {};
 
@@ -189,8 +189,8 @@ KVICK_INLINE void load_tiles(const std::byte* at, size_t line, size_t tile) {
   if constexpr (kCount == 2) load_tile<kTile + 1>(at + tile, line);
 }
 
-// out[16 kM][16 kN] = left * right, the left side with lo or without. Tiles 0 to 3: sums; 4, 5:
-// left; 6, 7: right.
+// out[16 kM][16 kN] = left * right, with or without the left operand's lo. Tiles 0 to 3: sums; 4,
+// 5: left; 6, 7: right.
 template <int kM, int kN, bool kLeftLo>
 void multiply(Lines left, Panels right, uint32_t steps, float* out, size_t stride) {
   zero_tile<0>();
@@ -245,8 +245,8 @@ KVICK_INLINE __m512 exp_below(__m512 x) {
       keep, _mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
 }
 
-// Turns one query's scores of rows [part.begin, part.end), some of which it sees, into
-// probabilities as a left side; also into probs unless that is null.
+// Replaces one query's scores of rows [part.begin, part.end), some of which it sees, by
+// probabilities as a left operand. Also writes these to probs unless that is null.
 void soften(float* x, SeenRows seen, SeenRows part, float* probs, float& max_out, float& sum_out) {
   const __m512 none = V::set(-__builtin_inff());
   for (uint32_t j = part.begin; j < part.end; j += kSide)

@@ -12,7 +12,7 @@
 #include "kernels/table/rows.h"
 
 KVICK_TARGET_AVX2_BEGIN
-// Each needs the ones before it.
+// Each header needs the ones before it.
 // clang-format off
 #include "kernels/attention/attention_ahead.h"
 #include "kernels/attention/attention_kivi.h"

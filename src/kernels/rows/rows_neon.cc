@@ -11,7 +11,7 @@
 #include "kernels/isa/target.h"
 #include "kernels/table/rows.h"
 
-// Each needs the ones before it.
+// Each header needs the ones before it.
 // clang-format off
 #include "kernels/attention/attention_ahead.h"
 #include "kernels/attention/attention_kivi.h"

@@ -21,7 +21,7 @@
 #include "kernels/isa/target.h"
 
 KVICK_TARGET_VNNI_BEGIN
-// Each needs the ones before it.
+// Each header needs the ones before it.
 // clang-format off
 #include "kernels/attention/attention_ahead.h"
 #include "kernels/attention/attention_codes.h"

@@ -93,8 +93,8 @@ struct Table {
   // one to the next, of type F32, F16, BF16 or static (codes are not scaled).
   void (*dot_rows)(DType type, const std::byte* rows, size_t stride, size_t n, const float* q,
                    size_t dims, float* out);
-  // The same for rows stored as columns, of type F32, F16 or STATIC8, and for several queries. q:
-  // [queries][dims]; out: [queries][out_stride], of which shape.rows scores are written. A score
+  // Does the same for rows stored as columns, of type F32, F16 or STATIC8, and for several queries.
+  // q: [queries][dims]; out: [queries][out_stride], of which shape.rows scores are written. A score
   // does not depend on the other queries.
   void (*dot_columns)(DType type, const std::byte* columns, Columns shape, const float* q,
                       size_t queries, float* out, size_t out_stride);

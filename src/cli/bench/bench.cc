@@ -1,4 +1,4 @@
-// kvick bench: prefill and decode speed, and what the cache took for it.
+// kvick bench: measures the speed of prefill and decode, and the bytes that the cache takes.
 
 #include <fmt/format.h>
 #include <memory>
@@ -18,7 +18,8 @@
 namespace kvick::cli {
 namespace {
 
-// A sweep with more measurements than this is a mistake of typing: even tiny ones would take hours.
+// A sweep with more measurements than this is a typing mistake: even with tiny sizes it would take
+// hours.
 constexpr size_t kMostCases = 1000;
 
 struct BenchFlags {
@@ -54,7 +55,7 @@ base::Result<std::vector<engine::Measurement>> measure(engine::Engine& engine,
   return results;
 }
 
-// With --spec or --lora each flag has one number.
+// Reads the flags of a run with --spec or --lora, where -p, -n and -b take one number each.
 base::Result<BenchAnswers> answers_of(const BenchFlags& flags, const engine::Sweep& sweep) {
   const auto one = [](const std::vector<uint32_t>& numbers) { return numbers.size() == 1; };
   const char* const name = flags.spec.empty() ? "--lora" : "--spec";
@@ -100,7 +101,7 @@ base::Result<int> bench(const BenchFlags& flags, const Common& common) {
   KVICK_TRY(std::vector<engine::Measurement> measured,
             measure(*engine, cases, options, common.quiet));
   const std::optional<double> others = base::others_share(before, base::cpu_times());
-  // Calibration takes more memory than most models do, so it comes after the peak is read.
+  // Calibration takes more memory than most models do, so it runs after the peak has been read.
   const uint64_t peak_rss_bytes = base::peak_rss_bytes();
   KVICK_TRY(
       plan::Calibration machine,

@@ -18,7 +18,7 @@ using base::fail;
 using base::Result;
 using Prompts = std::vector<std::vector<engine::Token>>;
 
-// Pieces of a longer text that are answered, for each of those at once.
+// Prompts that are cut from a long text, for each sequence that runs at once.
 constexpr size_t kPieces = 4;
 
 // Cuts the text into prompts of what.prompt tokens, up to kPieces * what.parallel of them. A text
@@ -36,14 +36,14 @@ Result<Prompts> prompts_of(const engine::Engine& engine, const BenchAnswers& wha
        at += size)
     prompts.emplace_back(tokens.begin() + static_cast<ptrdiff_t>(at),
                          tokens.begin() + static_cast<ptrdiff_t>(at + size));
-  // Sequences of their own all the same where several are asked for.
+  // A short text gives fewer prompts than sequences run at once, so its first prompt is repeated.
   while (prompts.size() < what.parallel) prompts.push_back(prompts.front());
-  // No wave of fewer, which would be another measurement.
+  // Prompts run in waves of what.parallel. A last wave with fewer would measure something else.
   prompts.resize(prompts.size() / what.parallel * what.parallel);
   return prompts;
 }
 
-// Rounds of one way.
+// One of the two configurations compared, with its timed rounds.
 struct Way {
   std::string name, spec_text = "none";
   engine::SpecOptions spec = {};
@@ -73,7 +73,8 @@ std::string text_of(const Way& way, const Way& plain) {
                      engine::median(way.tok_s) / engine::median(plain.tok_s));
 }
 
-// Rounds of both ways in turn, after one that is not timed.
+// Runs each configuration in turn, what.repeats timed rounds after a warm-up round that is not
+// timed.
 base::Status<> measure(engine::Engine& engine, const Prompts& prompts,
                        engine::AnswerOptions options, const BenchAnswers& what,
                        std::span<Way> ways) {
@@ -87,7 +88,7 @@ base::Status<> measure(engine::Engine& engine, const Prompts& prompts,
   return base::Done{};
 }
 
-// The way without either, and the one that is asked for.
+// Returns the plain configuration, then the one with the draft tokens or adapters asked for.
 Result<std::vector<Way>> ways_of(const engine::Engine& engine, const BenchAnswers& what) {
   std::vector<Way> ways = {{.name = "none"}};
   if (!what.spec.empty()) {
@@ -106,14 +107,15 @@ Result<std::unique_ptr<engine::Engine>> open_with(const BenchAnswers& what, Engi
                                                   const Common& common) {
   for (const std::string& text : what.lora) {
     KVICK_TRY(engine::AdapterOptions adapter, engine::parse_adapter(text, false));
-    // Names matter to requests only, and there are none here; one adapter may be given twice.
+    // Requests select adapters by name. There are no requests here, and one adapter may be given
+    // twice.
     adapter.name = fmt::format("{}", flags.adapters.size());
     flags.adapters.push_back(std::move(adapter));
   }
   return open_engine(flags, common);
 }
 
-// One run's numbers, for both forms of the report.
+// The numbers of one run, for the text and for the JSON.
 struct AnswersReport {
   engine::Engine& engine;
   const engine::KvOptions& kv;  // resolved

@@ -1,6 +1,6 @@
 #pragma once
-// `kvick bench --spec` and `--lora`: answers with draft tokens or with adapters against answers
-// without, over a text.
+// `kvick bench --spec` and `--lora`: compares the speed of answers with draft tokens or adapters to
+// that of answers without, on a text.
 
 #include <string>
 #include <vector>
@@ -12,14 +12,14 @@
 namespace kvick::cli {
 
 struct BenchAnswers {
-  std::string spec;               // as --spec has it; empty: without drafts
-  std::vector<std::string> lora;  // PATH[:SCALE] each: those of the sequences, in turn
+  std::string spec;               // the value of --spec; empty: no draft tokens
+  std::vector<std::string> lora;  // PATH[:SCALE] each; sequences use them in turn
   std::string file;               // the text; empty: bench_text()
   uint32_t prompt = 0, decode = 0, parallel = 1, repeats = 1;
 };
 
-// Prints the report. Errors: a way to draft, an adapter or a text that is none, a prompt and an
-// answer that do not fit the context.
+// Prints the report. Errors: an invalid --spec, adapter or text; a prompt and answer that exceed
+// the context.
 base::Result<int> bench_answers(const BenchAnswers& what, const EngineFlags& engine,
                                 const Common& common);
 

@@ -16,7 +16,7 @@ namespace {
 using engine::Measurement;
 using engine::Phase;
 
-// The first measurement of a phase, or null.
+// Returns the first measurement of a phase, or null.
 const Measurement* first(const BenchReport& report, Phase phase) {
   for (const BenchResult& result : report.results)
     if (result.measured.what.phase == phase) return &result.measured;
@@ -72,7 +72,7 @@ std::string result_text(const BenchResult& result) {
                      giga, result.bound.by_memory() ? "GB/s" : "GOP/s", 100 * result.roofline());
 }
 
-// Whether some of its weights meet activations of bfloat16.
+// Returns whether some weights are multiplied by activations rounded to bfloat16.
 bool rounds(const engine::Engine& engine) {
   const model::Weights& weights = engine.model().weights();
   return weights.layers.bf16 + weights.experts.bf16 + weights.output.bf16 > 0;

@@ -4,8 +4,8 @@
 
 namespace kvick::cli {
 
-// What `kvick bench --spec` reads where no file is named: prose that comes back to its own words as
-// letters, records and code do.
+// Returns the text that `kvick bench --spec` reads when no file is given: prose that repeats its
+// own words, as letters, records and code do.
 std::string_view bench_text();
 
 }  // namespace kvick::cli

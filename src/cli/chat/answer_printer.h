@@ -1,6 +1,6 @@
 #pragma once
-// An answer on the terminal as it grows: what the model says on stdout, and what it thinks before
-// on stderr, dimmed if that is a terminal.
+// Prints a growing answer on the terminal: the text on stdout, and the thoughts before it on
+// stderr, dimmed if stderr is a terminal.
 
 #include <cstdint>
 #include <optional>
@@ -15,15 +15,15 @@
 
 namespace kvick::cli {
 
-// Below an answer that was ended because it repeated itself.
+// Printed below an answer that was ended because it repeated itself.
 inline constexpr const char* kLoopNote =
     "stopped: the answer repeats itself; --repeat-penalty 1.1 makes that rarer, and --allow-loops "
     "lets it go on";
 
 struct PrinterOptions {
-  bool raw = false;     // the text as it is: nothing is apart
-  bool silent = false;  // nothing is printed, only kept
-  ChatSettings::Thoughts thoughts = ChatSettings::Thoughts::kShow;  // all are kept
+  bool raw = false;     // print the text as it is, thoughts included
+  bool silent = false;  // print nothing, only keep the text
+  ChatSettings::Thoughts thoughts = ChatSettings::Thoughts::kShow;  // thoughts are kept in any case
   bool markdown = false;                                            // see MarkdownWriter
 };
 
@@ -33,7 +33,7 @@ class AnswerPrinter {
                 PrinterOptions options);
 
   void add(std::string_view text);
-  void finish(bool whole);  // whole: the model ended it
+  void finish(bool whole);  // whole: the model ended the answer
 
   const std::string& thoughts() const { return thoughts_; }
   const std::string& answer() const { return answer_; }
@@ -45,11 +45,11 @@ class AnswerPrinter {
   void print(const std::string& text);
 
   PrinterOptions options_;
-  std::optional<server::AnswerParts> parts_;  // none: raw
+  std::optional<server::AnswerParts> parts_;  // empty if raw
   std::optional<MarkdownWriter> markdown_;
   std::string thoughts_, answer_;
-  bool dim_ = false;       // stderr takes colours
-  bool thinking_ = false;  // the last that was printed are thoughts
+  bool dim_ = false;       // stderr is a terminal with colours
+  bool thinking_ = false;  // the text printed last belongs to the thoughts
 };
 
 }  // namespace kvick::cli

@@ -20,7 +20,7 @@ namespace {
 using base::Done;
 using base::Status;
 
-// More is the word of a store that has no end.
+// A store without an end reports more tokens than this.
 constexpr uint32_t kEndless = UINT32_MAX / 2;
 
 std::string bytes_text(uint64_t bytes) {
@@ -52,7 +52,7 @@ class Chat {
     while (true) {
       const auto line = in.read(lines.begun() ? ". " : "> ");
       if (!line) return lines.finish();
-      if (in.cleared())  // and with it what was begun before
+      if (in.cleared())  // Ctrl-C also drops the lines before
         lines = MessageLines(options_.prompts);
       else if (auto message = lines.add(*line))
         return message;
@@ -66,7 +66,8 @@ class Chat {
         say(done.error().message);
       return;
     }
-    // Through a pipe, a message may begin with a slash.
+    // Only a typed line can be a mistyped command: through a pipe, a message may begin with a
+    // slash.
     const std::string_view meant =
         options_.prompts && line.starts_with('/') ? likely_chat_command(line) : "";
     if (!meant.empty())
@@ -160,7 +161,7 @@ class Chat {
     if (options_.raw)
       return base::fail("messages cannot be loaded: the chat runs without a chat template");
     KVICK_TRY(auto messages, read_conversation(file));
-    std::vector<engine::Token> history;  // which the next answer computes, and /kv counts before
+    std::vector<engine::Token> history;  // for /kv; the next answer computes its rows
     if (!messages.empty()) {
       KVICK_TRY(history, engine_.chat_tokens(messages, {}, engine::ChatEnd::kTurn));
     }
@@ -210,9 +211,9 @@ class Chat {
     history.resize(std::min(turn_begins_, history.size()));
     std::swap(messages, messages_);
     std::swap(history, history_);
-    ++options_.settings.sampling.seed;  // the same one gives the same answer
+    ++options_.settings.sampling.seed;  // the same seed would give the same answer
     if (answer(message)) return Done{};
-    messages_ = std::move(messages);  // with the turn that has no other answer
+    messages_ = std::move(messages);  // keeps the turn, since there is no new answer
     history_ = std::move(history);
     return Done{};
   }
@@ -241,7 +242,8 @@ class Chat {
     return request;
   }
 
-  // Whether there was an answer. If not, what is wrong was said and the conversation is as before.
+  // Answers the message and returns true. On an error it prints the reason, leaves the conversation
+  // unchanged and returns false.
   bool answer(const std::string& message) {
     auto request = request_for(message);
     if (!request.ok()) {
@@ -283,7 +285,7 @@ class Chat {
     history_.insert(history_.end(), last_.tokens.begin(), last_.tokens.end());
     messages_.push_back({{"role", "user"}, {"content", message}});
     messages_.push_back({{"role", "assistant"}, {"content", printer.answer()}});
-    // What templates make of earlier thoughts is theirs: most leave them out.
+    // The chat template decides what becomes of earlier thoughts. Most templates leave them out.
     if (!printer.thoughts().empty()) messages_.back()["reasoning_content"] = printer.thoughts();
   }
 
@@ -293,7 +295,7 @@ class Chat {
     return fmt::format("{} of {} tokens", history_.size(), most);
   }
 
-  // A dim line: how fast, and how full.
+  // Prints a dim line with the speed of the answer and how full the context is.
   void show_turn() const {
     const bool colours = isatty(STDERR_FILENO) == 1;
     const double rate =
@@ -315,7 +317,7 @@ class Chat {
   std::string system_;
   nlohmann::ordered_json messages_;
   std::vector<engine::Token> history_;
-  size_t turn_begins_ = 0;  // tokens of history_ before the last message, without a template
+  size_t turn_begins_ = 0;  // tokens of history_ before the last message; only without a template
   std::string last_message_;
   engine::Answer last_;
   int status_ = 0;

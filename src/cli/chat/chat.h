@@ -15,17 +15,18 @@ struct ChatOptions {
   std::vector<std::string> stop;
   bool stop_loops = true;  // an answer that repeats itself ends
   std::string system;
-  std::string model;     // its name, for files of /save
-  bool raw = false;      // no chat template: each line goes on from all that came before
+  std::string model;     // its name, for the files that /save writes
+  bool raw = false;      // no chat template: each line continues the text so far
   bool quiet = false;    // no notes on stderr
   bool prompts = false;  // a person is typing: show "> ", notes and blocks of """
 };
 
-// Reads turns from `in` until its end or /bye and answers each on stdout, with the whole
-// conversation in mind. Returns the exit status.
+// Reads messages from `in` until its end or /bye, and answers each on stdout with the whole
+// conversation as context. Returns the exit status.
 int chat(engine::Engine& engine, KvSession& kv, ChatOptions options, LineReader& in);
 
-// For completion: the commands, and the settings behind /set, that begin with the text.
+// Returns, for completion, the commands that begin with the text, and the settings behind /set that
+// do.
 std::vector<std::string> complete_chat_command(std::string_view before);
 
 }  // namespace kvick::cli

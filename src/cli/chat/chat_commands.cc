@@ -41,7 +41,7 @@ const ChatCommand* find_chat_command(std::string_view line) {
   const auto* const found = std::find_if(kCommands.begin(), kCommands.end(),
                                          [&](const ChatCommand& one) { return one.name == word; });
   if (found == kCommands.end()) return nullptr;
-  // A message such as "/clear the table" is none.
+  // "/clear the table" is a message: /clear takes no arguments.
   return found->arguments.empty() && !arguments_of(line).empty() ? nullptr : found;
 }
 

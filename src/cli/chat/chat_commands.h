@@ -1,5 +1,5 @@
 #pragma once
-// The lines of a chat that begin with a slash.
+// The commands of a chat: lines that begin with a slash.
 
 #include <optional>
 #include <span>
@@ -24,18 +24,18 @@ enum class ChatAction : uint8_t {
 struct ChatCommand {
   std::string_view name;  // with the slash
   ChatAction action;
-  std::string_view arguments, summary;  // no summary: another name of the one before
+  std::string_view arguments, summary;  // an empty summary marks another name of the command before
 };
 std::span<const ChatCommand> chat_commands();
 
-// The command that a line begins with; null: there is none, and the line is a message.
+// Returns the command that a line begins with, or null if the line is a message.
 const ChatCommand* find_chat_command(std::string_view line);
-// What follows its name, without spaces around.
+// Returns what follows the command's name, without the spaces around it.
 std::string_view arguments_of(std::string_view line);
-// For a line that begins with a word like a command: the one that was likely meant, else empty.
+// Returns the command that was probably meant by the line's first word; empty if there is none.
 std::string_view likely_chat_command(std::string_view line);
 
-// What /help shows.
+// Returns the text of /help.
 std::string chat_help();
 
 }  // namespace kvick::cli

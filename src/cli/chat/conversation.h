@@ -9,12 +9,12 @@
 
 namespace kvick::cli {
 
-// Error: what the system says.
+// Writes a conversation. Error: the system's reason.
 base::Status<> write_conversation(const std::filesystem::path& path, const std::string& model,
                                   const nlohmann::ordered_json& messages);
 
-// The messages. Errors: a file that cannot be read or is larger than 64 MiB, no JSON, messages that
-// are none.
+// Returns the messages of a file. Errors: the file cannot be read, is larger than 64 MiB, is not
+// JSON or does not hold messages.
 base::Result<nlohmann::ordered_json> read_conversation(const std::filesystem::path& path);
 
 }  // namespace kvick::cli

@@ -11,8 +11,8 @@ namespace kvick::cli {
 
 class KvSession {
  public:
-  // The engine outlives it; its first adapter is used, if it has any. Errors: those of
-  // Engine::make_store and Session::speculate.
+  // The engine must outlive the session. The engine's first adapter is used, if it has one. Errors:
+  // those of Engine::make_store and Session::speculate.
   static base::Result<std::unique_ptr<KvSession>> open(engine::Engine& engine,
                                                        const engine::KvOptions& kv,
                                                        const engine::SpecOptions& spec);
@@ -21,7 +21,7 @@ class KvSession {
   const kv::Store& store() const { return *store_; }
   const engine::KvOptions& kv() const { return kv_; }
 
-  // Goes on with another cache, which is empty. Error, and no change: those of open().
+  // Continues with another, empty cache. On an error nothing is changed. Errors: those of open().
   base::Status<> change(const engine::KvOptions& kv);
 
  private:
@@ -32,7 +32,7 @@ class KvSession {
   engine::SpecOptions spec_;
   engine::KvOptions kv_;
   std::unique_ptr<kv::Store> store_;
-  std::unique_ptr<engine::Session> session_;  // ends before its store
+  std::unique_ptr<engine::Session> session_;  // declared after store_, so it is destroyed first
 };
 
 }  // namespace kvick::cli

@@ -1,5 +1,5 @@
 #pragma once
-// Lines as they are typed, put together to messages.
+// Joins typed lines into messages.
 
 #include <optional>
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace kvick::cli {
 
-// A line that ends with \ goes on in the next. With blocks, """ begins a message of several lines,
-// and """ at the end of a line ends it.
+// A line that ends with \ continues on the next line. With blocks, """ begins a message of several
+// lines and """ at the end of a line ends it.
 class MessageLines {
  public:
   explicit MessageLines(bool blocks) : blocks_(blocks) {}
 
-  // Takes a line. The message that is complete with it, or nothing: more lines belong to it.
+  // Takes a line. Returns the message if this line completes it, else nothing.
   std::optional<std::string> add(std::string_view line);
-  // The input has ended: what was begun.
+  // Call at the end of the input. Returns the unfinished message, if there is one.
   std::optional<std::string> finish();
   bool begun() const { return begun_; }
 

@@ -17,7 +17,8 @@
 namespace kvick::cli {
 namespace {
 
-// A cache may be endless, and a model may never end its answer: the model's own context ends it.
+// Without -n, the model's own context limits the answer: the cache may be endless, and the model
+// may never end its answer.
 uint32_t answer_limit(const engine::Engine& engine, const engine::KvOptions& kv,
                       const std::optional<uint32_t>& given) {
   return given ? *given : std::min(engine.most_tokens(kv), engine.model().config().context);

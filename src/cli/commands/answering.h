@@ -1,6 +1,5 @@
 #pragma once
-// What kvick run and kvick chat share: the flags of an answer, and a model that is ready to give
-// one.
+// What kvick run and kvick chat share: the flags of an answer, and opening a model.
 
 #include <cstdint>
 #include <memory>
@@ -30,13 +29,13 @@ struct Answering {
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<KvSession> kv;
   engine::Sampling sampling;
-  uint32_t max_tokens = 0;  // of an answer; without -n limited by the context only
+  uint32_t max_tokens = 0;  // of an answer; without -n only the context limits it
 };
 
-// Fetches the model if it is named and not there, and opens it.
+// Opens the model, fetching it first if it is named but not in the cache.
 base::Result<Answering> open_answering(const AnswerFlags& flags, const Common& common);
 
-// Chats with whoever is at stdin. Returns the exit status.
+// Runs a chat on stdin. Returns the exit status.
 int start_chat(Answering& answering, const AnswerFlags& flags, const Common& common);
 
 }  // namespace kvick::cli

@@ -1,5 +1,5 @@
 #pragma once
-// The commands. add_NAME adds one with its options, and what it does.
+// The commands. Each add_NAME registers one command with its options and its action.
 
 #include "cli/options/command.h"
 #include "cli/options/command_line.h"

@@ -1,4 +1,4 @@
-// kvick completion SHELL and kvick man: what the commands take, for a shell and for man.
+// kvick completion SHELL and kvick man: completion scripts for shells, and manual pages.
 
 #include "cli/terminal/completion.h"
 
@@ -30,7 +30,7 @@ std::string page(std::span<const CommandText* const> path) {
   return man_page(path, fmt::format("kvick {}", program_version()));
 }
 
-// The page of the last command of the path, and those of all below it.
+// Writes the page of the path's last command, and the pages of all commands below it.
 base::Status<> write_pages(const fs::path& folder, std::vector<const CommandText*> path) {
   const fs::path file = folder / (page_name(path) + ".1");
   std::ofstream out(file, std::ios::binary);

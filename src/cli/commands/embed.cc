@@ -1,4 +1,4 @@
-// kvick embed: texts to vectors, a line of JSON for each.
+// kvick embed: embeds texts, one line of JSON each.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -17,14 +17,14 @@ namespace {
 
 using base::Result;
 
-// Texts that are read before the first of them is answered: fewer than the service lets wait.
+// Texts that are submitted together. It is less than the number of jobs that the service lets wait.
 constexpr size_t kBatch = 256;
 
 struct EmbedFlags {
   EngineFlags engine;
   std::optional<engine::Pooling> pooling;
   uint32_t dimensions = 0;
-  bool plain = false;  // not normalised
+  bool plain = false;  // do not normalise the vectors
   std::vector<std::string> texts;
 };
 
@@ -36,7 +36,7 @@ class Embedder {
         pooling_(engine::pooling_of(engine.model().config(), flags.pooling)),
         form_({.dimensions = flags.dimensions, .normalised = !flags.plain}) {}
 
-  // Prints the lines of these texts, in their order, once all are done.
+  // Embeds the texts and, once all are done, prints their lines in order.
   base::Status<> print(std::span<const std::string> texts);
 
  private:
@@ -68,7 +68,7 @@ base::Status<> Embedder::print(std::span<const std::string> texts) {
     submitted = submit(texts[count], outcomes[count]);
     count += submitted.ok() ? 1 : 0;
   }
-  service_.wait();  // also for those before one that was refused: they point to their outcomes
+  service_.wait();  // also after an error: jobs submitted before it still write to their outcomes
   for (size_t i = 0; i < count; ++i, ++printed_) {
     if (outcomes[i].error)
       return base::fail("text {}: {}", printed_ + 1, outcomes[i].error->message);

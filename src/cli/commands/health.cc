@@ -11,7 +11,7 @@ namespace {
 
 struct HealthFlags {
   std::string url = "http://127.0.0.1:8080";
-  unsigned port = 0;  // 0: that of url
+  unsigned port = 0;  // 0: the port of url
   unsigned timeout_s = 3;
 };
 

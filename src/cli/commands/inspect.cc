@@ -1,4 +1,4 @@
-// kvick inspect MODEL: what a model file says about itself.
+// kvick inspect MODEL: prints the metadata and tensors of a model file.
 
 #include <fmt/format.h>
 #include <memory>

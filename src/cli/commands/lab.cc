@@ -28,7 +28,7 @@ struct LabFlags {
   bool again = false, quick = false;
 };
 
-// Opens models when an experiment asks for them, by default the flags' own.
+// Opens models when an experiment asks for them. By default it opens the model that the flags name.
 class Models {
  public:
   Models(const EngineFlags& flags, const Common& common) : flags_(flags), common_(common) {}
@@ -41,9 +41,9 @@ class Models {
       EngineFlags flags = flags_;
       flags.model = model;
       flags.attention = attention;
-      // Figures of other machines and other days are to be comparable.
+      // Exact, so that results can be compared with those of other machines and other days.
       flags.prompt_arithmetic = engine::PromptArithmetic::kExact;
-      flags.fingerprint = true;  // of files of rows, which one of the experiments keeps
+      flags.fingerprint = true;  // one experiment keeps rows in files, which need it
       flags.float_activations = engine::FloatActivations::kF32;
       KVICK_TRY(engine, open_engine(flags, common_));
     }
@@ -77,7 +77,7 @@ void make_quick(const kvick::lab::ExperimentRow& row, LabFlags& flags) {
   set_one(flags.bandwidths, quick.bandwidth);
 }
 
-// As a shell takes it: in single quotes where it holds more than letters, digits and these.
+// Quotes a word for a shell: in single quotes if it holds more than letters, digits and kPlain.
 std::string quoted(const std::string& word) {
   constexpr std::string_view kPlain = "%+,-./:=@_";
   const auto plain = [&](char c) {
@@ -186,7 +186,7 @@ base::Result<int> lab(LabFlags flags, const Common& common) {
   return 0;
 }
 
-// Flags of experiments with policies that choose rows.
+// Adds the flags of experiments with policies that select rows.
 void add_selecting_flags(const Command& command, LabFlags& flags) {
   command.add_option("--kv-select", flags.select.policies,
                      "policies to compare, without a budget (default: all; those that need a file "
@@ -215,7 +215,7 @@ void add_selecting_flags(const Command& command, LabFlags& flags) {
       "quant: 8)");
 }
 
-// Of bounded.
+// Adds the flags of the experiment `bounded`.
 void add_bounded_flags(const Command& command, LabFlags& flags) {
   command
       .add_option(

@@ -1,4 +1,4 @@
-// kvick list: the models in the cache, and the default one before it is fetched.
+// kvick list: lists the models in the cache, and the default model even before it is fetched.
 
 #include <algorithm>
 #include <array>
@@ -27,7 +27,7 @@ using nlohmann::ordered_json;
 
 struct Row {
   std::string name, path;
-  std::string type = "?";  // of most bytes of the tensors; of a file that cannot be read: ?
+  std::string type = "?";  // the type that takes most bytes; ? if the file cannot be read
   uint64_t bytes = 0, parameters = 0;
   bool fetched = true;
   std::optional<int64_t> used;  // seconds since 1970

@@ -6,7 +6,7 @@
 
 namespace kvick::cli {
 
-// A model to look at: whole if all of it is there, else whatever the file holds.
+// Opens a model for inspection: the whole model, or the one file if parts of it are missing.
 inline base::Result<io::ModelFile> look_at(const std::string& path) {
   auto whole = io::ModelFile::open(path);
   if (whole.ok()) return whole;

@@ -18,8 +18,8 @@
 
 namespace {
 
-// Strategies of plugins are rows of the table that the options' help lists, so they are added
-// before the line is parsed.
+// Loads the plugins before the command line is parsed: the help of the options lists their
+// strategies.
 kvick::base::Status<> load_plugins(int argc, char** argv) {
   constexpr std::string_view kOption = "--kv-plugin";
   for (int i = 1; i < argc; ++i) {
@@ -88,8 +88,8 @@ int run_command(int argc, char** argv) {
   });
 }
 
-// Output may still be in a buffer when a command returns, and writing it may fail, for example
-// because the disk is full.
+// Flushes stdout and returns the exit status. Output may still be buffered when a command returns,
+// and writing it may fail, for example because the disk is full.
 int flushed(int status) {
   const bool wrote = std::fflush(stdout) == 0;
   if (wrote && std::ferror(stdout) == 0) return status;

@@ -1,4 +1,5 @@
-// kvick network: what joins the processes that mpirun has started, in the words of kvick plan.
+// kvick network: measures the network between the processes that mpirun has started, in the form
+// that kvick plan takes.
 
 #include <algorithm>
 #include <chrono>
@@ -16,21 +17,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Floats of a sum of hardly any, of a short one, as of one token, and of a long one, as of a
-// prompt.
+// Floats of a sum: the smallest, for the latency; a short one, as of one token; and a long one, as
+// of a prompt.
 constexpr size_t kLeast = 16, kShort = 1024, kLong = 262144;
 constexpr int kSums = 400, kLongSums = 20;
-// Ranks read weights between two sums, and so does this: a sum then finds none of its code and data
-// in the caches, nor the other rank just as ready.
+// Bytes read between two sums, as ranks read weights: a sum then finds none of its code and data in
+// the caches, and the ranks do not arrive at the same moment.
 constexpr size_t kWeightBytes = size_t{2} << 20;
 
 class Meter {
  public:
   explicit Meter(model::Ranks& ranks) : ranks_(ranks), weights_(kWeightBytes / sizeof(uint64_t)) {}
 
-  // Seconds of one sum of `floats` floats, on rank 0: the wait averaged over all ranks, and the
-  // median over `times` sums. A late rank waits less by its delay and the others more, which
-  // averages out over ranks and sums.
+  // Returns, on rank 0, the seconds of one sum of `floats` floats: the wait averaged over all
+  // ranks, and the median over `times` sums. A late rank waits less by its delay and the others
+  // wait more, so delays average out over ranks and sums.
   double sum_s(size_t floats, int times) {
     std::vector<float> waited;
     for (int i = 0; i < times; ++i) {
@@ -64,14 +65,14 @@ base::Result<int> measure(EngineFlags flags, const Common& common) {
     return base::fail(
         "kvick network needs at least two processes: mpirun -np 2 -H one:1,two:1 kvick network");
   Meter meter(ranks);
-  // The latency is measured and not what is left of a short sum: that was nothing at all where
-  // other programs made the long ones slow.
+  // The latency is measured by itself. What remained of a short sum after its transfer time was
+  // zero where other programs slowed the long sums down.
   const double latency = meter.sum_s(kLeast, kSums), shorter = meter.sum_s(kShort, kSums);
   const double longer = meter.sum_s(kLong, kLongSums);
   const double each = std::max(1e-12, longer - shorter) / (kLong - kShort);
   const double bits_s = 8 * sizeof(float) / each;
   if (!ranks.leads()) {
-    (void)ranks.hear();  // that there is nothing more to do
+    (void)ranks.hear();  // waits for rank 0's message that ends the run
   } else if (common.json) {
     const nlohmann::ordered_json found = {{"bits_s", bits_s}, {"latency_s", latency}};
     fmt::print("{}\n", found.dump());

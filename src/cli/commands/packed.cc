@@ -1,4 +1,4 @@
-// kvick packed: the packed weights that are kept on disk, and deleting them.
+// kvick packed: lists or deletes the packed weights that are kept on disk.
 
 #include <algorithm>
 #include <ctime>
@@ -28,7 +28,7 @@ struct PackedFlags {
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-// Of one model, or all.
+// Returns the entries of one model, or of all models if `model` is empty.
 std::vector<io::PackedEntry> chosen_entries(const fs::path& folder, const fs::path& model) {
   std::vector<io::PackedEntry> entries = io::packed_entries(folder);
   std::erase_if(entries, [&](const io::PackedEntry& entry) {

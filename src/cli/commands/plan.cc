@@ -1,4 +1,4 @@
-// kvick plan: what keeping keys and values will cost, before it does.
+// kvick plan: predicts the memory and speed of a model with its cache.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ base::Result<plan::ModelSize> model_of(const PlanFlags& flags) {
   return plan::size_of(file);
 }
 
-// Types that are to be chosen, as Engine::choose_type chooses them, without the weights.
+// Chooses the types of --kv-type auto as Engine::choose_type does, but without loading the weights.
 base::Status<> choose_types(const PlanFlags& flags, const kernels::Table& kernels,
                             base::ThreadPool& pool, PlanReport& report) {
   if (!report.kv.automatic) return base::Done{};

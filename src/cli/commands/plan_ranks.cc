@@ -11,14 +11,14 @@ namespace {
 using plan::network_s;
 using plan::PiecesOfStep;
 
-constexpr uint32_t kChunk = 512;  // tokens of a prompt that are read at a time
+constexpr uint32_t kChunk = 512;  // tokens of a prompt chunk
 constexpr uint32_t kNoPrompt = 0;
-constexpr uint32_t kMany = 16;  // sequences, where the plan is for one
-// Of the layers that are measured: beyond any cache, and a quarter of what the plan of one machine
-// takes, since here five or six are measured.
+constexpr uint32_t kMany = 16;  // sequences compared if the plan is for one
+// Bytes of the layers measured: more than any CPU cache holds, and a quarter of what the plan of
+// one machine takes, since five or six predictors are measured here.
 constexpr uint64_t kSampleBytes = uint64_t{256} << 20;
 
-// Measures what one of the machines computes.
+// Measures the compute time of one of the machines.
 class Machine {
  public:
   Machine(base::ThreadPool& pool, const kernels::Table& kernels, const RankQuestion& question,
@@ -28,15 +28,15 @@ class Machine {
   base::Result<PlannedSplit> replicas(uint32_t many) const;
   base::Result<PlannedSplit> tensor(uint32_t many) const;
   base::Result<PlannedSplit> pipeline(uint32_t many) const;
-  // First: all of the model, one sequence, which the others compare with.
+  // Measures one sequence on the whole model, which the other methods compare with. Call it first.
   base::Status<> measure_one();
 
  private:
   const model::Config& config() const { return report_.model.config; }
-  // chunk: kNoPrompt: only tokens one by one are asked for.
+  // With chunk = kNoPrompt, only steps of single tokens are measured.
   base::Result<plan::Predictor> measure(const plan::ModelSize& model, uint32_t batch,
                                         uint32_t chunk, model::Ranks* ranks = nullptr) const;
-  // Of a step that goes through the ranks in pieces.
+  // Returns how a step of `tokens` tokens is cut into pieces for the pipeline.
   PiecesOfStep pieces_of(uint32_t tokens) const;
   base::Result<double> pipeline_prompt_s(std::span<const double> stages) const;
 
@@ -73,7 +73,7 @@ base::Status<> Machine::measure_one() {
 }
 
 base::Result<PlannedSplit> Machine::replicas(uint32_t many) const {
-  // Each has its part of the sequences.
+  // Each replica runs its part of the sequences.
   const uint32_t each = std::max(1U, many / question_.ranks);
   KVICK_TRY(const plan::Predictor some, measure(report_.model, each, kNoPrompt));
   const double token_s = one_->token(report_.tokens).all();

@@ -1,6 +1,6 @@
 #pragma once
-// What kvick plan says of several machines like this one: one model on all of them, or a copy on
-// each.
+// What kvick plan predicts for several machines like this one: one model divided over all of them,
+// or a copy on each.
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,8 +16,8 @@ struct RankQuestion {
   plan::Network network;
 };
 
-// Measures rank 0's share here. The report must be filled in. Errors: a model that cannot be
-// divided over that number of ranks, no room.
+// Measures rank 0's share of the model on this machine. The report must be filled in. Errors: a
+// model that cannot be divided over that number of ranks, no room.
 base::Result<PlannedRanks> plan_ranks(base::ThreadPool& pool, const kernels::Table& kernels,
                                       const RankQuestion& question, const PlanReport& report);
 

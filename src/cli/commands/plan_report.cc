@@ -36,7 +36,7 @@ kv::Setup plan_setup(const PlanReport& report, const kernels::Table& kernels,
 
 namespace {
 
-// The largest n in [0, most] for which the weights and the cache fit.
+// Returns the largest n in [0, most] for which fits(n) is true. fits must be monotonic.
 uint64_t largest(uint64_t most, base::FunctionRef<bool(uint64_t)> fits) {
   uint64_t low = 0, high = most;
   while (low < high) {
@@ -49,8 +49,8 @@ uint64_t largest(uint64_t most, base::FunctionRef<bool(uint64_t)> fits) {
   return low;
 }
 
-// Units in frames that the last token's step cannot do without: the newest of all layers, and the
-// earlier ones that a view of one layer shows.
+// Returns the least number of units in frames for the last token's step: the newest unit of every
+// layer and, if all rows are read, the earlier units that one layer's view shows.
 uint64_t least_units(const kv::Shape& shape, const kv::Load& load, uint64_t unit_tokens,
                      bool reads_all) {
   const uint32_t committed = load.tokens == 0 ? 0 : load.tokens - 1;
@@ -60,8 +60,8 @@ uint64_t least_units(const kv::Shape& shape, const kv::Load& load, uint64_t unit
   return kv::saturating_mul(load.sequences, each);
 }
 
-// Why --kv-tier cannot keep the load; empty: it can, or there is no tier. The cost does not say it:
-// its frames are those that the tier has, even if a step needs more.
+// Returns why --kv-tier cannot keep the load; empty if it can, or without a tier. The cost does not
+// tell: it counts the frames that the tier has, even if a step needs more.
 std::string tier_shortage(const kv::Spec& spec, const kv::Setup& setup, const kv::Load& load) {
   if (!setup.tier.spec) return "";
   const auto tier = kv::read_tier(*setup.tier.spec);
@@ -70,7 +70,7 @@ std::string tier_shortage(const kv::Spec& spec, const kv::Setup& setup, const kv
   if (!costs.ok()) return costs.error().message;
   const bool reads_all = setup.select.spec.name.empty();
   kv::TierOptions options = *tier;
-  // A policy chooses its own unit, of at least a token.
+  // A policy chooses its own unit, which is at least one token.
   if (!reads_all && options.unit_tokens == 0) options.unit_tokens = 1;
   const std::vector<kv::Shape> shapes = kv::info_of(spec, setup).groups;
   for (size_t g = 0; g < shapes.size(); ++g) {
@@ -116,7 +116,7 @@ kv::Load load_of(const PlanReport& report) {
   return {.tokens = report.tokens, .sequences = report.batch};
 }
 
-// With nothing left open, as Engine::resolved has it.
+// Returns the options with every choice made, as Engine::resolved does.
 engine::KvOptions resolved(const PlanReport& report) {
   engine::KvOptions kv = report.kv;
   kv.k_type = report.k_type();
@@ -126,8 +126,8 @@ engine::KvOptions resolved(const PlanReport& report) {
   return kv;
 }
 
-// Bytes of a token's rows in the groups that keep all of them, or in all if each has a window:
-// those that bmc's growths copy.
+// Returns the bytes of a token's rows that bmc copies as it grows: those of the groups that keep
+// all rows, or of all groups if each has a window.
 uint64_t growing_bytes(const kv::StoreInfo& info) {
   uint64_t bytes = 0;
   for (const kv::Shape& shape : info.groups)
@@ -161,7 +161,7 @@ base::Status<> plan_groups(const kv::Setup& setup, PlanReport& report) {
   return base::Done{};
 }
 
-// predictor: null where no seconds are predicted.
+// Fills in report.ways. predictor: null if no seconds are predicted.
 base::Status<> plan_ways(const kv::Setup& setup, const plan::Predictor* predictor,
                          bool buckets_only, PlanReport& report) {
   std::vector<kv::Spec> specs = {report.kv.spec};
@@ -205,7 +205,7 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   const bool bmm = attention == engine::Attention::kBmm;
   if (bmm) workspace.library = &library;
   kv::Setup setup = plan_setup(report, kernels, pool);
-  // First, so that what cannot be is refused before it is measured.
+  // First, so that an impossible plan is refused before anything is measured.
   KVICK_TRY_VOID(check_plan(report, kernels, pool));
   if (bmm && !kernels::bucket_attention_built())
     return base::fail(
@@ -216,7 +216,7 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   KVICK_TRY_VOID(measure_growths(setup, workspace, report));
   setup.compute.growth_rates = [rates = report.rates] { return rates; };
   KVICK_TRY_VOID(plan_groups(setup, report));
-  // What a step does once its rows are in memory: the tier's part is advice_of's to say.
+  // The predictor measures steps whose rows are in memory. advice_of adds the tier's part.
   kv::Setup in_memory = setup;
   in_memory.tier.spec.reset();
   const kv::Spec plain = {.name = std::string(kv::default_strategy(false, false).name),
@@ -228,8 +228,8 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
                                                    .batch = report.batch,
                                                    .tokens = report.tokens},
                                                   std::move(workspace));
-  // A sample of layers that differ may be none of the model's family, and nothing was learnt of its
-  // layers for a policy; memory is known all the same.
+  // A sample of a model whose layers differ may not be valid for its family, and a policy's file
+  // covers all layers, not a sample. The memory is known in both cases.
   const kv::Policy* const policy = kv::find_policy(report.kv.select.name);
   const bool learnt = policy != nullptr && kv::needs_file(*policy);
   if (!predictor.ok() && !learnt && !engine::layers_differ(report.model.config))

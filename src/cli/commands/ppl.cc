@@ -1,4 +1,5 @@
-// kvick ppl: perplexity of a text, and the divergence from another cache or another model.
+// kvick ppl: measures the perplexity of a text, and the divergence from another cache or another
+// model.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -39,7 +40,7 @@ nlohmann::ordered_json to_json(const engine::Perplexity& p, bool compared) {
   return json;
 }
 
-// "model.gguf with --kv bmc", as far as it was given.
+// Returns "model.gguf with --kv bmc", or the part of it that was given.
 std::string reference_name(const PplFlags& flags) {
   if (flags.reference.empty()) return "--kv " + flags.against;
   return flags.reference + (flags.against.empty() ? "" : " with --kv " + flags.against);
@@ -55,7 +56,7 @@ void print_result(const PplFlags& flags, const engine::Perplexity& result, uint3
              result.kl_mean, result.kl_p99, 100 * result.top1_agreement);
 }
 
-// A second model, with the flags of the first but for its file.
+// Opens the second model, with the first model's flags but another file. Null without --reference.
 base::Result<std::unique_ptr<engine::Engine>> open_reference(const PplFlags& flags,
                                                              const Common& common) {
   if (flags.reference.empty()) return std::unique_ptr<engine::Engine>();
@@ -68,7 +69,8 @@ base::Result<uint32_t> window_of(const PplFlags& flags, const engine::KvOptions&
   const uint32_t context = flags.engine.context;
   if (flags.window == 0) return context != 0 ? context : 1024;
   if (context == 0 || context >= flags.window) return flags.window;
-  // No model's own default is endless.
+  // Without --kv the model chooses its strategy. None of those is endless, so the first strategy of
+  // the table stands in.
   const kv::Strategy* named = kv::find_strategy(kv.spec.name);
   const kv::Strategy& strategy = named != nullptr ? *named : kv::strategies().front();
   const kv::Traits traits = kv::traits_of(strategy, {}, kv.spec, kv.select);
@@ -99,7 +101,7 @@ base::Result<int> ppl(const PplFlags& flags, const Common& common) {
   KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
   KVICK_TRY(const std::unique_ptr<engine::Engine> reference, open_reference(flags, common));
   options.reference = reference.get();
-  // The default is more than some models hold.
+  // The default window exceeds the context of some models.
   if (flags.window == 0 && flags.engine.context == 0)
     for (const engine::Engine* one : {engine.get(), reference.get()})
       if (one != nullptr) options.window = std::min(options.window, one->model().config().context);
@@ -126,7 +128,7 @@ void add_ppl(const Command& app, const Common& common) {
   const Command command = app.add_command(
       "ppl", "perplexity of a text, and the cost of a lossy cache or of lossy weights");
   auto flags = std::make_shared<PplFlags>();
-  // Caches are compared, of which only some have tiles.
+  // Exact, because caches are compared and only some types of rows can use tiles.
   flags->engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
   add_engine_flags(command, flags->engine);
   add_packed_flags(command, flags->engine);

@@ -1,4 +1,4 @@
-// kvick pull REF: its options, and what it prints.
+// kvick pull REF: its options and its output.
 
 #include <fmt/format.h>
 #include <iostream>
@@ -24,7 +24,7 @@ struct PullCommand {
   base::Result<int> run() const;
 };
 
-// What can be pulled by a short name.
+// Prints the models that can be pulled by a short name.
 int list_names(const std::filesystem::path& cache, bool as_json) {
   nlohmann::ordered_json models = nlohmann::ordered_json::array();
   const auto add = [&](std::string_view name, std::string_view type, uint64_t bytes,

@@ -1,4 +1,5 @@
-// kvick quantize: a model file with smaller weights, from a GGUF file or a Hugging Face folder.
+// kvick quantize: writes a model file with smaller weights, from a GGUF file or a Hugging Face
+// folder.
 
 #include "quantize/quantize.h"
 
@@ -80,7 +81,7 @@ Totals totals_of(const std::vector<Choice>& choices) {
     totals.bytes += choice.bytes;
     totals.quantised += is_float(choice.type) ? 0 : 1;
     totals.weighted += choice.weighted ? 1 : 0;
-    // Errors of two roundings add up.
+    // Counts tensors that were quantised before: the errors of both roundings add up.
     totals.again += !choice.kept() && !is_float(choice.tensor->type) && !is_float(choice.type);
   }
   return totals;
@@ -145,7 +146,7 @@ base::Result<std::unique_ptr<engine::Engine>> open_exact(const std::string& path
   return open_engine(engine, common);
 }
 
-// The new file beside its source on a text.
+// Compares the new file with its source on a text.
 base::Result<engine::Perplexity> compare(const QuantizeFlags& flags, const std::string& source,
                                          const std::string& text, const Common& common) {
   KVICK_TRY(const std::unique_ptr<engine::Engine> reference, open_exact(source, flags, common));
@@ -168,7 +169,7 @@ base::Result<engine::Perplexity> compare(const QuantizeFlags& flags, const std::
   return result;
 }
 
-// Mistakes that are cheap to see come first: writing takes minutes.
+// Finds mistakes in the paths before the file is written, which takes minutes.
 base::Status<> check_paths(const QuantizeFlags& flags, const std::filesystem::path& from) {
   if (flags.dry_run) return base::Done{};
   if (flags.output.empty())
@@ -190,7 +191,7 @@ base::Result<std::string> read_text(const std::string& path) {
   return text;
 }
 
-// compare() says the same, but only once the file is written.
+// Finds a text that compare() would refuse, before the file is written.
 base::Status<> check_text(const QuantizeFlags& flags, const io::ModelFile& file,
                           const std::string& text) {
   if (text.empty()) return base::Done{};

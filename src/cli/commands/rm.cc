@@ -1,4 +1,4 @@
-// kvick rm NAME: takes models out of the cache.
+// kvick rm NAME: deletes models from the cache.
 
 #include <cstdio>
 #include <fmt/format.h>
@@ -36,7 +36,7 @@ bool agreed(const Removal& removal) {
 
 base::Result<int> rm(const RmFlags& flags, const Common& common) {
   KVICK_TRY(const fs::path cache, models_dir());
-  std::vector<Removal> removals;  // all of them are found before the first is deleted
+  std::vector<Removal> removals;  // all names are checked before the first model is deleted
   for (const std::string& name : flags.names) {
     KVICK_TRY(Removal removal, plan_removal(name, cache));
     removals.push_back(std::move(removal));

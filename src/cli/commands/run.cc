@@ -1,4 +1,4 @@
-// kvick run: an answer to one prompt, or a chat.
+// kvick run: answers one prompt, or chats.
 
 #include <cstdio>
 #include <fmt/format.h>
@@ -29,8 +29,8 @@ using base::Result;
 struct RunFlags {
   AnswerFlags answer;
   std::string prompt, file, schema, grammar, regex;
-  std::string first;               // a model, or the prompt's first word
-  std::vector<std::string> words;  // the prompt without -p
+  std::string first;               // the first word: a model, or the prompt's first word
+  std::vector<std::string> words;  // the words of a prompt given without -p
   bool has_prompt = false, ignore_end = false;
 };
 
@@ -65,7 +65,7 @@ Result<text::Grammar> text_grammar(const RunFlags& flags, const text::ByteSet& s
   return grammar;
 }
 
-// Null without --schema, --grammar-file and --regex.
+// Returns null without --schema, --grammar-file and --regex.
 Result<std::shared_ptr<const text::Constraint>> constraint_of(const engine::Engine& engine,
                                                               const RunFlags& flags) {
   if (flags.schema.empty() && flags.grammar.empty() && flags.regex.empty())
@@ -131,7 +131,7 @@ nlohmann::ordered_json to_json(const engine::Answer& answer, const AnswerPrinter
           {"peak_rss_bytes", base::peak_rss_bytes()}};
 }
 
-// What comes behind the text.
+// Prints what follows the answer's text: the JSON, or the summary and notes.
 void show_end(const engine::Answer& answer, const AnswerPrinter& printer,
               const Answering& answering, const Common& common) {
   if (!common.json) fmt::print("\n");
@@ -159,7 +159,7 @@ Result<int> answer_once(Answering& answering, const RunFlags& flags, const Commo
   request.ignore_end = flags.ignore_end;
   request.stop_loops = !flags.answer.allow_loops;
   request.continues = flags.answer.raw || !engine.has_chat_template();
-  // An answer that is held to a form has no thoughts.
+  // A constrained answer has no thoughts.
   const bool plain = request.continues || request.constraint != nullptr;
   request.special_text = !plain && engine.marks_are_special();
   AnswerPrinter printer(
@@ -175,7 +175,7 @@ Result<int> answer_once(Answering& answering, const RunFlags& flags, const Commo
   Progress progress = stderr_progress(common.quiet || common.json);
   bool started = false;
   request.on_prefill = [&](uint32_t done, uint32_t total) {
-    // A prompt of one chunk is read in a blink.
+    // A prompt of one chunk takes too little time for a progress line.
     if (total <= engine::Session::kPrefillChunk) return;
     if (!started) progress.start("reading the prompt", Unit::kTokens, total);
     started = true;
@@ -188,7 +188,8 @@ Result<int> answer_once(Answering& answering, const RunFlags& flags, const Commo
   return answer.finish == engine::Finish::kCancelled ? 130 : 0;
 }
 
-// The first word is the model if it names one, and what follows is the prompt.
+// Splits the words of the command line: the first is the model if it names one, and the rest is the
+// prompt.
 base::Status<> take_words(RunFlags& flags) {
   if (flags.first.empty() && flags.words.empty()) return base::Done{};
   const std::string& first = flags.first;

@@ -1,4 +1,4 @@
-// kvick serve: models on the network, for many at once.
+// kvick serve: serves models over HTTP to many clients at once.
 
 #include "server/api/serve.h"
 
@@ -55,7 +55,7 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   KVICK_TRY_VOID(check(flags.store));
   KVICK_TRY_VOID(check_models(flags));
   KVICK_TRY(const std::vector<base::Team> teams, teams_of(flags));
-  // Open while the model loads, so that who looks at /health sees that it does.
+  // The port opens before the model loads, so that /health can report the loading.
   std::unique_ptr<server::OpenPort> network;
   if (!will_follow(flags.engine)) {
     KVICK_TRY(network, server::OpenPort::open(std::move(options.network)));

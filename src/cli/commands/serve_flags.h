@@ -1,5 +1,5 @@
 #pragma once
-// What `kvick serve` takes.
+// The flags of `kvick serve`.
 
 #include <cstdint>
 #include <optional>
@@ -21,28 +21,28 @@ inline constexpr const char* kServeStrategy = "paged";  // without --kv
 struct ServeFlags {
   EngineFlags engine;
   unsigned instances = 1;
-  uint32_t max_seqs = 64;        // sequences that run at once
-  uint32_t max_queue = 256;      // jobs that may wait
-  double max_wait_seconds = 30;  // that a job may have to wait
-  std::string kv_dir;            // of the files of the prefix cache; empty: none
+  uint32_t max_seqs = 64;        // sequences running at once
+  uint32_t max_queue = 256;      // jobs waiting at most
+  double max_wait_seconds = 30;  // longest predicted wait of a job
+  std::string kv_dir;            // folder of the prefix cache's files; empty: none
   uint64_t kv_dir_bytes = uint64_t{4} << 30;
-  double kv_dir_seconds = 2;  // that a request waits for files and the store at most
+  double kv_dir_seconds = 2;  // longest wait of a request for files and the store
   StoreFlags store;
   std::string reuse = "exact";  // engine::parse_reuse_options
-  double step_ms = 30;          // that a step may take while an answer grows
+  double step_ms = 30;          // longest step while an answer grows
   std::string spec;
   std::vector<std::string> lora;  // NAME=PATH[:SCALE] each
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   std::vector<std::string> models;  // each -m; engine.model is the first
-  std::vector<std::string> names;   // none, or of each
-  uint64_t models_memory = 0;       // of all models together; 0: what is free at start
+  std::vector<std::string> names;   // empty, or one name per model
+  uint64_t models_memory = 0;       // limit for all models together; 0: the memory free at start
   bool preload = false;
   bool any_model = false, strict_fields = false, stop_loops = false;
   unsigned response_store_mb = 64;
   server::LoadForm router = server::LoadForm::kSglang;
   std::optional<engine::Pooling> pooling;  // of embeddings
-  server::KvEventOptions events;           // no endpoint: none
+  server::KvEventOptions events;           // empty endpoint: no events
   AccessFlags access;
   WatchFlags watch;
   size_t max_connections = 1024;

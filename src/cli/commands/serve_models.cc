@@ -22,7 +22,7 @@ namespace {
 
 using base::Result;
 
-// The model's file or folder, without what only says its format.
+// Returns the name of the model's file or folder, without the ending .gguf.
 std::string name_of(const std::string& model) {
   if (model.empty()) return "smollm2";
   const std::filesystem::path path(model);
@@ -35,14 +35,14 @@ Result<engine::EngineThreadOptions> thread_options(const engine::Engine& engine,
                                                    const EngineFlags& engine_flags, Watch& watch) {
   if (flags.events.endpoint.empty() && !(flags.events.topic + flags.events.replay).empty())
     return base::fail("--kv-events-topic and --kv-events-replay need --kv-events");
-  // Ranges let it through.
+  // The range checks of the options accept NaN.
   if (std::isnan(flags.step_ms + flags.kv_dir_seconds + flags.max_wait_seconds))
     return base::fail("--step-ms, --kv-dir-seconds and --max-wait must be numbers");
   engine::EngineThreadOptions options;
   KVICK_TRY(options.batch.kv, kv_options(engine_flags));
   KVICK_TRY(options.batch.spec, spec_of(flags.spec));
-  // Blocks, so that prompts that begin alike share them; unless the model has its own way, or a
-  // policy or a tier does.
+  // Rows are kept in blocks, so that prompts share a common prefix, unless the model, a policy that
+  // forgets rows or a tier needs another strategy.
   const bool own_way = engine.model().trained_slots() != nullptr ||
                        kv::forgets(options.batch.kv.select) || options.batch.kv.tier;
   if (options.batch.kv.spec.name.empty() && !own_way) options.batch.kv.spec.name = kServeStrategy;
@@ -81,8 +81,8 @@ Result<std::unique_ptr<engine::Service>> make_service(engine::Engine& engine,
   return service;
 }
 
-// Bytes of a model's file with its other parts, or of all files in its folder: roughly what the
-// weights will take in memory.
+// Returns the bytes of a model's file with its other parts, or of all files in its folder. This is
+// roughly the memory that the weights will take.
 uint64_t file_bytes(const std::filesystem::path& path) {
   std::error_code ignored;
   uint64_t bytes = 0;
@@ -100,14 +100,15 @@ uint64_t file_bytes(const std::filesystem::path& path) {
   return bytes;
 }
 
-// Bytes of weights in memory; of experts read from disk, only the limit for those in memory.
+// Returns the bytes of weights in memory. Experts read from disk count only up to their limit in
+// memory.
 uint64_t weight_bytes(const model::Model& model) {
   const auto experts = model.expert_stats();
   if (!experts) return model.weight_bytes();
   return model.weight_bytes() - model.weights().experts.bytes + experts->limit_bytes;
 }
 
-// A model in memory; it ends from the last member to the first.
+// A loaded model. The members are destroyed from last to first.
 struct Running {
   std::unique_ptr<engine::Engine> engine;
   std::unique_ptr<server::KvEventPublisher> events;
@@ -138,7 +139,7 @@ void report_absent(server::ModelHost& host, uint64_t most_bytes, Watch& watch) {
                   most_bytes >> 20, fmt::join(absent, ", "), absent.size() == 1 ? "it" : "them"));
 }
 
-// The first option given that takes one model; empty: none.
+// Returns the first option given that works with one model only; empty: none was given.
 std::string option_of_one_model(const ServeFlags& flags) {
   if (flags.engine.ranks) return "--ranks";
   if (!flags.kv_dir.empty()) return "--kv-dir";
@@ -195,8 +196,8 @@ ModelLoader::ModelLoader(const ServeFlags& flags, const Common& common,
       most_bytes_(flags.models_memory != 0 ? flags.models_memory : base::available_memory_bytes()) {
 }
 
-// A quarter of the memory is the caches', in equal shares: what is free would be all that the other
-// models need.
+// The caches share a quarter of the memory equally. All free memory, the default for a single
+// model, would leave none for the other models.
 uint64_t ModelLoader::kv_bytes() const {
   if (flags_.engine.kv_memory != 0) return flags_.engine.kv_memory;
   return std::max<uint64_t>(most_bytes_ / 4 / flags_.models.size(), 1);

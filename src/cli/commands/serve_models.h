@@ -1,5 +1,5 @@
 #pragma once
-// The models of `kvick serve`: what they are called, what they may take, and how one is loaded.
+// The models of `kvick serve`: their names, their memory, and loading one.
 
 #include <atomic>
 #include <memory>
@@ -14,21 +14,24 @@
 
 namespace kvick::cli {
 
-// The ids that clients see, in the order of -m.
+// Returns the ids that clients see, in the order of -m.
 std::vector<std::string> model_names(const ServeFlags& flags);
-// Errors: names that do not fit the models, or are alike; an option that takes one model.
+// Checks the flags. Errors: names that do not match the models or are equal; with several models,
+// an option that works with one model only.
 base::Status<> check_models(const ServeFlags& flags);
-// The cores of each instance; none for a single one, which the system may put wherever there is
-// room.
+// Returns the cores of each instance. Empty for a single instance: the system may run its threads
+// on any core.
 base::Result<std::vector<base::Team>> teams_of(const ServeFlags& flags);
 
-// What it is made of outlives it and the host.
+// Loads the models of `kvick serve`. The constructor's arguments must outlive the loader and its
+// host.
 class ModelLoader {
  public:
   ModelLoader(const ServeFlags& flags, const Common& common, std::span<const base::Team> teams,
               const server::ClientLimits& limits, Watch& watch);
 
-  // With the first model loaded, or all. Errors: whatever is wrong with one of these.
+  // Returns a host with the first model loaded or, with --preload, all that fit. Errors: those of
+  // opening a model.
   base::Result<std::unique_ptr<server::ModelHost>> open_host() const;
 
  private:
@@ -42,8 +45,8 @@ class ModelLoader {
   std::span<const base::Team> teams_;
   const server::ClientLimits limits_;
   Watch& watch_;
-  uint64_t most_bytes_;                         // of all models
-  mutable std::atomic<bool> given_up_ = false;  // nobody waits any more for what is being loaded
+  uint64_t most_bytes_;                         // limit for all models
+  mutable std::atomic<bool> given_up_ = false;  // the host gave up the model being loaded
 };
 
 }  // namespace kvick::cli

@@ -18,11 +18,12 @@ namespace {
 
 constexpr long kMaxRedirects = 10;
 constexpr double kLongestWait = 30, kLongestAskedWait = 120;
-constexpr uint64_t kProgressThatCounts =
-    1 << 20;  // bytes; else a server that gives one byte a time is tried for ever
+// Bytes that an attempt must bring to reset the count of failures. Otherwise a server that sends
+// one byte per attempt would be tried for ever.
+constexpr uint64_t kProgressThatCounts = 1 << 20;
 constexpr size_t kHeadBytes = 512;
 
-// How one attempt ended.
+// The result of one attempt.
 struct Outcome {
   enum Kind { kComplete, kTryAgain, kMistake, kFailure } kind = kComplete;
   std::string why;
@@ -43,7 +44,7 @@ std::string bytes_text(uint64_t bytes) {
   return amount_text(static_cast<double>(bytes), Unit::kBytes);
 }
 
-// One request and what it does to the part.
+// One HTTP request, whose body goes to the part.
 class Attempt {
  public:
   Attempt(const DownloadRequest& request, PartFile& part, Progress& progress)
@@ -81,8 +82,8 @@ class Attempt {
   std::array<char, CURL_ERROR_SIZE> error_{};
   HttpResponse response_;
   bool first_seen_ = false, body_begun_ = false;
-  std::optional<Origin> continues_;       // what the part holds and the request asks to go on with
-  uint64_t total_ = 0, stated_size_ = 0;  // 0: not known
+  std::optional<Origin> continues_;       // the part's origin, if the request continues it
+  uint64_t total_ = 0, stated_size_ = 0;  // bytes; 0: not known
   std::string stated_sha256_;
   std::optional<Outcome> refused_;
   std::exception_ptr thrown_;
@@ -108,8 +109,8 @@ void Attempt::prepare() {
   set(CURLOPT_USERAGENT, "kvick/" KVICK_VERSION);
   set(CURLOPT_ERRORBUFFER, error_.data());
   set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  // A redirect may go from http to https, not back: what follows would travel and could be changed
-  // in the open.
+  // A redirect may lead from http to https, but not back: the rest would travel unencrypted and
+  // could be changed.
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_REDIR_PROTOCOLS_STR, request_.url.text.starts_with("https") ? "https" : "http,https");
   set(CURLOPT_FOLLOWLOCATION, 1L);
@@ -126,11 +127,12 @@ void Attempt::prepare() {
   set(CURLOPT_XFERINFODATA, static_cast<void*>(this));
   if (!request_.url.user.empty()) set(CURLOPT_USERNAME, request_.url.user.c_str());
   if (!request_.url.password.empty()) set(CURLOPT_PASSWORD, request_.url.password.c_str());
-  // libcurl sends neither of these to another host, port or protocol that it is redirected to.
+  // After a redirect to another host, port or protocol, libcurl sends neither the user nor this
+  // header.
   if (!request_.bearer.empty()) add_header("Authorization: Bearer " + request_.bearer);
 
-  // Our own Range, not CURLOPT_RESUME_FROM: a server that answers 200 to it begins anew here
-  // instead of failing.
+  // A Range header instead of CURLOPT_RESUME_FROM: if a server ignores the range and answers 200,
+  // the download restarts instead of failing.
   if (part_.size() > 0) continues_ = part_.origin();
   if (continues_ && (continues_->url != request_.url.shown || continues_->validator.empty()))
     continues_.reset();
@@ -147,7 +149,7 @@ Outcome Attempt::run() {
   progress_.finish();
   if (thrown_) std::rethrow_exception(thrown_);
   if (refused_) return *refused_;
-  if (code == CURLE_OK && !body_begun_) {  // a head without a body
+  if (code == CURLE_OK && !body_begun_) {  // the response has no body
     begin_body();
     progress_.finish();
     if (refused_) return *refused_;
@@ -162,7 +164,7 @@ size_t Attempt::on_header(char* text, size_t one, size_t size, void* self) {
     attempt.response_.take_line(line);
     if (line == "\r\n" && attempt.response_.status >= 200 &&
         !std::exchange(attempt.first_seen_, true) && attempt.request_.hub) {
-      // Only the hub itself is believed, not where it redirects to: there an ETag may be anything.
+      // Only the hub's own response is trusted. After a redirect, an ETag may be anything.
       attempt.stated_sha256_ = attempt.response_.stated_sha256();
       attempt.stated_size_ = attempt.response_.linked_size.value_or(0);
     }
@@ -189,7 +191,8 @@ int Attempt::on_tick(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t)
   return 0;
 }
 
-// Servers that do not know If-Range send a range of whatever they have now.
+// Returns whether the response continues the part. A server that does not know If-Range may send a
+// range of a newer version.
 bool Attempt::is_continuation() const {
   const HttpResponse& r = response_;
   return continues_ && r.range_begin == part_.size() &&
@@ -261,7 +264,7 @@ Outcome Attempt::judge_status() const {
     case 410:
       return {Outcome::kMistake,
               fmt::format("there is no such file (HTTP {}); check the name", status)};
-    case 416:  // nothing behind what is there: complete, or another file
+    case 416:  // the part ends where the file does, or it belongs to another file
       if (continues_ && continues_->total == part_.size() && response_.range_total == part_.size())
         return {Outcome::kComplete};
       part_.clear();
@@ -308,7 +311,7 @@ Outcome Attempt::judge_size() const {
   return {Outcome::kComplete};
 }
 
-// What the bytes themselves say, when all are there. Empty: nothing against them.
+// Checks the complete file. Returns what is wrong with it; empty: nothing.
 std::string objection(PartFile& part, const std::string& sha256) {
   const std::string head = part.head(kHeadBytes);
   if (head.empty()) return "the server sent an empty file";
@@ -320,12 +323,12 @@ std::string objection(PartFile& part, const std::string& sha256) {
   return {};
 }
 
-// Counts attempts that brought nothing, and waits between them.
+// Counts the attempts in a row that brought no progress, and waits between attempts.
 class Patience {
  public:
   explicit Patience(const DownloadOptions& options) : options_(options) {}
 
-  // False: enough.
+  // Waits before the next attempt. Returns false when no attempts are left.
   bool go_on(const Outcome& outcome, uint64_t bytes, Progress& progress) {
     if (bytes >= best_ + kProgressThatCounts) failed_ = 0;
     best_ = std::max(best_, bytes);

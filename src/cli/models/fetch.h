@@ -1,5 +1,6 @@
 #pragma once
-// A model for a command that is about to run it: fetched first if it is named and not there.
+// Finds the model of a command that will run it, fetching it first if it is named but not in the
+// cache.
 
 #include <filesystem>
 #include <string>
@@ -11,11 +12,11 @@
 
 namespace kvick::cli {
 
-// A pull from the hub, with the token, that HF_ENDPOINT and HF_TOKEN name.
+// Returns a request to pull from the hub of HF_ENDPOINT with the token of HF_TOKEN.
 PullRequest pull_request(std::string_view reference, const std::filesystem::path& cache);
 
-// find_model's path; what it does not find and `kvick pull` takes is pulled. Errors: those of both.
-// Throws Failure as pull does.
+// Returns find_model's path. If the model is not found and `kvick pull` takes the name, pulls it
+// first. Errors: those of both. Throws Failure as pull does.
 base::Result<std::filesystem::path> find_or_fetch_model(std::string_view name, Progress& progress);
 
 }  // namespace kvick::cli

@@ -9,14 +9,14 @@
 namespace kvick::cli {
 namespace {
 
-// Repositories of many types have about 100 KB.
+// The list of a repository with many types takes about 100 KB.
 constexpr size_t kMostListBytes = 16 << 20;
 
-// The address of the list: of a file "x" it is where the reference's own path begins.
+// Returns the URL of the repository's list of files.
 base::Result<Url> list_url(const HubName& name, std::string_view hub) {
   KVICK_TRY(const std::string folder, hub_folder(name));
   while (hub.ends_with('/')) hub.remove_suffix(1);
-  // hf/owner/repo[@revision], percent-encoded as a URL has it.
+  // The folder is hf/owner/repo[@revision], percent-encoded as in a URL.
   std::string_view rest = std::string_view(folder).substr(3);
   const size_t at = rest.find('@');
   const std::string_view revision = at == rest.npos ? "main" : rest.substr(at + 1);
@@ -55,7 +55,7 @@ base::Result<std::vector<std::string>> list_hub_files(const PullRequest& request
                           part, progress));
   const std::string json = part.head(kMostListBytes);
   const bool whole = part.size() <= kMostListBytes;
-  part.clear();  // or it would be kept, to be continued
+  part.clear();  // else the destructor would keep it, to be continued
   if (!whole)
     throw failure("{}: the hub's list of files has more than {} bytes", url.shown, kMostListBytes);
   return parse_hub_files(json, url.shown);

@@ -1,5 +1,5 @@
 #pragma once
-// What a repository on a Hugging Face hub holds, as the hub's API says.
+// Lists the files of a repository on a Hugging Face hub, by the hub's API.
 
 #include <string>
 #include <string_view>
@@ -12,12 +12,13 @@
 
 namespace kvick::cli {
 
-// The paths of the repository's files. Errors: no such repository, no access. Throws Failure for
-// what goes wrong at run time, and for an answer that is no list.
+// Returns the paths of the repository's files. Errors: no such repository, no access. Throws
+// Failure for errors at run time and for a response that is not a list.
 base::Result<std::vector<std::string>> list_hub_files(const PullRequest& request,
                                                       const HubName& name, Progress& progress);
 
-// The paths in the answer of GET /api/models/owner/repo/revision/REVISION. Throws Failure.
+// Returns the paths in the response to GET /api/models/owner/repo/revision/REVISION. Throws
+// Failure.
 std::vector<std::string> parse_hub_files(std::string_view json, std::string_view from);
 
 }  // namespace kvick::cli

@@ -32,11 +32,12 @@ std::string_view base_name(std::string_view path) {
 // A GGUF file, or the parts of one.
 struct Candidate {
   std::vector<std::string> files;
-  std::string stem;  // of the name, in small letters, without folder, part and .gguf
+  std::string stem;  // the name in lower case, without folder, part number and .gguf
   std::string type;  // q4_k_m; empty: the name does not end with one
 };
 
-// Q4_K_M, IQ2_XXS, TQ1_0, F16, BF16, MXFP4: letters, then a digit.
+// Returns whether a lower-case word looks like a type, such as Q4_K_M, IQ2_XXS, TQ1_0, F16, BF16 or
+// MXFP4: letters, then a digit.
 bool looks_like_type(std::string_view small) {
   for (const std::string_view letters : {"q", "iq", "tq", "f", "bf", "mxfp", "nvfp", "fp"})
     if (small.size() > letters.size() && small.starts_with(letters) &&
@@ -51,7 +52,8 @@ std::string type_of(const std::string& stem) {
   return looks_like_type(end) ? end : std::string();
 }
 
-// Q4_K_XL of UD-Q4_K_XL too, but K_M not of Q4_K_M.
+// Returns whether the stem ends with the tag as a whole word: UD-Q4_K_XL ends with Q4_K_XL, but
+// Q4_K_M does not end with K_M.
 bool ends_with_tag(std::string_view stem, std::string_view tag) {
   if (tag.empty() || !stem.ends_with(tag)) return false;
   if (stem.size() == tag.size()) return true;
@@ -64,14 +66,14 @@ int bits_of(std::string_view type) {
   return digit == type.npos ? 99 : std::atoi(std::string(type.substr(digit)).c_str());
 }
 
-// The less, the better without a tag.
+// Returns the sort key of candidates; without a tag, the smallest is chosen.
 auto rank_of(const Candidate& one) {
   const int bits = bits_of(one.type);
   return std::tuple(one.type != kPreferred, std::abs(bits - kPreferredBits), bits < kPreferredBits,
                     !one.type.ends_with("_k_m"), one.stem.size(), one.stem);
 }
 
-// Projectors of pictures and measurements of weights are GGUF files too, and no models.
+// Leaves out image projectors and importance matrices, which are GGUF files but not models.
 bool is_model_file(std::string_view path) {
   const std::string small = lower(base_name(path));
   return small.ends_with(".gguf") && !small.starts_with('.') &&
@@ -112,7 +114,8 @@ base::Result<HubChoice> chosen(const Candidate& one, std::span<const std::string
   return HubChoice{.files = one.files};
 }
 
-// What a folder of safetensors needs; config.json comes last, as what has it counts as a model.
+// Chooses the files of a safetensors folder. config.json comes last, because a folder that has it
+// counts as a model.
 base::Result<HubChoice> folder_choice(std::span<const std::string> files, const HubName& name) {
   HubChoice out{.files = {}, .folder = true};
   bool weights = false, config = false;

@@ -39,7 +39,7 @@ TEST(HubName, NamesItsFilesAndItsFolder) {
 
 using Files = std::vector<std::string>;
 
-// The files, the first one first, or the error.
+// Returns the chosen files in order, or the error.
 std::string chosen(const Files& files, const std::string& tag) {
   const auto choice = choose_hub_files(files, {.repo = "o/r", .tag = tag, .revision = ""});
   if (!choice.ok()) return "error: " + choice.error().message;
@@ -89,7 +89,7 @@ TEST(HubChoice, AFolderIsItsWeightsAndEndsWithItsConfiguration) {
   EXPECT_NE(chosen({"README.md"}, "").find("neither a GGUF file nor"), std::string::npos);
 }
 
-// Whatever is typed and whatever a hub lists: an error, or files of the list.
+// Any name with any list gives an error, or files of the list.
 TEST(HubChoice, RandomTextChoosesFromTheListOrNothing) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);

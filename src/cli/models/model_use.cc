@@ -10,7 +10,7 @@ namespace kvick::cli {
 namespace fs = std::filesystem;
 
 fs::path use_mark(const fs::path& model) {
-  // A folder's name may come with a slash behind it.
+  // The path of a folder may end with a slash.
   const fs::path plain = model.has_filename() ? model : model.parent_path();
   return plain.parent_path() / ("." + plain.filename().string() + ".used");
 }

@@ -1,6 +1,6 @@
 #pragma once
-// When a model of the cache was used last. A file .NAME.used beside the model has that as its
-// modification time: the model's own access time changes whenever anything reads it.
+// Records when a model of the cache was last used: the modification time of a file .NAME.used
+// beside the model. The model's own access time would change whenever any program reads it.
 
 #include <cstdint>
 #include <filesystem>
@@ -8,14 +8,14 @@
 
 namespace kvick::cli {
 
-// The file that has it.
+// Returns the path of the model's .used file.
 std::filesystem::path use_mark(const std::filesystem::path& model);
 
-// Notes that it is used now, if it is in the cache. A cache that cannot be written to is left as it
-// is: the model runs all the same.
+// Records that the model is used now, if it is in the cache. A cache that cannot be written is no
+// error: the model runs all the same.
 void mark_used(const std::filesystem::path& model, const std::filesystem::path& cache);
 
-// Seconds since 1970; nothing if it never was.
+// Returns seconds since 1970; nothing if the model was never used.
 std::optional<int64_t> last_used(const std::filesystem::path& model);
 
 }  // namespace kvick::cli

@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Files of models and folders that hold one, relative to the cache. Of a split file it is the first
-// part. Names with a leading dot are pulls under way, and marks of when a model was used.
+// Returns the model files and model folders of the cache, relative to it. A split file is listed by
+// its first part. Names with a leading dot are unfinished pulls, or record when a model was used.
 std::vector<fs::path> cache_entries(const fs::path& cache) {
   std::vector<fs::path> out;
   std::error_code none;
@@ -31,7 +31,7 @@ std::vector<fs::path> cache_entries(const fs::path& cache) {
     if (folder && (hidden || model_folder)) it.disable_recursion_pending();
     const auto split = io::parse_split_name(it->path().filename().string());
     const bool later_part = split && split->part > 1;
-    // A loose file of a model folder that is still being fetched.
+    // A single file of a model folder that is still being fetched.
     const bool alone =
         it->path().extension() == ".json" || it->path().extension() == ".safetensors";
     if (!hidden && !later_part && !alone &&
@@ -55,7 +55,7 @@ std::string percent_decoded(std::string_view text) {
   return out;
 }
 
-// The inverse of Reference::cache_path for names that a person would type.
+// Returns the name that a person would type; the inverse of Reference::cache_path.
 std::string entry_name(const fs::path& entry) {
   for (const KnownModel& model : known_models())
     if (entry == model.file) return std::string(model.name);
@@ -64,7 +64,7 @@ std::string entry_name(const fs::path& entry) {
   text.replace(0, 3, "hf:");
   const size_t at = text.find('@');
   if (at == std::string::npos) return text;
-  // hf/owner/repo@revision/file: the revision goes behind the file, where it may hold slashes.
+  // In hf/owner/repo@revision/file the revision moves to the end, where it may contain slashes.
   const std::string folder = std::next(entry.begin(), 2)->string();
   const std::string revision = percent_decoded(folder.substr(folder.find('@')));
   return text.erase(at, revision.size()) + revision;
@@ -101,7 +101,7 @@ base::Result<fs::path> by_file_name(std::string_view name, const fs::path& cache
       path_like ? "file" : "file or model", name, what_there_is(cache));
 }
 
-// What choose_hub_files takes of the repository's files that are here.
+// Applies choose_hub_files to the files of the repository that are in the cache.
 base::Result<fs::path> by_hub_name(const HubName& name, std::string_view text,
                                    const fs::path& cache) {
   KVICK_TRY(const std::string folder, hub_folder(name));
@@ -120,7 +120,7 @@ base::Result<fs::path> by_hub_name(const HubName& name, std::string_view text,
 }  // namespace
 
 base::Result<fs::path> models_dir() {
-  // The XDG base directory specification: a relative path is to be ignored.
+  // The XDG base directory specification requires that a relative path is ignored.
   if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && fs::path(xdg).is_absolute())
     return fs::path(xdg) / "kvick" / "models";
   const char* home = std::getenv("HOME");
@@ -146,7 +146,7 @@ base::Result<fs::path> resolve_cached(std::string_view name, const fs::path& cac
   if (name.empty()) name = kDefaultModel;
   if (const auto hub = parse_hub_name(name)) return by_hub_name(*hub, name, cache);
   if (!can_be_fetched(name)) return by_file_name(name, cache);
-  // Where the hub is does not matter for the place in the cache.
+  // The path in the cache does not depend on the hub's address.
   KVICK_TRY(Reference reference, parse_reference(name, "https://huggingface.co"));
   fs::path path = cache / reference.cache_path;
   if (fs::exists(path, none)) return path;

@@ -10,10 +10,10 @@
 
 namespace kvick::cli {
 
-// The cache's folder, which need not exist. Errors: neither XDG_CACHE_HOME nor HOME is set.
+// Returns the cache's folder, which need not exist. Errors: neither XDG_CACHE_HOME nor HOME is set.
 base::Result<std::filesystem::path> models_dir();
 
-// Beside it the folder of packed weights, ${XDG_CACHE_HOME:-~/.cache}/kvick/packed. Same errors.
+// Returns the folder of packed weights, ${XDG_CACHE_HOME:-~/.cache}/kvick/packed. Same errors.
 base::Result<std::filesystem::path> packed_dir();
 
 // The path of a model's file or folder, from what the user wrote behind -m:
@@ -28,25 +28,27 @@ base::Result<std::filesystem::path> packed_dir();
 base::Result<std::filesystem::path> resolve_model(std::string_view name,
                                                   const std::filesystem::path& cache);
 
-// The same without paths that exist: a name in the cache, even where a file of that name lies in
-// the working directory.
+// Like resolve_model, but takes only names in the cache, even if a file of that name exists in the
+// working directory.
 base::Result<std::filesystem::path> resolve_cached(std::string_view name,
                                                    const std::filesystem::path& cache);
 
-// resolve_model with the user's own cache, which a path that exists does not need.
+// Calls resolve_model with the user's own cache. A path that exists needs no cache.
 base::Result<std::filesystem::path> find_model(std::string_view name);
 
-// Whether `kvick pull` takes the name: a short one, hf:... or a URL.
+// Returns whether `kvick pull` takes the name: a short one, hf:... or a URL.
 bool can_be_fetched(std::string_view name);
 
-// Whether the text names a model, there or not: what `kvick pull` takes, a word that ends with
-// .gguf, a file written with its folder, a Hugging Face folder, or a file or folder in the cache.
+// Returns whether the text names a model, which need not exist: a name that `kvick pull` takes, a
+// word that ends with .gguf, a file written with its folder, a Hugging Face folder, or a file or
+// folder in the cache.
 bool names_model(std::string_view name);
 
-// The short name or name in the cache that was likely meant by a word; empty if there is none.
+// Returns the short name or the name in the cache that was probably meant by a word; empty if there
+// is none.
 std::string likely_model(std::string_view word);
 
-// What the cache holds, sorted, each as a name that resolve_model takes.
+// Returns the models in the cache, sorted, each as a name that resolve_model takes.
 std::vector<std::string> cached_models(const std::filesystem::path& cache);
 
 }  // namespace kvick::cli

@@ -5,7 +5,7 @@
 namespace kvick::cli {
 namespace {
 
-// By size.
+// Sorted by size.
 constexpr NamedModel kNamed[] = {
     {"qwen3-0.6b", "hf:Qwen/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf", "Q8_0", "Apache-2.0",
      639'446'688},

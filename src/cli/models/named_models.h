@@ -10,10 +10,11 @@ namespace kvick::cli {
 struct NamedModel {
   std::string_view name;
   std::string_view reference;  // hf:owner/repo/file
-  std::string_view type;       // the mixture of its weights
-  std::string_view licence;    // its SPDX identifier, or the name of its own
-  uint64_t bytes;              // of the file, about
-  // Where two public records of the file agree on it; else the hub's own word is checked.
+  std::string_view type;       // the type of most weights
+  std::string_view licence;    // SPDX identifier, or the licence's own name
+  uint64_t bytes;              // approximate size of the file
+  // Set if two public records of the file agree on it. Else the file is checked against the SHA-256
+  // that the hub states.
   std::string_view sha256 = {};
 };
 

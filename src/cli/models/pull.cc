@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The SHA-256 that the file must have, in lower case; empty if nothing is known.
+// Returns the SHA-256 that the file must have, in lower case; empty if none is known.
 base::Result<std::string> expected_sha256(const PullRequest& request, const Reference& reference) {
   std::string given = request.sha256;
   if (!given.empty() && !is_sha256(given))
@@ -33,7 +33,7 @@ base::Result<std::string> expected_sha256(const PullRequest& request, const Refe
   return pinned;
 }
 
-// What is in the cache, if it is what is expected; says why not.
+// Returns the cached file if it has the expected SHA-256; otherwise prints a note.
 std::optional<PullResult> find_there(const fs::path& path, const std::string& sha256,
                                      Progress& progress) {
   std::error_code none;
@@ -104,7 +104,7 @@ base::Result<PullResult> pull_file(const PullRequest& request, Progress& progres
   return *found;
 }
 
-// All files that the repository's name stands for, one after the other.
+// Pulls all files that the repository's name stands for, one after the other.
 base::Result<PullResult> pull_hub_model(const PullRequest& request, const HubName& name,
                                         Progress& progress) {
   KVICK_TRY_VOID(check_token(request.hub_token));

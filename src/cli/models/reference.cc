@@ -53,9 +53,9 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-// One folder or file name of the cache. A leading dot is the cache's own (parts, working folders),
-// and "." and ".." would leave it. Bytes other than a URL's are refused, so that the name is the
-// same on every system.
+// Checks one folder or file name of the cache. Names with a leading dot belong to the cache itself
+// (parts, working folders), and "." and ".." would leave it. Only the bytes of a URL are accepted,
+// so that the name is the same on every system.
 base::Status<> check_component(std::string_view component, std::string_view whole) {
   if (component.empty())
     return base::fail("'{}' has an empty part between two slashes; leave it out", whole);
@@ -94,7 +94,7 @@ base::Result<SplitUrl> split_url(std::string_view text) {
   const auto bad = [&](std::string_view why) {
     return base::fail("'{}' is not a URL to pull from: {}", text, why);
   };
-  // CURLU_PATH_AS_IS: a "/../" is to be seen and refused here, not resolved silently.
+  // CURLU_PATH_AS_IS keeps "/../", so that it is refused here instead of being resolved silently.
   CurlUrl url(curl_url(), curl_url_cleanup);
   if (!url) throw std::bad_alloc();
   if (text.find('\0') != text.npos) return base::fail("the URL has a zero byte");
@@ -118,7 +118,7 @@ base::Result<SplitUrl> split_url(std::string_view text) {
   return out;
 }
 
-// x.gguf?a=b is another file than x.gguf?a=c.
+// Adds a hash of the query to the file name: x.gguf?a=b and x.gguf?a=c are different files.
 std::string with_query(std::string file, const std::string& query) {
   if (query.empty()) return file;
   const std::string mark = "~" + sha256_of(query).substr(0, 12);
@@ -148,12 +148,12 @@ base::Result<Reference> parse_url_reference(std::string_view text) {
 base::Result<Reference> parse_hub_reference(std::string_view text, std::string_view hub) {
   constexpr std::string_view kForm = "hf:owner/repo[:TYPE] or hf:owner/repo/file.gguf[@revision]";
   std::string_view rest = text.substr(3), revision;
-  std::string joined;  // without the revision, wherever it stood
+  std::string joined;  // the text without the revision
   if (const size_t at = rest.find('@'); at != rest.npos) {
     if (rest.find('@', at + 1) != rest.npos)
       return base::fail("'{}' has more than one '@'; the form is {}", text, kForm);
-    // Behind the repository's name the revision ends at the slash; behind the file it may itself
-    // hold slashes.
+    // After the repository's name, the revision ends at the next slash. After the file, it may
+    // contain slashes.
     const bool behind_repo = std::count(rest.begin(), rest.begin() + at, '/') == 1;
     const size_t end = behind_repo ? rest.find('/', at) : rest.npos;
     revision = rest.substr(at + 1, end == rest.npos ? end : end - at - 1);

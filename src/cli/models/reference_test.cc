@@ -69,7 +69,7 @@ TEST(Reference, UserAndPasswordAreKeptApart) {
   EXPECT_EQ(reference->url.password, "s@crt");
 }
 
-// Whatever is typed: an error, or a place that is inside the cache and hides nothing.
+// Any text gives an error, or a visible path inside the cache.
 TEST(Reference, RandomTextNeverLeavesTheCache) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);

@@ -26,7 +26,8 @@ bool is_in_cache(const fs::path& path, const fs::path& cache) {
 
 base::Result<Removal> plan_removal(std::string_view name, const fs::path& cache) {
   if (name.empty()) return base::fail("the name of the model is empty: kvick list shows names");
-  // What is deleted is what kvick list shows under the name.
+  // A name that kvick list shows means the model in the cache, even if a file of that name exists
+  // elsewhere.
   const std::vector<std::string> listed = cached_models(cache);
   const auto cached = resolve_cached(name, cache);
   const bool first = cached.ok() || std::find(listed.begin(), listed.end(), name) != listed.end();
@@ -61,7 +62,7 @@ base::Status<> remove_model(const Removal& removal, const fs::path& cache) {
   std::error_code none;
   fs::remove(use_mark(removal.model), none);
   if (fs::is_directory(removal.model, none)) fs::remove_all(removal.model, none);
-  // remove() leaves folders that are not empty.
+  // remove() fails for folders that are not empty, which ends the loop.
   for (fs::path folder = removal.model.parent_path(); is_in_cache(folder, cache);
        folder = folder.parent_path())
     if (!fs::remove(folder, none)) break;

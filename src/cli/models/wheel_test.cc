@@ -23,7 +23,7 @@ fs::path make_zip(const fs::path& path, const std::string& member, const std::st
 
 class Wheel : public testing::Test {
  protected:
-  // The member's text, or the failure.
+  // Returns the member's text, or the failure.
   std::string unpacked(const fs::path& zip, const std::string& member, uint64_t bytes) {
     std::ostringstream nowhere;
     Progress progress(nowhere, {}, [] { return 0.0; });

@@ -6,7 +6,7 @@
 namespace kvick::cli {
 namespace {
 
-constexpr uint64_t kBodies = 8;  // longest ones that all may take together, by default
+constexpr uint64_t kBodies = 8;  // default of --max-body-total, in bodies of --max-body
 
 void add_limits(const Command& command, AccessFlags& flags, const char* group) {
   command.add_bytes("--max-body", flags.max_body, "most bytes of a request, e.g. 8MB (the default)")

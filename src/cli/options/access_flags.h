@@ -13,10 +13,10 @@ struct AccessFlags {
   std::string api_key_file;
   std::vector<std::string> hosts, origins;
   uint64_t max_body = 8 << 20;
-  uint64_t max_bodies = 0;  // 0: by max_body
+  uint64_t max_bodies = 0;  // 0: 8 times max_body
   int32_t max_priority = 0;
   uint32_t max_per_key = 0, max_per_address = 0;  // requests at once; 0: any number
-  std::string client_kv = "own";                  // names, separated by commas
+  std::string client_kv = "own";                  // comma-separated names
 };
 
 void add_access_flags(const Command& command, AccessFlags& flags);

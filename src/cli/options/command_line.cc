@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t kColumns = 110, kNameColumns = 30;
 
-// CLI11's help with lines of a screen's width, defaults behind the text, and no more than the first
-// line about a command in the list of commands.
+// CLI11's help, with lines as wide as a screen, defaults after the text, and only the first line
+// about each command in the list of commands.
 class Help : public CLI::Formatter {
  public:
   Help() { column_width(kNameColumns); }
@@ -26,7 +26,7 @@ class Help : public CLI::Formatter {
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0) return {};
     const bool several = option->get_expected_max() == CLI::detail::expected_max_vector_size;
-    // A positional argument's own name says it.
+    // The name of a positional argument says what its value is.
     const std::string type = option->nonpositional() ? " " + option->get_type_name() : "";
     return type + (several ? " ..." : "");
   }
@@ -45,7 +45,7 @@ class Help : public CLI::Formatter {
                              kNameColumns);
     return out.str();
   }
-  // CLI11 ends a group with an empty line and begins the next one with another.
+  // CLI11 puts an empty line at the end of a group and another before the next one.
   std::string make_help(const CLI::App* command, std::string name,
                         CLI::AppFormatMode mode) const override {
     return CLI::detail::find_and_replace(CLI::Formatter::make_help(command, std::move(name), mode),
@@ -61,7 +61,7 @@ std::string option_name(const CLI::Option& option) {
   return option.get_name(option.get_positional() && !option.nonpositional());
 }
 
-// All names by which an option may be given on this line.
+// Returns all option names that are valid for the command, including its parents' options.
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::App* app = &command; app != nullptr; app = app->get_parent())
@@ -96,11 +96,11 @@ std::string about_command(const CLI::App& command, const std::string& word) {
   return fmt::format("{} has no command '{}'{}", command.get_name(), word, meant);
 }
 
-// What no command and no option took.
+// Returns the message about words that no command and no option took.
 std::string about_extra(const CLI::App& command, const std::vector<std::string>& extras) {
   const std::string name = command.get_name();
   const auto dashed = [](const std::string& word) { return word.size() > 1 && word[0] == '-'; };
-  // An option that there is not comes first: what follows it may have been its value.
+  // An unknown option is reported first: the words after it may have been its value.
   const auto option = std::find_if(extras.begin(), extras.end(), dashed);
   if (option != extras.end() && *option != "--") {
     const std::string word = option->substr(0, option->find('='));
@@ -112,7 +112,7 @@ std::string about_extra(const CLI::App& command, const std::vector<std::string>&
   return about_command(command, word);
 }
 
-// The first two options given that exclude each other.
+// Returns the message about the first two options given that exclude each other.
 std::optional<std::string> about_both(const CLI::App& command) {
   for (const CLI::Option* one : command.get_options({}))
     for (const CLI::Option* other : one->get_excludes())
@@ -122,7 +122,7 @@ std::optional<std::string> about_both(const CLI::App& command) {
   return std::nullopt;
 }
 
-// An option that takes one value and was given more than once.
+// Returns the message about an option with one value that was given more than once.
 std::optional<std::string> about_repeated(const CLI::App& command) {
   for (const CLI::App* app = &command; app != nullptr; app = app->get_parent())
     for (const CLI::Option* option : app->get_options({}))
@@ -162,7 +162,8 @@ const CLI::App* inner_command(const CLI::App& command, const std::string& name) 
   return nullptr;
 }
 
-// `kvick help train distil` is `kvick train distil --help`. Error: a word that is no command.
+// Turns `kvick help train distil` into `kvick train distil --help`. Error: a word that is not a
+// command.
 base::Result<std::vector<std::string>> words_of(int argc, char** argv, const CLI::App& program) {
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto first = std::find_if(words.begin(), words.end(),
@@ -173,7 +174,7 @@ base::Result<std::vector<std::string>> words_of(int argc, char** argv, const CLI
   for (const std::string& word : words) {
     if (word.starts_with('-')) continue;
     const CLI::App* inner = inner_command(*command, word);
-    // Behind a command whose words are another program's.
+    // The words after this command belong to another program.
     if (inner == nullptr && command->get_prefix_command()) break;
     if (inner == nullptr) return base::fail("{}", about_command(*command, word));
     command = inner;
@@ -305,7 +306,7 @@ Option Command::add_bytes(const std::string& names, uint64_t& value,
     try {
       if (CLI::AsSizeValue(false)(text).empty() && check_number<uint64_t>(text).empty())
         return std::string();
-    } catch (const CLI::ValidationError&) {  // of its own about units, which lists thirty
+    } catch (const CLI::ValidationError&) {  // CLI11's message would list thirty units
     }
     return fmt::format("'{}' is not an amount of memory, such as 512MB or 4GB", given);
   };
@@ -373,14 +374,14 @@ int run_command_line(int argc, char** argv, const ProgramText& text,
     return 2;
   }
   try {
-    std::reverse(words->begin(), words->end());  // as CLI11 takes them
+    std::reverse(words->begin(), words->end());  // CLI11 expects the words in reverse
     app.parse(std::move(*words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     fmt::print(stderr, "kvick: {}\n", complaint(app, error));
     return 2;
   }
-  if (!chosen) {  // help, behind an option that has a value
+  if (!chosen) {  // `kvick --option VALUE help`
     fmt::print("{}", app.help());
     return 0;
   }

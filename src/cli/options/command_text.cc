@@ -1,4 +1,4 @@
-// What the commands take, as data for man pages and completion scripts.
+// Extracts the commands and their options as data, for man pages and completion scripts.
 
 #include "cli/terminal/command_text.h"
 
@@ -12,8 +12,8 @@
 namespace kvick::cli {
 namespace {
 
-// CLI11 keeps nothing beside an option but its validators, so that the values to offer are the name
-// of one that accepts everything.
+// CLI11 stores only validators with an option. The suggested values are therefore kept in the name
+// of a validator that accepts everything.
 constexpr std::string_view kSuggests = "suggests ";
 
 std::vector<std::string> split(const std::string& text, char at) {
@@ -30,7 +30,7 @@ std::vector<std::string> suggested_words(CLI::Option& option) {
       const std::string& name = option.get_validator(i)->get_name();
       if (name.starts_with(kSuggests)) return split(name.substr(kSuggests.size()), ' ');
     }
-  } catch (const CLI::OptionNotFound&) {  // it had no further one
+  } catch (const CLI::OptionNotFound&) {  // no more validators
     return {};
   }
 }
@@ -49,7 +49,7 @@ std::vector<std::string> words_of(CLI::Option& option, const CLI::App& command) 
   const std::string value = option.get_type_name();
   if (words.empty() && value.find('|') != value.npos) words = split(value, '|');
   if (words.empty()) words = listed_names(option.get_description());
-  // An argument whose values the text about the command lists: kvick lab EXPERIMENT.
+  // The command's description may list the values of an argument: kvick lab EXPERIMENT.
   if (words.empty() && !option.nonpositional()) words = listed_names(command.get_description());
   return words;
 }
@@ -87,7 +87,8 @@ CommandText text_of(CLI::App& command) {
 }  // namespace
 
 Option& Option::takes(ValueKind kind) {
-  // As of a variable that a script has not set. An argument without a dash may be a prompt.
+  // Refuses an empty name, as from an unset variable in a script. An argument without a dash may be
+  // a prompt instead.
   const auto named = [](const std::string& text) {
     return text.empty() ? std::string("the name of the model is empty: give one, or leave it out")
                         : std::string();

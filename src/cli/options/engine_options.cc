@@ -39,7 +39,7 @@ std::string tier_help() {
   return text;
 }
 
-// Of --packed. What is wrong with the default folder is said, and not an error.
+// Reads --packed. A problem with the default folder gives a note, not an error.
 base::Result<std::optional<io::PackedOptions>> packed_options(const EngineFlags& flags,
                                                               std::vector<std::string>& notes) {
   if (flags.packed.empty()) return base::fail("--packed is empty: give auto, off or a folder");
@@ -65,7 +65,7 @@ base::Result<std::optional<io::PackedOptions>> packed_options(const EngineFlags&
   return std::optional(std::move(options));
 }
 
-// Headings of the help; what people use first has none and comes before them.
+// Headings of the help. The options needed first have no heading and come before them.
 constexpr const char *kCacheGroup = "Cache", *kArithmeticGroup = "Arithmetic",
                      *kWeightsGroup = "Weights in memory", *kRanksGroup = "Several processes";
 
@@ -100,7 +100,8 @@ void add_arithmetic_flags(const Command& command, EngineFlags& flags) {
       .in_group(kArithmeticGroup);
 }
 
-// What the options of the cache mean for this model. Error: types cannot be chosen for it.
+// Returns notes about what the cache options mean for this model. Error: no type can be chosen for
+// it.
 base::Result<std::vector<std::string>> cache_notes(const engine::Engine& engine,
                                                    const EngineFlags& flags) {
   KVICK_TRY(const engine::KvOptions kv, kv_options(flags));
@@ -230,8 +231,8 @@ base::Result<engine::KvOptions> kv_options(const EngineFlags& flags) {
   KVICK_TRY(engine::KvOptions options,
             engine::parse_kv_options(flags.kv, flags.kv_type, flags.kv_tier, flags.kv_select));
   options.max_tokens = flags.context;
-  // Without a limit of its own a cache that allocates all at once could take more than there is,
-  // and be killed.
+  // Without a limit, a cache that allocates everything at once could exceed the free memory, and
+  // the process would be killed.
   const uint64_t free =
       base::available_memory_bytes() / (flags.ranks ? ranks_on_this_machine() : 1);
   options.max_bytes = flags.kv_memory != 0 ? flags.kv_memory : free;

@@ -1,5 +1,5 @@
 #pragma once
-// What every command that runs a model takes, and how it opens one.
+// The options of every command that runs a model, and opening the model.
 
 #include <atomic>
 #include <functional>
@@ -27,42 +27,43 @@ struct EngineFlags {
   uint64_t kv_memory = 0;
   engine::Attention attention = engine::Attention::kFused;
   engine::PromptArithmetic prompt_arithmetic = engine::PromptArithmetic::kAuto;
-  bool fingerprint = false;  // no option: commands that keep files of rows set it
+  bool fingerprint = false;  // not an option; set by commands that keep rows in files
   engine::FloatActivations float_activations = engine::FloatActivations::kAuto;
   // Where packed weights are kept: auto, off or a folder. Commands without the option read a model
-  // once.
+  // only once.
   std::string packed = "off";
   uint64_t packed_size = 0;
   uint64_t expert_memory = 0;  // 0: all experts are in memory
   std::vector<engine::AdapterOptions> adapters = {};
-  bool encoders = false;  // no option: commands that take models which write nothing set it
-  // No option: once it is set, loading ends with an exception. Null: never.
+  bool encoders = false;  // not an option; set by commands that accept encoder models
+  // Not an option. Once *given_up is true, loading ends with an exception. Null: never.
   const std::atomic<bool>* given_up = nullptr;
-  // No option: told what else is a line on stderr; there is no progress bar then.
+  // Not an option. If set, it receives the lines that would go to stderr, and there is no progress
+  // bar.
   std::function<void(const std::string&)> says = {};
 };
 
-// -m and --threads alone.
+// Adds -m and --threads only.
 void add_model_flags(const Command& command, EngineFlags& flags);
-// These and how keys and values are kept. strategy: what the command takes without --kv; empty: the
-// first one.
+// Adds the model flags and those of the cache. strategy: the command's default for --kv; empty: the
+// first strategy of the table.
 void add_engine_flags(const Command& command, EngineFlags& flags, std::string_view strategy = {});
-// Where packed weights are kept: of commands that run a model again and again.
+// Adds --packed and its size, for commands that run the same model repeatedly.
 void add_packed_flags(const Command& command, EngineFlags& flags);
-// How sums of ranks travel.
+// Adds --rank-activations, the type in which ranks send their sums.
 Option add_rank_activations(const Command& command, EngineFlags& flags);
-// Several processes for one model.
+// Adds the flags that run one model in several processes.
 void add_rank_flags(const Command& command, EngineFlags& flags);
 
-// The cache options that the flags ask for.
+// Returns the cache options of the flags.
 base::Result<engine::KvOptions> kv_options(const EngineFlags& flags);
-// Which type --kv-type auto has chosen, and why.
+// Returns which type --kv-type auto has chosen, and why.
 std::string auto_note(const engine::ChosenType& chosen);
 // Loads the model, with a progress bar unless quiet.
 base::Result<std::unique_ptr<engine::Engine>> open_engine(const EngineFlags& flags,
                                                           const Common& common);
 
-// "kvick: MESSAGE" on stderr; returns 2.
+// Prints "kvick: MESSAGE" on stderr and returns 2.
 int refuse(const base::Error& error);
 
 }  // namespace kvick::cli

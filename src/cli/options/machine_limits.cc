@@ -10,7 +10,7 @@
 namespace kvick::cli {
 namespace {
 
-// Beside the folder of the models.
+// Returns the folder of the calibration file, beside the model cache.
 base::Result<std::filesystem::path> limits_folder() {
   KVICK_TRY(const std::filesystem::path models, models_dir());
   return models.parent_path();

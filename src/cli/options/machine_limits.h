@@ -11,21 +11,21 @@
 namespace kvick::cli {
 
 struct LimitsOptions {
-  bool again = false;  // measure even if the file has it
-  bool quiet = false;  // say nothing on stderr
-  // The share of the processors that others used of late: where the file was measured beside more
-  // than twice that, it is measured again, and limits only rise.
+  bool again = false;  // measure even if the file has a calibration
+  bool quiet = false;  // print nothing on stderr
+  // Share of CPU time that other programs used recently. If the file was measured while they used
+  // more than twice this share, the limits are measured again, and can only rise.
   std::optional<double> others_now;
 };
 
-// What the pool's threads can do with an instruction set at most. Measuring takes two or three
-// seconds and memory of at most 1 GiB, a quarter of what is free. Says on stderr that it measures,
-// and why, and that the file cannot be written, which is no error. Error: where the file should be
-// is unknown.
+// Returns the highest rates that the pool's threads reach with an instruction set. Measuring takes
+// two or three seconds, and at most 1 GiB and a quarter of the free memory. Prints on stderr that
+// it measures, and why. A file that cannot be written gives a warning. Error: the file's folder is
+// unknown.
 base::Result<plan::Calibration> machine_limits(base::ThreadPool& pool, base::Isa isa,
                                                const LimitsOptions& options);
 
-// Keeps limits that runs have raised (plan::raise_limits).
+// Writes limits that runs have raised (plan::raise_limits).
 base::Status<> keep_raised_limits(const plan::Calibration& limits, bool quiet);
 
 }  // namespace kvick::cli

@@ -1,5 +1,5 @@
 #pragma once
-// Numbers that a user lists behind one option: -p 128,512,2048.
+// Parses a list of numbers of one option: -p 128,512,2048.
 
 #include <cstdint>
 #include <string_view>
@@ -11,14 +11,14 @@ namespace kvick::cli {
 
 struct NumberRange {
   uint32_t low = 0, high = UINT32_MAX;
-  bool zero_means_none = false;  // then 0 cannot stand beside other numbers
+  bool zero_means_none = false;  // 0 then cannot be combined with other numbers
 };
 
-// Most numbers of one list.
+// The largest number of entries in a list.
 inline constexpr size_t kMostNumbers = 64;
 
-// The numbers of "A[,B...]" in their order. Errors, in which the option is named: not decimal
-// numbers with single commas between them, out of range, one number twice, too many.
+// Returns the numbers of "A[,B...]" in order. Errors, which name the option: not decimal numbers
+// separated by single commas, out of range, a number given twice, too many.
 base::Result<std::vector<uint32_t>> parse_numbers(std::string_view option, std::string_view text,
                                                   const NumberRange& range);
 

@@ -1,5 +1,5 @@
 #pragma once
-// --pooling: how a text's states become one vector.
+// --pooling: how the hidden states of a text become one vector.
 
 #include <optional>
 
@@ -9,7 +9,7 @@
 
 namespace kvick::cli {
 
-// Nothing: as the model's file says.
+// An empty optional means the pooling that the model's file names.
 void add_pooling_flag(const Command& command, std::optional<engine::Pooling>& pooling);
 
 }  // namespace kvick::cli

@@ -18,7 +18,7 @@
 namespace kvick::cli {
 namespace {
 
-// Time for requests to hear that they cannot be answered.
+// Delay before this rank ends, so that running requests still receive their error.
 constexpr auto kLastWords = std::chrono::milliseconds(700);
 
 void end_all(model::Ranks* ranks) {
@@ -68,7 +68,7 @@ base::Result<RankStart> start_ranks(const EngineFlags& flags, const Common& comm
     return base::fail(
         "with --ranks the processes run one model; a second model cannot be loaded beside it");
   const auto lost = [](const std::string& why) {
-    // Once: requests that are running are answered first.
+    // Only the first call counts. Running requests receive their error before the process ends.
     static std::atomic<bool> ending = false;
     if (ending.exchange(true)) return;
     std::thread([why] {
@@ -94,12 +94,13 @@ base::Result<std::unique_ptr<engine::Engine>> join_ranks(
       if (!all.ok()) return all.error();
       return engine;
     }
-    // mpirun and a terminal tell all ranks to end; rank 0 finishes what it has and then says so.
+    // mpirun and a terminal send the signal to all ranks. Rank 0 finishes its requests and then
+    // ends the others.
     std::signal(SIGINT, SIG_IGN);
     std::signal(SIGTERM, SIG_IGN);
     if (engine.ok())
       engine::follow(**engine);
-    else  // rank 0 says what is wrong
+    else  // rank 0 reports the error
       (void)ranks->hear();
   } catch (const model::RankLost& lost) {
     give_up(lost.what());

@@ -110,7 +110,7 @@ void add_filter_flags(const Command& command, engine::Sampling& s, const char* g
       .in_group(group);
 }
 
-// Those that a model's file may have values for.
+// Adds the flags for which a model's file may have defaults.
 void add_model_flags(const Command& command, SamplingFlags& flags, const char* group) {
   engine::Sampling& s = flags.sampling;
   using Given = engine::GivenSampling;

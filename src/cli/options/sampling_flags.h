@@ -16,14 +16,14 @@ struct SamplingFlags {
   std::vector<std::string> bias;  // TOKEN:BIAS
   std::vector<std::string> bad_words;
   int32_t dry_last = -1;  // DrySampling::window; -1: all
-  // Whether the line has the options of GivenSampling's members.
+  // Each option with the member of GivenSampling that says whether it was given.
   std::vector<std::pair<Option, bool engine::GivenSampling::*>> own;
 };
 
 void add_sampling_flags(const Command& command, SamplingFlags& flags);
 
-// The settings that the flags give, all but --bad-word. What no flag gives is as the model's file
-// says; without --seed the seed is random. Error: a malformed bias.
+// Returns the settings of all flags but --bad-word. Values that no flag gives come from the model's
+// file; without --seed the seed is random. Error: a malformed bias.
 base::Result<engine::Sampling> sampling_of(const SamplingFlags& flags,
                                            const engine::ModelSampling& model);
 

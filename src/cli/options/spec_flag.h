@@ -8,11 +8,11 @@
 
 namespace kvick::cli {
 
-// --spec, with what there is in its help.
+// Adds --spec, whose help lists the ways to draft.
 void add_spec_flag(const Command& command, std::string& spec);
 
-// What it asks for; the draft model as a path. Errors: as of parse_spec_options; a model that is
-// not here.
+// Parses --spec and resolves the draft model to a path. Errors: those of parse_spec_options; a
+// draft model that is not in the cache.
 base::Result<engine::SpecOptions> spec_of(const std::string& spec);
 
 }  // namespace kvick::cli

@@ -1,5 +1,5 @@
 #pragma once
-// The flags of a prefix store that several processes share.
+// The flags of a prefix store shared by several processes.
 
 #include <functional>
 #include <memory>
@@ -16,9 +16,11 @@ struct StoreFlags {
 };
 
 void add_store_flags(const Command& command, StoreFlags& flags);
-// Errors: a wrong URL, a file that cannot be read, a flag that needs --kv-store.
+// Checks the flags. Errors: an invalid URL, a file that cannot be read, a flag that needs
+// --kv-store.
 base::Status<> check(const StoreFlags& flags);
-// A store that does not answer is reported, and tried again while the program runs.
+// Opens the store. A store that does not answer is reported, and tried again while the program
+// runs.
 base::Result<std::shared_ptr<engine::PrefixTier>> open_store(
     const StoreFlags& flags, std::function<void(const std::string&)> report);
 

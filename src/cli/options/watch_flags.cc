@@ -83,7 +83,7 @@ base::Result<std::unique_ptr<Watch>> open_watch(const WatchFlags& flags) {
   watch->book = std::make_shared<server::RequestBook>(
       server::BookOptions{.log = watch->log, .spans = std::move(spans), .random = [random] {
                             return (*random)();
-                          }});  // under the book's mutex
+                          }});  // the book calls it under its mutex
   return watch;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// What `kvick serve` says of itself: its log, what it shows of its requests, and traces.
+// The log of `kvick serve`, its records of requests, and traces.
 
 #include <functional>
 #include <memory>
@@ -15,14 +15,14 @@ namespace kvick::cli {
 
 struct WatchFlags {
   server::LogFormat format = server::LogFormat::kText;
-  std::string level;  // empty: notice, and info of JSON lines
+  std::string level;  // empty: notice for text, info for JSON lines
   bool debug = false;
   std::string otlp;  // empty: no traces
 };
 
 void add_watch_flags(const Command& command, WatchFlags& flags);
 
-// Outlives the server and its models.
+// Must outlive the server and its models.
 struct Watch {
   Watch() = default;
   Watch(const Watch&) = delete;
@@ -35,11 +35,12 @@ struct Watch {
   uint32_t id_seed = 0;
 
   void say(std::string_view event, const std::string& what) const;
-  // event: of static storage.
+  // event must have static storage.
   std::function<void(const std::string&)> says(std::string_view event) const;
 };
 
-// With a crash report from now on. Errors: a level that there is not; no address of a collector.
+// Opens the log and the traces, and installs the crash report. Errors: an unknown level; an invalid
+// address of the collector.
 base::Result<std::unique_ptr<Watch>> open_watch(const WatchFlags& flags);
 
 }  // namespace kvick::cli

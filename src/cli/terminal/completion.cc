@@ -8,11 +8,11 @@
 namespace kvick::cli {
 namespace {
 
-constexpr size_t kBrief = 72;  // bytes of a description beside a name
+constexpr size_t kBrief = 72;  // bytes of the description beside a name
 
-// Bash and zsh read the same tables, three functions that set the array `reply`: the commands below
-// a command, the options that it takes, and what the value of an option is. @file, @folder, @model
-// and @text stand for values that no list has; no value at all is a flag.
+// Bash and zsh use the same tables: three functions that set the array `reply` to a command's
+// subcommands, a command's options, and the values of an option. @file, @folder, @model and @text
+// stand for values that are not listed. An option without values is a flag.
 constexpr const char* kBash = R"sh(
 _kvick() {
   local cur=${COMP_WORDS[COMP_CWORD]} at=kvick option= word name i kept= first=$COMP_CWORD
@@ -158,7 +158,8 @@ std::string fish_quoted(const std::string& text) {
   return out + "'";
 }
 
-// Each command with its path ("kvick train distil"), and the options of those above it too.
+// Receives each command with its path ("kvick train distil") and its options, including those of
+// the commands above it.
 using Visit = std::function<void(const std::string& path, const CommandText& command,
                                  const std::vector<OptionText>& options)>;
 void visit(const CommandText& command, const std::string& above, std::vector<OptionText> options,
@@ -193,7 +194,7 @@ std::vector<std::string> values_of(const OptionText& option) {
   return values;
 }
 
-// "case $1 in" ... of one table; `rows` adds its lines.
+// Returns the shell function of one table, whose case lines are `rows`.
 std::string table(const std::string& name, const char* word, const std::string& rows) {
   return fmt::format("\n_kvick_{}_of() {{\n  reply=()\n  case {} in\n{}  esac\n}}\n", name, word,
                      rows);
@@ -229,7 +230,7 @@ std::string tables(const CommandText& program, bool described) {
          table("value", "\"$1:$2\"", values);
 }
 
-// The words behind `complete -c kvick` for one option.
+// Returns the arguments of `complete -c kvick` for one option.
 std::string fish_option(const OptionText& option) {
   std::string line;
   for (const std::string& name : option.names)

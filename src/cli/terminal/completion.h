@@ -8,7 +8,7 @@ namespace kvick::cli {
 
 enum class Shell { kBash, kZsh, kFish };
 
-// The script by which a shell completes the program's commands, options and values.
+// Returns the script with which a shell completes the program's commands, options and values.
 std::string completion_script(const CommandText& program, Shell shell);
 
 }  // namespace kvick::cli

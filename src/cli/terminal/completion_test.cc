@@ -5,7 +5,7 @@
 namespace kvick::cli {
 namespace {
 
-// tests/cli/completion_test.py asks the shells themselves.
+// tests/cli/completion_test.py runs the scripts in real shells.
 CommandText program() {
   const OptionText plugin = {.names = {"--kv-plugin"}, .kind = ValueKind::kFile, .help = "more"};
   const OptionText model = {

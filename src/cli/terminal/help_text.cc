@@ -6,8 +6,8 @@
 namespace kvick::cli {
 namespace {
 
-// Where the text behind an entry's name begins: "  bmc    contiguous" is 9. Without such a name,
-// where the line does.
+// Returns the column where the text after an entry's name begins: 9 for "  bmc    contiguous".
+// Without a name, the column where the line begins.
 size_t text_column(std::string_view line) {
   const size_t begin = std::min(line.find_first_not_of(' '), line.size());
   const size_t gap = line.find("  ", begin);
@@ -17,7 +17,7 @@ size_t text_column(std::string_view line) {
 
 void wrap_line(std::string_view line, size_t columns, std::string& out) {
   const size_t indent = std::min(text_column(line), columns / 2);
-  size_t room = columns, begin = indent;  // a break must lie behind the indent
+  size_t room = columns, begin = indent;  // a break must come after the indent
   while (line.size() > room) {
     size_t end = line.rfind(' ', room);
     if (end == line.npos || end < begin) end = line.find(' ', room);
@@ -30,7 +30,7 @@ void wrap_line(std::string_view line, size_t columns, std::string& out) {
   out.append(line);
 }
 
-// Damerau and Levenshtein's distance, in which a swap of two neighbours counts once.
+// Returns the Damerau-Levenshtein distance, in which a swap of two neighbours counts once.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;

@@ -1,5 +1,5 @@
 #pragma once
-// Text of the help and of mistakes in a command line.
+// Wraps help texts, and finds the name meant by a mistyped word.
 
 #include <span>
 #include <string>
@@ -11,8 +11,8 @@ namespace kvick::cli {
 // description of its entry ("  bmc    contiguous, ..."), or like the line itself.
 std::string wrapped(std::string_view text, size_t columns);
 
-// The one of the names that was likely meant by another word: the shortest that begins with it, or
-// one with at most a third of its letters wrong, left out, too many or swapped with the next. Empty
+// Returns the name that was probably meant by another word: the shortest that begins with the word,
+// or one with at most a third of its letters wrong, missing, added or swapped with the next. Empty
 // if there is none.
 std::string_view nearest(std::string_view word, std::span<const std::string> names);
 

@@ -6,7 +6,7 @@
 namespace kvick::cli {
 namespace {
 
-// A signal handler has no other way to say anything.
+// Global, because a signal handler has no other way to report.
 volatile std::sig_atomic_t g_interrupted = 0;
 
 void note(int) {

@@ -2,9 +2,8 @@
 
 namespace kvick::cli {
 
-// While one is alive, Ctrl-C is noted instead of ending the program, so that a generation can be
-// stopped and what it has given kept. A second Ctrl-C before the first was looked at ends the
-// program as usual.
+// While a guard is alive, Ctrl-C is recorded instead of ending the program, so that a generation
+// can be stopped and its text kept. A second Ctrl-C meanwhile ends the program.
 class InterruptGuard {
  public:
   InterruptGuard();

@@ -19,11 +19,11 @@ namespace fs = std::filesystem;
 
 constexpr int kHistoryLines = 1000;
 constexpr size_t kMostPasted = 1 << 20;  // characters of one paste
-// A terminal in this mode marks pasted text, so that ends of lines in it do not send the message.
+// In this mode a terminal marks pasted text, so that line ends in it do not send the message.
 constexpr const char *kMarkPastes = "\033[?2004h", *kPastesAsTyped = "\033[?2004l";
 constexpr std::wstring_view kPasteEnd = L"\033[201~";
 
-// libedit needs the terminal's character set to take letters beyond ASCII.
+// libedit needs the terminal's character set to accept letters beyond ASCII.
 void use_terminal_locale() {
   if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1)
     std::setlocale(LC_CTYPE, "C.UTF-8");
@@ -78,7 +78,7 @@ bool Editor::open() {
 }
 
 void Editor::bind_keys() {
-  // Ctrl-C as a key: it clears the line, and leaves from an empty one.
+  // Ctrl-C is read as a key: it clears the line, or leaves if the line is empty.
   el_set(edit_, EL_SETTY, "-d", "-isig", nullptr);
   el_set(edit_, EL_ADDFN, "kvick-interrupt", "clear the line, or leave", &on_interrupt);
   el_set(edit_, EL_BIND, "^C", "kvick-interrupt", nullptr);
@@ -114,7 +114,8 @@ std::optional<std::string> Editor::read(const std::string& prompt) {
   interrupted_ = false;
   fmt::print("{}", kMarkPastes);
   std::fflush(stdout);
-  // Before the prompt, behind which keys may come at once: libedit does it with the first key.
+  // Prepares the terminal before the prompt is shown, because keys may come right after it. libedit
+  // would do this only with the first key.
   el_set(edit_, EL_PREP_TERM, 1);
   int count = 0;
   const char* text = el_gets(edit_, &count);
@@ -144,7 +145,7 @@ unsigned char Editor::on_paste(EditLine* edit, int) {
       break;
     }
   }
-  // An end of line behind the last one is not part of the message.
+  // Line ends after the last line are not part of the message.
   while (text.ends_with(L'\n')) text.pop_back();
   if (!text.empty() && el_winsertstr(edit, text.c_str()) != 0) return CC_ERROR;
   return CC_REFRESH;

@@ -1,4 +1,4 @@
-// Built without libedit: lines are read as the terminal gives them.
+// Used in builds without libedit: lines are read as the terminal delivers them.
 
 #include "cli/terminal/line_reader.h"
 

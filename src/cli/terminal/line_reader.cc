@@ -47,7 +47,7 @@ std::string common_beginning(std::span<const std::string> texts) {
 }
 
 fs::path history_path() {
-  // The XDG base directory specification: a relative path is to be ignored.
+  // The XDG base directory specification requires that a relative path is ignored.
   if (const char* state = std::getenv("XDG_STATE_HOME"); state && fs::path(state).is_absolute())
     return fs::path(state) / "kvick" / "history";
   const char* home = std::getenv("HOME");

@@ -1,5 +1,5 @@
 #pragma once
-// Lines that a person types, or that come through a pipe.
+// Reads lines from a person at a terminal or from a pipe.
 
 #include <filesystem>
 #include <functional>
@@ -16,36 +16,36 @@ namespace kvick::cli {
 class LineReader {
  public:
   virtual ~LineReader() = default;
-  // The next line, without its end; what was pasted may have ends of lines in it. Nothing: the
-  // input has ended, or Ctrl-C was pressed in an empty line.
+  // Returns the next line without its line end; pasted text may contain line ends. Returns nothing
+  // at the end of the input, or if Ctrl-C was pressed on an empty line.
   virtual std::optional<std::string> read(const std::string& prompt) = 0;
-  // Whether Ctrl-C cleared the line that read() was taking, which gave an empty one.
+  // Returns whether Ctrl-C cleared the line, so that read() returned an empty one.
   virtual bool cleared() const { return false; }
-  // Keeps a message for the arrow keys, here and in later runs.
+  // Adds a message to the history, for the arrow keys in this and later runs.
   virtual void remember(const std::string& message) { static_cast<void>(message); }
 };
 
-// Takes lines as they come. prompts: shows them on stdout.
+// Reads lines unedited. prompts: print the prompts on stdout.
 std::unique_ptr<LineReader> plain_reader(std::istream& in, bool prompts);
 
 struct EditorOptions {
   std::filesystem::path history;  // a file; empty: the history ends with the program
-  // What the text before the cursor may become; each begins with it.
+  // Returns the completions of the text before the cursor; each begins with that text.
   std::function<std::vector<std::string>(std::string_view before)> complete;
 };
 
-// Whether this kvick was built with libedit.
+// Returns whether kvick was built with libedit.
 bool has_line_editing();
 
-// The terminal at stdin and stdout, with the keys of a shell. Null without libedit, or where the
-// terminal cannot do it.
+// Returns a reader for the terminal at stdin and stdout, with a shell's editing keys. Null without
+// libedit, or if the terminal does not support it.
 std::unique_ptr<LineReader> editing_reader(EditorOptions options);
 
-// What all of them begin with.
+// Returns the longest common beginning.
 std::string common_beginning(std::span<const std::string> texts);
 
-// Where the history of chats lies: ${XDG_STATE_HOME:-~/.local/state}/kvick/history. Empty if
-// neither is known.
+// Returns the file of the chats' history: ${XDG_STATE_HOME:-~/.local/state}/kvick/history. Empty if
+// neither XDG_STATE_HOME nor HOME is set.
 std::filesystem::path history_path();
 
 }  // namespace kvick::cli

@@ -11,14 +11,14 @@ namespace {
 
 using Path = std::span<const CommandText* const>;
 
-// Whether the word around a place is too long to stay on one line wherever it begins.
+// Returns whether the word around position `at` is too long for one line.
 bool in_long_word(const std::string& text, size_t at) {
   constexpr size_t kLong = 40;
   const size_t begin = text.find_last_of(" \n", at) + 1;  // npos + 1 is 0
   return std::min(text.find_first_of(" \n", at), text.size()) - begin > kLong;
 }
 
-// Text as roff shows it. A dash is a minus sign, which can be searched for and copied.
+// Escapes text for roff. A dash becomes a minus sign, which can be searched for and copied.
 std::string roff(const std::string& text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) switch (const char c = text[i]) {
@@ -49,7 +49,7 @@ std::string roff(const std::string& text) {
       default:
         out += c;
     }
-  // What begins with a dot would be a request.
+  // A line that begins with a dot would be a roff request.
   return out.starts_with('.') ? "\\&" + out : out;
 }
 
@@ -65,7 +65,7 @@ std::string command_line(Path path) {
   return line;
 }
 
-// A help text: paragraphs, and lists of indented lines that begin with a name.
+// Formats a help text: paragraphs, and lists of indented lines that begin with a name.
 std::string paragraphs(const std::string& text) {
   std::string out;
   bool list = false;

@@ -7,10 +7,11 @@
 
 namespace kvick::cli {
 
-// "kvick-train-distil": the name of a command's manual page, of the commands down to it.
+// Returns the name of a command's manual page, such as "kvick-train-distil", from the path of
+// commands down to it.
 std::string page_name(std::span<const CommandText* const> path);
 
-// The manual page of the last command of a path, in roff; `version` is shown at its foot.
+// Returns the manual page of a path's last command, in roff; `version` is shown at its foot.
 std::string man_page(std::span<const CommandText* const> path, const std::string& version);
 
 }  // namespace kvick::cli

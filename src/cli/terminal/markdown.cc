@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kLongestHeading = 6;  // marks
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n'; }
-// Bytes of letters beyond ASCII among them.
+// Bytes of letters beyond ASCII count too.
 bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || static_cast<unsigned char>(c) >= 0x80;
 }
@@ -51,7 +51,7 @@ bool MarkdownWriter::step(bool last, std::string& out) {
   if (!fenced_ && (c == '*' || c == '_')) return take_emphasis(last, out);
   if (!fenced_ && c == '\\') {
     if (rest().size() == 1 && !last) return false;
-    // A mark behind it is a plain character.
+    // A backslash makes the next mark a plain character.
     if (rest().size() > 1 && std::ispunct(static_cast<unsigned char>(rest()[1]))) ++at_;
   }
   put(rest().substr(0, 1), out);
@@ -102,7 +102,7 @@ bool MarkdownWriter::begin_line(bool last, std::string& out) {
   return true;
 }
 
-// The whole line of a fence, dimmed.
+// Takes the whole line of a fence, which is printed dim.
 bool MarkdownWriter::begin_fence(bool last, std::string& out) {
   const size_t end = rest().find('\n');
   if (end == std::string_view::npos && !last) return false;
@@ -149,8 +149,8 @@ bool MarkdownWriter::take_emphasis(bool last, std::string& out) {
   return true;
 }
 
-// Two marks turn bold on or off, one italic, three both. Marks between spaces, and within a word
-// that they do not end, are text: 2 * 3, 2*3, snake_case.
+// Turns styles on or off: two marks bold, one italic, three both. Marks between spaces, and marks
+// inside a word that do not end a style, are text: 2 * 3, 2*3, snake_case.
 void MarkdownWriter::turn(char mark, size_t count, char next, std::string& out) {
   const bool inner = is_word(before_) && is_word(next);
   const bool open = bold_ == mark || italic_ == mark;

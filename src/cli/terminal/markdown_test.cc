@@ -7,7 +7,8 @@
 namespace kvick::cli {
 namespace {
 
-// Styles as letters in braces: {b} bold, {i} italic, {c} code, {d} dim, {} plain.
+// Returns the text with styles as letters in braces: {b} bold, {i} italic, {c} code, {d} dim, {}
+// plain.
 std::string named(std::string text) {
   const std::vector<std::pair<std::string, std::string>> names = {
       {"\033[0m", "{}"},     {"\033[0;1m", "{b}"}, {"\033[0;3m", "{i}"},    {"\033[0;1;3m", "{bi}"},
@@ -72,7 +73,7 @@ TEST(Markdown, TextIsHeldBackOnlyWhereAMarkMayBegin) {
   EXPECT_EQ(named(writer.finish()), "{}");
 }
 
-// The slow twin: all of the text at once.
+// The reference pushes the whole text at once.
 TEST(Markdown, PiecesOfAnySizeGiveTheSame) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);

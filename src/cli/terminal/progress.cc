@@ -17,15 +17,16 @@ namespace {
 
 constexpr double kRedrawSeconds = 0.1;
 constexpr double kLineSeconds = 5;
-constexpr double kSmoothSeconds =
-    3;  // time constant of the rate: calm to read, quick to follow a stall
+// Time constant of the rate: long enough to be readable, short enough to show a stall.
+constexpr double kSmoothSeconds = 3;
 constexpr int kShortestBar = 8, kLongestBar = 40;
 
 size_t code_points(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
 }
 
-// The first `count` code points, each taken to be one column; control characters become '?'.
+// Returns the first `count` code points, each taken to be one column wide; control characters
+// become '?'.
 std::string clipped(std::string_view text, size_t count) {
   std::string out;
   size_t points = 0;
@@ -49,7 +50,7 @@ std::string draw_bar(double fraction, int cells, bool utf8) {
   return out + "│";
 }
 
-// "44.2 of 98.4 MB": the unit once where both have the same.
+// Returns "44.2 of 98.4 MB", with the unit once if both amounts have the same.
 std::string amount_part(const ProgressLine& line) {
   std::string done = amount_text(static_cast<double>(line.done), line.unit);
   if (line.total == 0) return done;
@@ -59,7 +60,7 @@ std::string amount_part(const ProgressLine& line) {
   return fmt::format("{} of {}", done, total);
 }
 
-// The rate, then the time left, or the time taken where the end is not known.
+// Returns the rate, then the time left, or the time taken if the total is not known.
 std::string rate_part(const ProgressLine& line) {
   std::string out;
   if (line.rate > 0) out = amount_text(line.rate, line.unit) + "/s ";
@@ -90,7 +91,7 @@ std::string amount_text(double amount, Unit unit) {
 }
 
 std::string duration_text(double seconds) {
-  constexpr double kLongest = 99 * 3600;  // longer is not worth knowing, and keeps the line short
+  constexpr double kLongest = 99 * 3600;  // more is not useful, and would make the line longer
   const auto whole = static_cast<int64_t>(std::clamp(std::ceil(seconds), 0.0, kLongest));
   const auto hours = whole / 3600, minutes = whole / 60 % 60, rest = whole % 60;
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, rest)
@@ -103,7 +104,7 @@ std::string bar_line(const ProgressLine& line, int width, bool utf8) {
       line.total == 0
           ? 0
           : std::min(1.0, static_cast<double>(line.done) / static_cast<double>(line.total));
-  // A long name gives way to the rest, down to a third of the line.
+  // A long name is cut in favour of the rest, down to a third of the line.
   const size_t name = std::min(code_points(line.what), std::max<size_t>(room / 3, 12));
   std::string tail;
   const auto add = [&](const std::string& part) {
@@ -113,8 +114,7 @@ std::string bar_line(const ProgressLine& line, int width, bool utf8) {
   };
   if (line.total != 0) add(fmt::format("{:3.0f} %", std::floor(fraction * 100)));
   if (add(amount_part(line)) && add(rate_part(line)) && line.total != 0) {
-    // The columns that amount and rate gain and lose as they change, so that the bar keeps its
-    // length.
+    // Reserves columns by which amount and rate may grow, so that the bar keeps its length.
     const size_t reserved = std::max(code_points(tail), std::min<size_t>(room / 2, 46));
     const int left = static_cast<int>(room - std::min(room, name + reserved)) - 4;
     if (left >= kShortestBar)
@@ -173,7 +173,7 @@ void Progress::draw() {
   drawn_at_ = clock_();
   const ProgressLine line{what_, unit_, done_, total_, rate_, drawn_at_ - started_};
   if (style_.mode == ProgressMode::kBar) {
-    // Carriage return, line, erase what an earlier and longer line left.
+    // Returns to the line's start, prints the line and erases the rest of a longer one.
     out_ << '\r' << bar_line(line, style_.width(), style_.utf8) << "\x1b[K" << std::flush;
     drawn_ = true;
   } else if (style_.mode == ProgressMode::kLines) {

@@ -1,7 +1,7 @@
 #pragma once
-// Progress of long work, on stderr. On a terminal: one line that is redrawn, with a bar, the
-// amount, the rate and the time left. Elsewhere: a plain line each time another tenth is done but
-// at most one in five seconds, so that short work says nothing and a log stays short. With --quiet:
+// Shows the progress of long work on stderr. On a terminal: one line that is redrawn, with a bar,
+// the amount, the rate and the time left. Elsewhere: a plain line for each tenth done, at most one
+// every five seconds, so that short work prints nothing and a log stays short. With --quiet:
 // nothing.
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace kvick::cli {
 enum class Unit { kBytes, kTokens, kRuns };
 enum class ProgressMode { kBar, kLines, kSilent };
 
-// "98.4 MB", "1,234 tokens" (powers of ten); "12.3 MB/s" is amount_text() with "/s" behind it.
+// Returns "98.4 MB" or "1,234 tokens" (powers of ten); append "/s" for a rate.
 std::string amount_text(double amount, Unit unit);
-// "0:07", "12:34", "1:02:03".
+// Returns "0:07", "12:34" or "1:02:03".
 std::string duration_text(double seconds);
 
-// All that one drawn line depends on.
+// The values that one line shows.
 struct ProgressLine {
   std::string_view what;
   Unit unit = Unit::kBytes;
@@ -28,12 +28,12 @@ struct ProgressLine {
   double rate = 0;               // units a second; 0: not known yet
   double elapsed_s = 0;
 };
-// The line for a terminal of `width` columns: never as wide as the terminal, so that it cannot
-// wrap. What there is no room for goes in this order: the bar, the rate, the amount, the end of the
-// name.
+// Returns the line for a terminal of `width` columns. It is always narrower than the terminal, so
+// that it cannot wrap. If there is no room, these are dropped in order: the bar, the rate, the
+// amount, the end of the name.
 std::string bar_line(const ProgressLine& line, int width, bool utf8);
 
-// One thread. At most one piece of work at a time.
+// For one thread, and one piece of work at a time.
 class Progress {
  public:
   using Clock = std::function<double()>;  // seconds from any fixed moment
@@ -45,19 +45,19 @@ class Progress {
   };
 
   Progress(std::ostream& out, Style style, Clock clock);
-  ~Progress();  // ends the line of work that was left unfinished, as an exception does
+  ~Progress();  // ends the line if the work is unfinished, as after an exception
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Begins a piece of work. `done` units of it existed before and do not count in the rate.
+  // Begins a piece of work. `done` units were done before and do not count in the rate.
   void start(std::string_view what, Unit unit, uint64_t total, uint64_t done = 0);
   // Cheap enough to call for every buffer: draws at most ten times a second.
   void update(uint64_t done);
-  // Starts the bar with the first report and updates it with the others, until finish(). For work
-  // that may be refused before it begins, which then shows no bar.
+  // Starts the bar at the first call and updates it at later ones, until finish(). For work that
+  // may be refused before it begins: no bar appears then.
   void report(std::string_view what, Unit unit, uint64_t done, uint64_t total);
-  void finish();  // nothing if nothing was started
-  // A line for the user above the bar, unless quiet.
+  void finish();  // does nothing if no work was started
+  // Prints a line for the user above the bar, unless quiet.
   void note(std::string_view line);
 
  private:
@@ -78,7 +78,7 @@ class Progress {
   uint64_t rate_done_ = 0;
 };
 
-// On stderr, as the terminal and --quiet have it.
+// Returns a Progress for stderr, in the mode that fits the terminal and --quiet.
 Progress stderr_progress(bool quiet);
 
 }  // namespace kvick::cli

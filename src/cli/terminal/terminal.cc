@@ -14,7 +14,7 @@ std::string_view environment(const char* name) {
   return value ? value : "";
 }
 
-// The first that is set and not empty decides, as setlocale(3) has it.
+// The first variable that is set and not empty decides, as in setlocale(3).
 bool locale_is_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const std::string value(environment(name));
@@ -24,8 +24,8 @@ bool locale_is_utf8() {
   return false;
 }
 
-// Bytes of the UTF-8 character at the head of a text, by its first byte; 1 if the others are not
-// there, as in a name of another character set.
+// Returns the length in bytes of the UTF-8 character at the start of a text, by its first byte.
+// Returns 1 if the other bytes are missing, as in names in another character set.
 size_t character_bytes(std::string_view text) {
   const auto head = static_cast<unsigned char>(text[0]);
   const size_t bytes = head >= 0xf0 ? 4 : head >= 0xe0 ? 3 : head >= 0xc2 ? 2 : 1;
@@ -36,7 +36,8 @@ size_t character_bytes(std::string_view text) {
   return whole ? bytes : 1;
 }
 
-// C0, DEL, and C1, as one byte or in UTF-8, of which some terminals take 0x9b for ESC [.
+// Returns whether a character is C0, DEL or C1. C1 may be one byte or UTF-8; some terminals take
+// 0x9b for ESC [.
 bool is_control(std::string_view character) {
   const auto head = static_cast<unsigned char>(character[0]);
   if (character.size() == 1)

@@ -5,21 +5,21 @@
 
 namespace kvick::cli {
 
-// What can be drawn on a file descriptor.
+// The abilities of a terminal at a file descriptor.
 struct Terminal {
   int fd = -1;
   bool interactive = false;  // a terminal that understands cursor movement
   bool utf8 = false;         // the locale's character set is UTF-8
 
-  // Columns now (a window may be resized at any time); 80 where it cannot be known.
+  // Returns the current width in columns (a window may be resized at any time); 80 if unknown.
   int width() const;
 };
 
-// Looks at the descriptor and at TERM, LC_ALL, LC_CTYPE and LANG.
+// Examines the descriptor and TERM, LC_ALL, LC_CTYPE and LANG.
 Terminal terminal_of(int fd);
 
-// For texts with names from files: '?' for each control character but tab and line end, so that no
-// name clears the screen or sets the window's title.
+// Replaces each control character but tab and line end with '?', so that names from files cannot
+// clear the screen or set the window's title.
 std::string printable(std::string_view text);
 
 }  // namespace kvick::cli

@@ -4,8 +4,8 @@
 
 namespace kvick::cli {
 
-// "0.1.0 (commit 1a2b3c4d5e)", or the number alone where the commit is not known.
-// cmake/version.cmake writes the function.
+// Returns "0.1.0 (commit 1a2b3c4d5e)", or the number alone if the commit is not known.
+// cmake/version.cmake generates the function.
 std::string_view program_version();
 
 }  // namespace kvick::cli

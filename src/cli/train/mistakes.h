@@ -5,7 +5,8 @@
 
 namespace kvick::cli {
 
-// What folder train/ throws for a user's mistake, as the result that other mistakes are.
+// Calls `run` and returns a train::Mistake that it throws as an Error, as other mistakes are
+// reported.
 template <typename Run>
 base::Result<int> mistakes_of(const Run& run) {
   try {

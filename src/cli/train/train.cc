@@ -1,4 +1,4 @@
-// kvick train TASK: what is learnt or measured once for a model and kept in a file.
+// kvick train TASK: learns or measures something once for a model and keeps it in a file.
 
 #include <algorithm>
 #include <fmt/format.h>

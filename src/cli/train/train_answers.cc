@@ -1,5 +1,5 @@
-// kvick train answers: what a model says to prompts, and how sure it is of each token, for a draft
-// model to learn.
+// kvick train answers: writes a model's answers to prompts, with the probability of each token, as
+// training data for a draft model.
 
 #include "cli/train/train_answers.h"
 
@@ -19,7 +19,8 @@ namespace {
 
 using Prompts = std::vector<std::vector<engine::Token>>;
 
-// Tokens used of a line of plain text at most, and tokens that it needs to be used.
+// Of a line of plain text, the first kGivenTokens tokens are used. Shorter lines than kLeastTokens
+// are skipped.
 constexpr size_t kGivenTokens = 24, kLeastTokens = 8;
 
 struct AnswersFlags {
@@ -30,7 +31,7 @@ struct AnswersFlags {
   uint32_t prompts = UINT32_MAX, longest = 512;
 };
 
-// The first kGivenTokens tokens of every line that has at least kLeastTokens.
+// Returns the beginning of every line that is long enough.
 base::Result<Prompts> beginnings_of(std::ifstream& text, const engine::Engine& engine,
                                     const AnswersFlags& flags) {
   Prompts out;

@@ -1,5 +1,5 @@
-// kvick train distil: MAPLE's predictor for a model, learnt from a text; and predictor: one that
-// was trained together with the model.
+// kvick train distil: learns MAPLE's predictor for a model from a text. kvick train predictor:
+// writes the predictor that was trained together with a model.
 
 #include "cli/train/train_distil.h"
 
@@ -26,7 +26,7 @@ using nlohmann::ordered_json;
 struct DistilFlags {
   EngineFlags engine;
   std::string file, output;
-  std::string checkpoint;  // of `predictor`
+  std::string checkpoint;  // for kvick train predictor
   uint32_t window = 0;     // 0: options.window, or the model's context if that is less
   distil::DistilOptions options;
 };

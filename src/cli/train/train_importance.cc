@@ -1,4 +1,4 @@
-// kvick train imatrix: how large the inputs of each linear layer are, for kvick quantize.
+// kvick train imatrix: measures the size of each linear layer's inputs, for kvick quantize.
 
 #include "cli/train/train_importance.h"
 
@@ -23,7 +23,7 @@ struct ImportanceFlags {
 
 void print_result(const ImportanceFlags& flags, const quantize::Importance& importance,
                   size_t tokens, const Common& common) {
-  // Experts through which no token went: nothing is known of their columns.
+  // Counts experts that received no token: nothing is known about their columns.
   uint64_t unseen = 0;
   for (const auto& [name, sums] : importance.tensors)
     for (const float count : sums.tokens) unseen += count == 0;

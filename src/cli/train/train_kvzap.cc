@@ -1,4 +1,4 @@
-// kvick train kvzap: trains on a text the predictor of how much attention rows will get.
+// kvick train kvzap: trains, on a text, the predictor of how much attention rows will receive.
 
 #include "cli/train/train_kvzap.h"
 

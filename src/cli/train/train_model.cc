@@ -1,5 +1,5 @@
-// kvick train lm, bct, draft, eval, check, tokens and export. The first five are the program
-// kvick-train's, which needs libtorch.
+// kvick train lm, bct, draft, eval, check, tokens and export. The first five run the program
+// kvick-train, which needs libtorch.
 
 #include "cli/train/train_model.h"
 
@@ -77,7 +77,7 @@ int export_checkpoint(const ExportFlags& flags, const Common& common) {
   return 0;
 }
 
-// Becomes kvick-train, which stands beside this program.
+// Replaces this process with kvick-train, which lies beside this program.
 base::Result<int> become_trainer(const std::string& name, const std::vector<std::string>& rest,
                                  const Common& common) {
   const fs::path trainer = fs::read_symlink("/proc/self/exe").parent_path() / "kvick-train";

@@ -5,7 +5,7 @@
 
 namespace kvick::cli {
 
-// Adds to `kvick train` the tasks that make a model from nothing.
+// Adds to `kvick train` the tasks that train a model.
 void add_model_training(const Command& train, const Common& common);
 
 }  // namespace kvick::cli

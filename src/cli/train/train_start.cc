@@ -1,5 +1,5 @@
-// kvick train start: a model file's weights for kvick-train to begin with, which reads no model
-// files itself.
+// kvick train start: converts a model file's weights to a checkpoint for kvick-train, which reads
+// no model files itself.
 
 #include "cli/train/train_start.h"
 

@@ -1,4 +1,4 @@
-// kvick train kvtypes: what each type of cache rows costs on a model and a text.
+// kvick train kvtypes: measures what each type of cache rows costs for a model on a text.
 
 #include "cli/train/train_types.h"
 
@@ -53,7 +53,8 @@ void print_table(const engine::TypesMeasured& measured, double kl) {
     fmt::print("none of these is within a KL of {}\n", kl);
 }
 
-// Where the file goes. Error: its folder takes none, which is said before minutes are spent.
+// Returns the path of the output file. Error: its folder is not writable, which is reported before
+// minutes are spent.
 base::Result<std::string> output_of(const TypesFlags& flags) {
   std::string path = flags.output;
   if (path.empty()) {
@@ -67,7 +68,7 @@ base::Result<std::string> output_of(const TypesFlags& flags) {
   return path;
 }
 
-// What was measured of this model before: none if `path` has nothing of it that can be read.
+// Returns the types measured for this model before; none if `path` has nothing readable about it.
 std::optional<engine::TypesFile> measured_before(const std::string& path,
                                                  const engine::ModelIdentity& model) {
   base::Result<engine::TypesFile> file = engine::read_types(path, model);
@@ -75,8 +76,8 @@ std::optional<engine::TypesFile> measured_before(const std::string& path,
   return std::move(*file);
 }
 
-// Keeps what `before` has of other types, if it is of the same measurement. All types measured
-// again take the place of another one; a few named ones do not.
+// Keeps the other types of `before` if they belong to the same measurement. If they do not, a
+// measurement of all types replaces them, but one of a few named types is an error.
 base::Status<> keep_before(engine::TypesFile& file, const engine::TypesFile& before,
                            const std::string& path, bool named) {
   const base::Status<> kept = engine::keep_others(file, before);
@@ -102,7 +103,7 @@ base::Result<int> train_types(const TypesFlags& flags, const Common& common) {
                                 tokens.size(), {.window = options.window, .most = options.most}),
                             .window = options.window};
   if (before) {
-    // Before minutes are spent; f16's perplexity is not known yet.
+    // Checked before minutes are spent. The perplexity of f16 is not known yet.
     engine::TypesFile asked = file;
     asked.f16_perplexity = before->f16_perplexity;
     KVICK_TRY_VOID(keep_before(asked, *before, path, named));
@@ -116,7 +117,7 @@ base::Result<int> train_types(const TypesFlags& flags, const Common& common) {
   file.tokens = measured.tokens;
   file.f16_perplexity = measured.f16_perplexity;
   file.types = measured.types;
-  // The table first: it took minutes, and is lost if the file cannot be written.
+  // The table is printed first: it took minutes to measure, and the file may fail to be written.
   if (common.json)
     fmt::print("{}\n", to_json(file, measured, options.kl, path)
                            .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
@@ -136,7 +137,7 @@ void add_types(const Command& train, const Common& common) {
   const Command command = train.add_command(
       "kvtypes", "what each type of cache rows loses and saves on a text, for --kv-type auto");
   auto flags = std::make_shared<TypesFlags>();
-  // As kvick ppl: exact, since types are compared and only some of them can use tiles.
+  // Exact, as in kvick ppl: types are compared, and only some of them can use tiles.
   flags->engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
   add_model_flags(command, flags->engine);
   command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();

@@ -6,7 +6,7 @@
 
 namespace kvick::cli {
 
-// What went wrong at run time and is nobody's mistake (network, disk, another program), in one
+// An error at run time that is not the user's mistake (network, disk, another program), as one
 // sentence for a person. Caught in main; exit status 1.
 class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;

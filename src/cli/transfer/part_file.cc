@@ -33,7 +33,7 @@ int open_file(const fs::path& path, int flags) {
   return fd;
 }
 
-// True if the open file is still what the name stands for: the one who held the lock may have
+// Returns whether the path still names the open file: the previous owner of the lock may have
 // renamed or removed it.
 bool is_named(int fd, const fs::path& path) {
   struct stat opened {
@@ -135,7 +135,7 @@ void PartFile::append(std::span<const std::byte> bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       const int error = errno;
-      hash_.reset();  // it has seen bytes that are not on the disk
+      hash_.reset();  // it includes bytes that are not on the disk
       fail_on(part_, "write", error);
     }
     bytes = bytes.subspan(static_cast<size_t>(n));
@@ -143,7 +143,7 @@ void PartFile::append(std::span<const std::byte> bytes) {
   }
 }
 
-// The record goes first: bytes without one are never continued.
+// The record is deleted first: bytes without a record are never continued.
 void PartFile::clear() {
   ::unlink(origin_.c_str());
   if (::ftruncate(fd_, 0) != 0) fail_on(part_, "empty", errno);
@@ -183,7 +183,7 @@ void PartFile::install() {
   ::unlink(origin_.c_str());
   ::close(std::exchange(fd_, -1));
   const int folder = open_file(target_.parent_path(), O_RDONLY | O_DIRECTORY);
-  ::fsync(folder);  // some file systems refuse it on folders; the rename itself has succeeded
+  ::fsync(folder);  // some file systems refuse fsync on folders; the rename has succeeded anyway
   ::close(folder);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// A file on its way into the model cache: bytes gather in .NAME.part beside it, and only a complete
-// and verified file gets the name NAME, atomically. It may be killed at any moment; what is there
-// then can be continued.
+// A file that is being downloaded into the model cache. Bytes are collected in .NAME.part beside
+// it. Only a complete and verified file gets the name NAME, atomically. The process may be killed
+// at any moment, and a later run can continue the part.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,44 +15,43 @@
 
 namespace kvick::cli {
 
-// Where the bytes of a part come from, kept beside it in .NAME.part.json: a later run may only
-// append to them what the server says belongs to the same version.
+// The origin of a part's bytes, kept beside it in .NAME.part.json. A later run may append only
+// bytes of the version that this describes.
 struct Origin {
   std::string url;
-  std::string validator;  // a strong ETag or a modification date, as If-Range takes it; empty:
-                          // never continue
-  uint64_t total = 0;     // bytes of the whole file; 0: not known
+  // For If-Range: a strong ETag or a modification date; empty: never continue.
+  std::string validator;
+  uint64_t total = 0;  // bytes of the whole file; 0: not known
 
   bool operator==(const Origin&) const = default;
 };
 
-// Holds an exclusive lock from open() to its end, across processes. Member functions throw Failure
-// where the disk does not do its part, with the disk's free space when it is full.
+// Holds an exclusive lock across processes from open() to its destruction. Member functions throw
+// Failure if the disk fails, with the free space if it is full.
 class PartFile {
  public:
-  // Makes the folders. If another process has the part, calls waiting() once and waits for its end:
+  // Creates the folders. If another process holds the part, calls waiting() once and waits for it;
   // the target may be complete then.
   static PartFile open(const std::filesystem::path& target, base::FunctionRef<void()> waiting);
   PartFile(PartFile&& other) noexcept;
   PartFile& operator=(PartFile&&) = delete;
-  ~PartFile();  // stays for the next run if there are bytes and their origin is known, else is
-                // removed
+  ~PartFile();  // keeps a part with bytes and a known origin for the next run, else removes it
 
   const std::filesystem::path& target() const { return target_; }
   uint64_t size() const { return size_; }
-  uint64_t inherited() const { return inherited_; }  // bytes of earlier runs that are still in it
+  uint64_t inherited() const { return inherited_; }  // bytes from earlier runs
   std::optional<Origin> origin() const;
   void set_origin(const Origin& origin);
 
   void append(std::span<const std::byte> bytes);
-  void clear();  // to an empty part of no origin
-  // The first bytes, at most `count`.
+  void clear();  // makes the part empty, without an origin
+  // Returns the first bytes, at most `count`.
   std::string head(size_t count) const;
-  // Of all bytes, those of earlier runs too.
+  // Returns the SHA-256 of all bytes, including those of earlier runs.
   std::string sha256();
 
-  // Flushes to the disk and gives it the target's name, in place of what may be there. Nothing else
-  // may be called then.
+  // Flushes the part to disk and renames it to the target, replacing an existing file. No other
+  // function may be called afterwards.
   void install();
 
  private:
@@ -62,11 +61,11 @@ class PartFile {
   std::filesystem::path target_, part_, origin_;
   int fd_ = -1;
   uint64_t size_ = 0, inherited_ = 0;
-  std::optional<Sha256> hash_;  // of all bytes; absent until an earlier run's bytes have been read
+  std::optional<Sha256> hash_;  // of all bytes; empty until those of earlier runs have been read
 };
 
-// Bytes that this user may still write on the disk that holds `path`, or its nearest existing
-// parent.
+// Returns the bytes that this user may still write on the disk of `path`, or of its nearest
+// existing parent.
 uint64_t free_bytes(const std::filesystem::path& path);
 
 }  // namespace kvick::cli

@@ -82,7 +82,8 @@ TEST(PartFile, ASecondOneWaitsForTheFirst) {
   const fs::path target = folder.path / "m";
   std::optional<PartFile> first(open_part(target));
   append(*first, "abc");
-  // waiting() is called on the second's own thread once it has seen the lock: the first ends there.
+  // waiting() is called on the second thread once it has seen the lock, and ends the first part
+  // there.
   std::thread second([&] {
     int waits = 0;
     const PartFile part = PartFile::open(target, [&] {

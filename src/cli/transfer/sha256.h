@@ -16,7 +16,8 @@ class Sha256 {
  public:
   Sha256();
   void add(std::span<const std::byte> bytes);
-  // Of all bytes so far, as 64 lower-case hexadecimal digits; more may be added after it.
+  // Returns the hash of all bytes so far as 64 lower-case hexadecimal digits. More bytes may
+  // follow.
   std::string hex() const;
 
  private:
@@ -27,10 +28,10 @@ class Sha256 {
 };
 
 std::string sha256_of(std::string_view text);
-// Reads the whole file. Throws Failure where it cannot be read.
+// Reads the whole file. Throws Failure if it cannot be read.
 std::string sha256_of_file(const std::filesystem::path& path);
 
-// 64 hexadecimal digits, in either case.
+// Returns whether the text is 64 hexadecimal digits, in either case.
 bool is_sha256(std::string_view text);
 
 }  // namespace kvick::cli

@@ -36,7 +36,8 @@ std::vector<std::string> environment_with(const std::vector<std::string>& variab
   return out;
 }
 
-// posix_spawnp with stdin from nowhere and stdout and stderr into `out`. Returns an errno value.
+// Calls posix_spawnp with stdin from /dev/null and with stdout and stderr to `out`. Returns an
+// errno value.
 int spawn(const std::vector<std::string>& arguments, const std::vector<std::string>& variables,
           int out, pid_t& child) {
   posix_spawn_file_actions_t actions;
@@ -51,13 +52,13 @@ int spawn(const std::vector<std::string>& arguments, const std::vector<std::stri
   return error;
 }
 
-// Until the other end is closed by all who had it.
+// Reads until all processes have closed the other end.
 void collect(int from, std::string& kept, base::FunctionRef<void()> tick) {
   std::array<char, 4096> buffer;
   for (pollfd ready{from, POLLIN, 0};;) {
     const int events = ::poll(&ready, 1, kTickMilliseconds);
     tick();
-    if (events <= 0) continue;  // nothing yet, or a signal
+    if (events <= 0) continue;  // no data yet, or a signal
     const ssize_t n = ::read(from, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return;

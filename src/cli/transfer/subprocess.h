@@ -13,13 +13,13 @@ struct Ended {
   std::string output_end;  // the last 16 KiB of stdout and stderr together
 };
 
-// Runs a program found on PATH (no shell), stdin closed, with `variables` ("NAME=value") in place
-// of the same ones of this process, and waits for it. Calls tick() about five times a second
-// meanwhile.
+// Runs a program found on PATH (no shell) with stdin from /dev/null, and waits for it. `variables`
+// ("NAME=value") replace variables of this process's environment. Calls tick() about five times a
+// second meanwhile.
 Ended run_program(const std::vector<std::string>& arguments,
                   const std::vector<std::string>& variables, base::FunctionRef<void()> tick);
 
-// The line that says why, for a program that failed: the last that begins with "ERROR", else the
+// Returns the line that explains why a program failed: the last that begins with "ERROR", else the
 // last that is not empty.
 std::string reason_line(const std::string& output);
 

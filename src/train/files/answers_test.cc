@@ -14,7 +14,8 @@
 namespace kvick::train {
 namespace {
 
-// Sequences of the given lengths; the likely tokens in a place are the one that is there and 900.
+// Returns sequences of the given lengths. At each position the likely tokens are the token itself
+// and 900.
 AnswerData counting(const std::vector<uint64_t>& lengths) {
   AnswerData data{.vocab = 1000, .vocabulary = {2, "two"}, .top = 2};
   for (const uint64_t length : lengths) {
@@ -80,7 +81,7 @@ TEST(Answers, AskForWhatTheModelWouldSay) {
     ASSERT_EQ(batch.likeliest.size(), 8u * 12 * 2);
     for (uint64_t i = 0; i < 8 * 12; ++i) {
       const int64_t token = batch.inputs[i];
-      ASSERT_GE(token, 9);  // the first sequence is held out
+      ASSERT_GE(token, 9);  // the first sequence, of 9 tokens, is held out
       const bool asked =
           i % 12 == 0 || batch.targets[i - 1] != kNotAsked ? token != 12 && token != 42 : false;
       EXPECT_EQ(batch.targets[i], asked ? token + 1 : kNotAsked) << i;

@@ -1,6 +1,6 @@
 #pragma once
-// Files of numbers and strings one after the other, as checkpoints and token files are: little
-// endian, strings and lists behind a 64-bit count.
+// Files of numbers and strings in sequence, such as checkpoints and token files. Little endian;
+// strings and lists follow a 64-bit count.
 
 #include <cstdint>
 #include <cstdio>
@@ -16,8 +16,8 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-// A file that appears whole, at finish(), or not at all. Throws Mistake where it cannot be written
-// and std::system_error when writing fails.
+// Writes a file that appears complete, at finish(), or not at all. Throws Mistake if the file
+// cannot be created, and std::system_error if writing fails.
 class BinaryWriter {
  public:
   explicit BinaryWriter(std::string path);
@@ -40,7 +40,7 @@ class BinaryWriter {
     raw(values.data(), values.size() * sizeof(Number));
   }
   void pad_to(uint64_t multiple);
-  void finish();  // to the disk, then under its name
+  void finish();  // flushes to disk, then renames the file to its path
 
  private:
   std::string path_, part_;
@@ -48,7 +48,7 @@ class BinaryWriter {
   uint64_t bytes_ = 0;
 };
 
-// Throws Mistake for a file that is missing, begins with other bytes than `magic`, or ends early.
+// Reads such a file. Throws Mistake if it is missing, does not begin with `magic`, or ends early.
 class BinaryReader {
  public:
   BinaryReader(const std::string& path, std::string_view magic, const char* what);
@@ -66,18 +66,18 @@ class BinaryReader {
     raw(values.data(), values.size() * sizeof(Number));
     return values;
   }
-  void end() const;  // nothing may be left
+  void end() const;  // throws Mistake if bytes are left
 
  private:
   void raw(void* bytes, size_t count);
-  size_t items(size_t bytes_each);  // the count before a list, checked against what is left
+  size_t items(size_t bytes_each);  // reads a list's count, checked against the bytes left
 
   std::string path_;
   File file_;
   uint64_t left_ = 0;
 };
 
-// A whole small file of text, likewise.
+// Writes a small text file in the same way.
 void write_text(const std::string& path, std::string_view text);
 
 }  // namespace kvick::train

@@ -118,7 +118,7 @@ TEST(LossCurve, SumsARunUpInALine) {
   const std::string text = summary_json(c);
   EXPECT_TRUE(text.starts_with("{\"arch\": \"bct\", \"task\": \"text\", \"update\": \"step\""))
       << text;
-  EXPECT_TRUE(text.ends_with("\"accuracy\": 0.25}\n")) << text;  // the last that was measured
+  EXPECT_TRUE(text.ends_with("\"accuracy\": 0.25}\n")) << text;  // the last one measured
   EXPECT_EQ(text.find("pairs"), std::string::npos);
   c.settings.run.task = "mqar";
   c.log.clear();

@@ -26,7 +26,8 @@ TypeNumbers numbers_of(FileType type) {
   return {};
 }
 
-// To the nearest, ties to even; there are no infinities or NaN among weights worth exporting.
+// Rounds to the nearest bfloat16, ties to even. Does not handle infinities or NaN, which no weights
+// worth exporting have.
 uint16_t bf16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
@@ -65,8 +66,9 @@ io::GgufMetadata metadata_of(const Checkpoint& c, FileType type, uint64_t contex
   return out;
 }
 
-// Norms, biases and what else is no matrix stay F32, as in other files; keys of slots too where
-// there are blocks, for attention multiplies by them.
+// Returns the type of a tensor in the file. Norms, biases and other tensors that are not matrices
+// stay F32, as in other files. Keys of slots stay F32 instead of Q8_0, because attention multiplies
+// by them.
 FileType type_in_file(const TensorShape& tensor, FileType type) {
   const bool keys = tensor.name.ends_with("memory_keys.weight");
   return tensor.shape.size() != 2 || (keys && type == FileType::kQ8_0) ? FileType::kF32 : type;
@@ -77,7 +79,7 @@ uint64_t encoded_bytes(uint64_t elements, FileType type) {
   return elements * (type == FileType::kF32 ? sizeof(float) : sizeof(uint16_t));
 }
 
-// elements: of whole blocks, as rows are.
+// elements: a multiple of the block, as rows have.
 std::string encoded(const float* values, uint64_t elements, FileType type) {
   std::string out;
   if (type == FileType::kF32) {

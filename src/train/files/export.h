@@ -1,5 +1,5 @@
 #pragma once
-// A checkpoint's best weights as a GGUF file that the engine loads.
+// Writes a checkpoint's best weights as a GGUF file that the engine loads.
 
 #include <string>
 
@@ -10,8 +10,8 @@ namespace kvick::train {
 enum class FileType { kF32, kBf16, kQ8_0 };
 FileType file_type_of(const std::string& name);  // throws Mistake
 
-// context: the longest sequence, as the file states it; 0: from the settings. Throws Mistake for
-// what the engine does not support: the update delta, made-up tokens.
+// context: the longest sequence that the file states; 0: from the settings. Throws Mistake for what
+// the engine does not support: the update delta, made-up tokens.
 void export_model(const Checkpoint& checkpoint, const std::string& path, FileType type,
                   uint64_t context);
 

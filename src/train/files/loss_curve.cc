@@ -20,7 +20,7 @@ std::string fixed(double value, int digits) {
   return out.str();
 }
 
-// Pixels.
+// Sizes in pixels.
 constexpr double kWidth = 720, kHeight = 420, kLeft = 60, kRight = 20, kTop = 50, kBottom = 45;
 
 struct Axes {

@@ -10,7 +10,7 @@ uint16_t half_of(float value) {
   constexpr float kLargest = 65504, kLeastNormal = 6.103515625e-05F;
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const float size = std::min(std::fabs(value), kLargest);
-  // Steps between subnormal halves are 2^-24; std::nearbyint takes the even one of equally near.
+  // Subnormal float16 numbers are multiples of 2^-24; std::nearbyint rounds ties to even.
   if (size < kLeastNormal)
     return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(size * 0x1p24F)));
   uint32_t bits;

@@ -1,5 +1,5 @@
 #pragma once
-// GGML's blocks of 32 codes of a byte and a float16 scale, written without kvick's kernels.
+// GGML's Q8_0, blocks of 32 one-byte codes and a float16 scale, encoded without kvick's kernels.
 
 #include <cstdint>
 #include <string>
@@ -8,7 +8,7 @@ namespace kvick::train {
 
 inline constexpr uint64_t kBlock = 32, kBlockBytes = 34;
 
-// The nearest float16, of equally near ones the even; beyond its range its largest.
+// Returns the nearest float16, ties to even; values beyond its range become its largest.
 uint16_t half_of(float value);
 // elements: a multiple of kBlock.
 std::string q8_0_blocks(const float* values, uint64_t elements);

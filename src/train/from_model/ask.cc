@@ -18,7 +18,7 @@ class Asking {
   base::Status<> ask(std::span<const std::vector<Token>> prompts) {
     engine::SchedulerOptions batch;
     batch.max_sequences = options_.parallel;
-    batch.step_seconds = 1e9;  // no one waits for first tokens: long steps are fine
+    batch.step_seconds = 1e9;  // long steps are fine: no one waits for a first token
     KVICK_TRY(const std::unique_ptr<engine::Scheduler> scheduler,
               engine::Scheduler::make(engine_, batch));
     reports_.resize(prompts.size());
@@ -47,7 +47,8 @@ class Asking {
     job.sampling.seed += i;
     job.logprobs = options_.top;
     job.prompt_logprobs = true;
-    // The scheduler does not say how likely the end was, so it is taken for a token like others.
+    // The scheduler does not report the probability of the end, so the end token is sampled like
+    // any other token and ends the answer here.
     job.ignore_end = true;
     job.on_piece = [this, i, has_ended = false](const engine::AnswerPiece& piece) mutable {
       if (has_ended) return;
@@ -64,8 +65,8 @@ class Asking {
 
   engine::Engine& engine_;
   const AskOptions& options_;
-  std::vector<std::vector<TokenReport>> reports_;  // of each prompt, in the order of its tokens
-  std::vector<JobId> ended_;                       // in this step
+  std::vector<std::vector<TokenReport>> reports_;  // per prompt, in the order of its tokens
+  std::vector<JobId> ended_;                       // jobs whose end token came in this step
   std::optional<engine::Refusal> error_;
   uint64_t done_ = 0;
 };

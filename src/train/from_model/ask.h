@@ -1,5 +1,6 @@
 #pragma once
-// Asks a model: its answers to prompts, many at once, and its distribution at every token of both.
+// Collects a model's answers to prompts, many at once, and its distribution at every token of
+// prompt and answer.
 
 #include <functional>
 #include <span>
@@ -12,15 +13,15 @@
 namespace kvick::train {
 
 struct AskOptions {
-  engine::Sampling sampling{.temperature = 0};  // prompt i draws with seed + i
-  uint32_t tokens = 128;                        // of an answer, at most
-  uint32_t parallel = 16;                       // prompts that are answered at once
-  uint32_t top = 16;                            // most likely tokens that are kept per position
+  engine::Sampling sampling{.temperature = 0};  // prompt i samples with seed + i
+  uint32_t tokens = 128;                        // limit of an answer
+  uint32_t parallel = 16;                       // prompts answered at once
+  uint32_t top = 16;                            // likeliest tokens kept per position
   std::function<void(uint64_t prompts_done)> progress;
 };
 
-// The sequences are in the order of their prompts and include the token that ends an answer; empty
-// answers are left out. Errors: no prompts, a prompt that leaves no room for an answer, a bad
+// Returns the sequences in the order of their prompts, with the token that ends an answer; leaves
+// out empty answers. Errors: no prompts, a prompt that leaves no room for an answer, an invalid
 // sampling value.
 base::Result<AnswerData> ask(engine::Engine& engine,
                              std::span<const std::vector<engine::Token>> prompts,

@@ -14,8 +14,8 @@ namespace {
 
 using base::fail;
 
-// The engine's frequencies have to be those of the plain formula, which is all that the trainer's
-// forward has.
+// Checks that the engine's rotary frequencies follow the plain formula, the only one that the
+// trainer's forward pass has.
 base::Status<> check_rope(const io::ModelFile& file, const model::Config& config, double base) {
   const model::Rope& rope = config.rope_of(0);
   const bool whole = rope.dims == config.layers.front().k_dim && rope.interleaved;
@@ -54,7 +54,8 @@ base::Result<ModelSettings> settings_of(const io::ModelFile& file, const model::
                        .norm_eps = config.norm_eps};
 }
 
-// Every tensor of the file must be one that the trainer has, or its forward is another.
+// Checks that the trainer has every tensor of the file: any other tensor means another forward
+// pass.
 base::Status<> check_tensors(const io::ModelFile& file, const ModelSettings& model) {
   std::set<std::string, std::less<>> known;
   for (const TensorShape& tensor : tensors_of(model)) {
@@ -77,15 +78,16 @@ void append(const io::Tensor& tensor, std::vector<float>& to) {
   tensor.read_floats(to.data() + before);
 }
 
-// The name in the file of a tensor whose layer number has changed.
+// Returns a tensor's name in the file, where its layer may have another number.
 std::string name_in_file(const std::string& name, std::span<const uint32_t> layers) {
   if (layers.empty() || !name.starts_with("blk.")) return name;
   const size_t dot = name.find('.', 4);
   return fmt::format("blk.{}{}", layers[std::stoul(name.substr(4, dot - 4))], name.substr(dot));
 }
 
-// Each value of a low-rank key is a product of a row of W_K and one of each query head's W_Q: what
-// one is multiplied by and the others divided. One learning rate suits rows of one size.
+// Scales rows so that a row of W_K and the matching rows of the query heads' W_Q have equal size.
+// Scores are products of both, so multiplying one by a factor and dividing the other by it leaves
+// them unchanged. One learning rate suits rows of equal size.
 kv::PredictorLayer evened(kv::PredictorLayer layer, const kv::PredictorShape& shape) {
   const size_t d = shape.head_dim, group = shape.group();
   const auto square = [&](const float* row) {

@@ -9,7 +9,7 @@ namespace {
 using text::Token;
 using text::TokenKind;
 
-// GGUF's tokenizer.ggml.token_type.
+// Returns GGUF's number of a token kind, as in tokenizer.ggml.token_type.
 int32_t type_of(TokenKind kind) {
   switch (kind) {
     case TokenKind::kNormal:
@@ -39,7 +39,7 @@ void put_ids(const text::Vocabulary& v, io::GgufMetadata& out) {
     if (*id) out.put(key, static_cast<uint32_t>(**id));
 }
 
-// Where the held-out last share of a text begins: after a line end.
+// Returns where the held-out share at the end of a text begins: after a line end.
 size_t cut_of(const std::string& text, double held_out) {
   const auto wanted = static_cast<size_t>((1 - held_out) * static_cast<double>(text.size()));
   const size_t line = text.rfind('\n', wanted);

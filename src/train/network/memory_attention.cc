@@ -5,7 +5,8 @@
 namespace kvick::train {
 namespace {
 
-// Inputs cut into n chunks of C tokens, the last one filled up with zeros, which change nothing.
+// The inputs cut into n chunks of C tokens. The last chunk is padded with zeros, which change
+// nothing.
 struct Chunks {
   int64_t count = 0, tokens = 0, group = 0;
   Tensor reads;   // [B, K, n, C * G, M]
@@ -18,7 +19,7 @@ struct Chunks {
   torch::ScalarType sum_type() const {
     return type() == torch::kFloat64 ? torch::kFloat64 : torch::kFloat32;
   }
-  // [C * G, C]: true where a query may see a token of its chunk.
+  // Returns [C * G, C]: true where a query may see a token of its chunk.
   Tensor seen() const {
     const auto options = torch::TensorOptions().dtype(torch::kBool).device(writes.device());
     return torch::ones({tokens, tokens}, options).tril().repeat_interleave(group, 0);
@@ -30,7 +31,7 @@ struct Chunks {
   }
 };
 
-// dim 2, the tokens, as [n, C * each].
+// Reshapes dimension 2, the tokens, to [n, C * each], padded with zeros.
 Tensor cut(const Tensor& x, int64_t tokens, int64_t chunk, int64_t each) {
   const int64_t count = (tokens + chunk - 1) / chunk, missing = (count * chunk - tokens) * each;
   std::vector<int64_t> padding(static_cast<size_t>(2 * (x.dim() - 2)), 0);
@@ -56,7 +57,7 @@ Chunks chunks_of(const MemoryInputs& in, int64_t chunk) {
   return out;
 }
 
-// Values times their step sizes.
+// Returns the values times their step sizes.
 Tensor sized(const Chunks& c) {
   return c.sizes.defined() ? c.values * c.sizes.unsqueeze(-1).to(c.type()) : c.values;
 }
@@ -72,7 +73,7 @@ Tensor read_plain(const Chunks& c) {
 
 Tensor read_gated(const Chunks& c) {
   const Tensor values = sized(c), across = c.writes.transpose(-1, -2);
-  const Tensor kept = torch::cumsum(c.gates.to(c.sum_type()), -1);  // logarithms, of all up to t
+  const Tensor kept = torch::cumsum(c.gates.to(c.sum_type()), -1);  // sums of logarithms up to t
   const Tensor all = kept.narrow(-1, c.tokens - 1, 1);
   const Tensor left = torch::exp(all - kept).unsqueeze(-1).to(c.type());
   const Tensor added = torch::matmul((c.writes * left).transpose(-1, -2), values).to(c.sum_type());
@@ -81,7 +82,7 @@ Tensor read_gated(const Chunks& c) {
   for (int64_t i = 0; i + 1 < c.count; ++i)
     before.push_back(through.narrow(2, i, 1) * before.back() + added.narrow(2, i, 1));
   const Tensor by_query = kept.repeat_interleave(c.group, -1).unsqueeze(-1);
-  // -inf before exp: what is not seen could overflow.
+  // Masked before exp, which could overflow for tokens that a query does not see.
   const Tensor decay =
       (by_query - kept.unsqueeze(-2))
           .masked_fill(c.seen().logical_not(), -std::numeric_limits<double>::infinity());
@@ -90,8 +91,9 @@ Tensor read_gated(const Chunks& c) {
   return old * torch::exp(by_query).to(c.type()) + torch::matmul(within, values);
 }
 
-// In a chunk, with U the rows that are added and S the memory before: U = η (V - W S - tril(W Wᵀ,
-// -1) U), a triangular system (the form of DeltaNet, Yang et al. 2024, with ww for its keys).
+// For each chunk, solves U = η (V - W S - tril(W Wᵀ, -1) U), where U holds the added rows and S is
+// the memory before the chunk. This is a triangular system (the form of DeltaNet, Yang et al. 2024,
+// with ww for its keys).
 Tensor read_delta(const Chunks& c) {
   const Tensor across = c.writes.transpose(-1, -2);
   const Tensor sizes = c.sizes.to(c.sum_type()).unsqueeze(-1);

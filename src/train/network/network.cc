@@ -48,7 +48,7 @@ class Forward {
     return linear(torch::silu(linear(h, "ffn_gate")) * linear(h, "ffn_up"), "ffn_down");
   }
 
-  // [B, T, heads * head_dim] as [B, heads, T, head_dim].
+  // Returns [B, T, heads * head_dim] as [B, heads, T, head_dim].
   Tensor heads(const Tensor& x, uint64_t count) const {
     return x
         .view({x.size(0), x.size(1), static_cast<int64_t>(count),
@@ -56,7 +56,7 @@ class Forward {
         .transpose(1, 2);
   }
 
-  // Cosines and sines of [T, head_dim / 2] angles, computed in doubles as the engine does.
+  // Computes cosines and sines of [T, head_dim / 2] angles, in doubles as the engine does.
   void rotations(int64_t tokens, const torch::Device& device) {
     const auto dim = static_cast<int64_t>(model_.head_dim);
     const auto doubles = torch::TensorOptions().dtype(torch::kFloat64);
@@ -67,7 +67,7 @@ class Forward {
     sin_ = torch::sin(angle).to(torch::kFloat32).to(device);
   }
 
-  // Turns pairs (2i, 2i + 1), GGUF's order for llama.
+  // Rotates the pairs (2i, 2i + 1), GGUF's order for llama.
   Tensor rotated(const Tensor& x) const {
     const Tensor pairs = x.to(torch::kFloat32).reshape({x.size(0), x.size(1), x.size(2), -1, 2});
     const Tensor a = pairs.select(-1, 0), b = pairs.select(-1, 1);
@@ -86,7 +86,7 @@ class Forward {
     return out.transpose(1, 2).flatten(2);
   }
 
-  // Attention over the rows that the layer's predictor chooses.
+  // Returns attention over the rows that the layer's predictor selects.
   Tensor chosen(const Tensor& q, const Tensor& k, const Tensor& v) {
     const auto low = [&](const std::string& name, uint64_t heads) {
       return weights_.at(blk_ + name)
@@ -102,21 +102,21 @@ class Forward {
     return selected.out;
   }
 
-  // A number for each token and KV head: [B, kv_heads, T].
+  // Returns one number for each token and KV head: [B, kv_heads, T].
   Tensor per_token(const Tensor& h, const std::string& name) const {
     const Tensor bias = weights_.at(blk_ + name + ".bias");
     return (linear(h, name).to(torch::kFloat32) + bias).transpose(1, 2);
   }
 
-  // [B, T, kv_heads * head_dim]
+  // Returns [B, T, kv_heads * head_dim].
   Tensor write_query(const Tensor& h) const {
     const Tensor own = linear(h, "memory_wq");
     if (model_.address == "own") return own;
     const Tensor before = linear(h.narrow(1, 0, h.size(1) - 1), "memory_before");
-    return own + torch::constant_pad_nd(before, {0, 0, 1, 0});  // none before the first
+    return own + torch::constant_pad_nd(before, {0, 0, 1, 0});  // zeros before the first token
   }
 
-  // Of M times what was read, as if each slot had been read in full.
+  // Returns the RMS norm of M times the value read, as if each slot had been read with weight 1.
   Tensor normed(const Tensor& read) const {
     const Tensor x = read.to(torch::kFloat32) * static_cast<double>(model_.slots);
     return (x * torch::rsqrt(torch::mean(x * x, {-1}, true) + model_.norm_eps)).to(compute_.type);
@@ -171,8 +171,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v) {
 #if TORCH_VERSION_MAJOR >= 2
   return at::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/true);
 #else
-  // Queries in pieces, each of which asks the keys up to its last one only: half of all scores, and
-  // a piece's stay in the processor's cache from one operation to the next.
+  // Computes pieces of queries, each with only the keys up to its last query. This halves the
+  // number of scores, and those of a piece stay in the CPU cache between operations.
   constexpr int64_t kPiece = 128;
   std::vector<Tensor> out;
   for (int64_t first = 0; first < q.size(2); first += kPiece) {

@@ -1,6 +1,6 @@
 #pragma once
-// A model's weights as one flat tensor; the named tensors are views of parts of it. The optimiser,
-// gradient clipping and checkpoints are then operations on one tensor.
+// A model's weights as one flat tensor, of which the named tensors are views. The optimiser,
+// gradient clipping and checkpoints then work on one tensor.
 
 #include <unordered_map>
 
@@ -11,13 +11,14 @@ namespace kvick::train {
 
 class Parameters {
  public:
-  // Random from the run's seed, the same on every device; float32.
+  // Draws float32 values from the run's seed, the same on every device.
   Parameters(const Settings& settings, const torch::Device& device);
 
   const Tensor& at(const std::string& name) const { return parts_.at(name); }
   const Tensor& values() const { return values_; }  // [elements_of(model)]
-  // The trained part of each, [trained_part(settings).count]; backward() adds into gradients.
-  const Tensor& trained() const { return trained_; }  // that part of values()
+  // Each holds only the trained part, [trained_part(settings).count]; backward() adds to
+  // gradients().
+  const Tensor& trained() const { return trained_; }  // a view of values()
   const Tensor& gradients() const { return gradients_; }
   const Tensor& decays() const { return decays_; }  // 1 where weight decay applies, else 0
 

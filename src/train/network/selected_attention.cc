@@ -8,19 +8,19 @@ namespace kvick::train {
 namespace {
 
 constexpr uint64_t kMillion = 1'000'000;
-// Queries whose scores are computed together, for the rows that they may see: half of all pairs,
-// and what is computed of them stays in the processor's cache.
+// Queries whose scores are computed together, only against the rows that they may see. This halves
+// the number of pairs, and the scores of a piece stay in the CPU cache.
 constexpr int64_t kPiece = 128;
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 struct Masks {
-  Tensor asked;      // [queries, rows]: rows that are chosen among
-  Tensor always;     // [queries, rows]: rows that are read anyway
-  Tensor take;       // [queries, 1]
-  int64_t most = 1;  // of take, and 1
+  Tensor asked;      // [queries, rows]: rows to select from
+  Tensor always;     // [queries, rows]: rows that are always read
+  Tensor take;       // [queries, 1]: number of rows to select
+  int64_t most = 1;  // the largest take, at least 1
 };
 
-// Of the last `queries` of `rows` tokens.
+// Returns the masks of the last `queries` of `rows` tokens.
 Masks masks_of(int64_t queries, int64_t rows, const RowBudget& budget,
                const torch::Device& device) {
   std::vector<int64_t> first, last, take;
@@ -42,7 +42,8 @@ Masks masks_of(int64_t queries, int64_t rows, const RowBudget& budget,
           .most = std::max<int64_t>(1, *std::max_element(take.begin(), take.end()))};
 }
 
-// The sum over causal pairs of squares without rows' means; [B, heads, the last tokens, tokens].
+// Returns the sum of squared errors over causal pairs, after subtracting each query's mean. error:
+// [B, heads, the last tokens, tokens].
 Tensor square_error(const Tensor& error) {
   const int64_t queries = error.size(-2), rows = error.size(-1);
   const Tensor unseen =
@@ -58,7 +59,8 @@ Tensor square_error(const Tensor& error) {
 RowBudget::Choosing RowBudget::of(uint64_t past) const {
   const uint64_t end = past > recent ? past - recent : 0;
   if (end <= sinks) return {.first = past, .last = past, .take = 0};
-  // Whole millionths, as the engine has it: a product of doubles may be a little above its row.
+  // In whole millionths, as in the engine: a product of doubles may slightly exceed a whole number
+  // of rows, which would round up to one row more.
   const auto millionths =
       static_cast<uint64_t>(std::llround(share * static_cast<double>(kMillion)));
   const uint64_t most = std::max(least, (past * millionths + kMillion - 1) / kMillion);
@@ -72,7 +74,7 @@ Tensor chosen_rows(const Tensor& predicted, int64_t kv_heads, const RowBudget& b
   const at::NoGradGuard no_grad;
   const int64_t queries = predicted.size(-2), rows = predicted.size(-1);
   const Masks masks = masks_of(queries, rows, budget, predicted.device());
-  // Where nothing is asked a row of softmax is NaN, and is not looked at.
+  // A query with no rows to select from gets NaN from softmax, which is not used.
   const Tensor weights =
       torch::softmax(predicted.masked_fill(masks.asked.logical_not(), kNever), -1)
           .view({predicted.size(0), kv_heads, -1, queries, rows})

@@ -1,4 +1,4 @@
-// Attention over chosen rows, and training through it.
+// Tests attention over selected rows, and training through it.
 
 #include <cmath>
 #include <filesystem>
@@ -121,7 +121,7 @@ TEST(Maple, TrainsModelAndPredictorTogether) {
   const std::vector<float> plain = begin.values;
   ASSERT_TRUE(add_predictor(predictor, begin).ok());
   begin.best = begin.values;
-  // Rows of another size have the same products.
+  // Rescaled rows have the same products.
   const kv::Predictor even = predictor_of(begin).value();
   const size_t row = (3 * 3 + 2) * 32, key = (1 * 3 + 2) * 32;
   EXPECT_NEAR(even.layers[1].q[row + 7] * even.layers[1].k[key + 9],
@@ -145,7 +145,7 @@ TEST(Maple, TrainsModelAndPredictorTogether) {
   };
   EXPECT_LT(error_of(trained.values), 0.9 * error_of(begin.values));
   EXPECT_NE(predictor_of(trained).value().layers[0].k, even.layers[0].k);
-  // The model's file is one without the predictor.
+  // The exported file has no predictor.
   export_model(begin, path, FileType::kF32, 0);
   EXPECT_EQ(start_of(io::ModelFile::open(path).value(), {}).value().values, plain);
   std::filesystem::remove_all(folder);

@@ -1,5 +1,5 @@
 #pragma once
-// The part of libtorch that is used: the same sources are built with 1.13 and with 2.x.
+// The part of libtorch that is used. The same sources build with 1.13 and with 2.x.
 
 #include <torch/types.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a user did wrong, as one sentence that says what to do; main prints it and exits with 2. An
-// exception, not base::Result, because this folder is built without kvick's libraries too and
+// A user's mistake, as one sentence that says what to do. main prints it and exits with 2. It is an
+// exception and not base::Result, because this folder is also built without kvick's libraries, and
 // libtorch throws anyway (docs/adr/0014-training-apart.md).
 
 #include <sstream>

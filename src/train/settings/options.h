@@ -1,6 +1,6 @@
 #pragma once
-// The command line of kvick-train: --name VALUE or --name=VALUE, flags without a value, and the
-// rest in order. CLI11 is not where the program is built for a GPU.
+// The command line of kvick-train: --name VALUE or --name=VALUE, flags without a value, and
+// positional words. Builds for a GPU do not have CLI11.
 
 #include <map>
 #include <string>
@@ -14,13 +14,13 @@ class Options {
  public:
   explicit Options(const std::vector<std::string>& arguments);
 
-  // Each takes the option out; what is left at done() is unknown. Throw Mistake for a value that is
-  // no number or out of its bounds.
+  // Each function removes the option from the list; done() reports what is left as unknown. They
+  // throw Mistake for a value that is not a number or out of bounds.
   bool flag(const std::string& name);
   std::string text(const std::string& name, const std::string& otherwise);
   double number(const std::string& name, double otherwise, double least, double most);
   uint64_t count(const std::string& name, uint64_t otherwise, uint64_t least, uint64_t most);
-  // The next of what is no option; `what` names it in the error when there is none.
+  // Returns the next positional word; `what` names it in the error if there is none.
   std::string next(const std::string& what);
   void done() const;
 

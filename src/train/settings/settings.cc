@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kMost = 1 << 24;
 
-// f(name, field) for each field, in the order of the file.
+// Calls f(name, field) for each field, in the order of the file.
 template <typename AnySettings, typename F>
 void visit(AnySettings& s, F&& f) {
   f("arch", s.model.arch), f("update", s.model.update), f("address", s.model.address);
@@ -29,8 +29,7 @@ void visit(AnySettings& s, F&& f) {
   f("clip", s.run.clip), f("dropout", s.run.dropout), f("precision", s.run.precision);
 }
 
-// Settings that checkpoints had not from the beginning: without them these are what they are now
-// unless they are given.
+// Settings that were added later. A checkpoint without one of them gets its default.
 constexpr const char* kLater[] = {"address", "read",      "shortest", "longest", "context",
                                   "train",   "negatives", "rank",     "budget",  "alpha",
                                   "least",   "sinks",     "recent"};
@@ -66,8 +65,8 @@ void check_one_of(const char* name, const std::string& value,
   refuse("--", name, " is ", value, "; there are ", list);
 }
 
-// What the engine asks of a file (docs/reference/bct-format.md, model/core/weights.cc): matrices
-// have rows of whole groups of 32 inputs.
+// Checks what the engine requires of a file (docs/reference/bct-format.md, model/core/weights.cc):
+// rows of matrices are whole groups of 32 inputs.
 void check_shape(const ModelSettings& m) {
   if (m.heads % m.kv_heads != 0)
     refuse("--heads ", m.heads, " is not a multiple of --kv-heads ", m.kv_heads);

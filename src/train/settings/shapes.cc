@@ -6,11 +6,11 @@ namespace kvick::train {
 namespace {
 
 constexpr double kSd = 0.02;
-// Step sizes begin near 1, as the plain update has them.
+// Step sizes begin near 1, the value of the plain update.
 constexpr double kFirstStep = 2;
 
-// A gate of 1 - 1/tokens is sigmoid(log(tokens - 1)), so that even steps of the bias are geometric
-// steps of length.
+// Returns the bias of the gates. A gate of 1 - 1/tokens is sigmoid(log(tokens - 1)), so even steps
+// of the bias are geometric steps of tokens.
 TensorShape gate_bias(const ModelSettings& m, std::string name) {
   const double first = std::log(m.shortest - 1), last = std::log(m.longest - 1);
   return {.name = std::move(name),
@@ -24,7 +24,7 @@ void add_memory(const ModelSettings& m, const std::string& blk, std::vector<Tens
   if (m.address == "both")
     out.push_back({blk + "memory_before.weight", {m.kv_dim(), m.dim}, 0, kSd, true});
   out.push_back({blk + "memory_wv.weight", {m.kv_dim(), m.dim}, 0, kSd, true});
-  // Slots are addresses: decay would pull them together.
+  // No decay: slots are addresses, and decay would pull them together.
   out.push_back({blk + "memory_keys.weight", {m.kv_heads * m.slots, m.head_dim}, 0, 1});
   if (m.update != "plain") {
     out.push_back({blk + "memory_step.weight", {m.kv_heads, m.dim}, 0, kSd, true});
@@ -43,7 +43,7 @@ bool is_predictor(const TensorShape& tensor) {
 }
 
 std::vector<TensorShape> tensors_of(const ModelSettings& m) {
-  // Each block adds to the residual stream: its share shrinks with their number.
+  // Each block adds to the residual stream, so its outputs shrink with the number of blocks.
   const double added = kSd / std::sqrt(2.0 * static_cast<double>(m.layers));
   std::vector<TensorShape> out;
   out.push_back({"token_embd.weight", {m.vocab, m.dim}, 0, kSd, true});

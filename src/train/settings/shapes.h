@@ -1,5 +1,5 @@
 #pragma once
-// The tensors of a model, by GGUF's names: what is trained is what is exported.
+// The tensors of a model by GGUF's names. Training and export use the same list.
 
 #include <string>
 #include <vector>
@@ -11,9 +11,9 @@ namespace kvick::train {
 struct TensorShape {
   std::string name;
   std::vector<uint64_t> shape;  // outermost first
-  double mean = 0, sd = 0;      // before training
-  bool decays = false;          // weight decay is for matrices
-  double rise = 0;              // of the mean, from the first element to the last
+  double mean = 0, sd = 0;      // initial distribution
+  bool decays = false;          // whether weight decay applies; it does for matrices
+  double rise = 0;              // increase of the mean from the first element to the last
 
   uint64_t elements() const {
     uint64_t product = 1;
@@ -22,15 +22,16 @@ struct TensorShape {
   }
 };
 
-// Whether a tensor is MAPLE's predictor's, which model files have not: it has a file of its own.
+// Returns whether a tensor belongs to MAPLE's predictor, which has a file of its own and is not
+// part of model files.
 bool is_predictor(const TensorShape& tensor);
 
-// In the order in which checkpoints and files hold them. The output matrix is the embedding.
+// Returns the tensors in the order of checkpoints and files. The output matrix is the embedding.
 std::vector<TensorShape> tensors_of(const ModelSettings& model);
-uint64_t elements_of(const ModelSettings& model);  // in all tensors
+uint64_t elements_of(const ModelSettings& model);  // of all tensors
 
-// The elements that --train selects, counted from the first tensor's first: all, or only the
-// blocks, which are contiguous between the embedding and the last norm.
+// The elements that --train selects, counted from the first element of the first tensor: all, or
+// only the blocks, which are contiguous between the embedding and the last norm.
 struct TrainedPart {
   uint64_t first = 0, count = 0;
 };

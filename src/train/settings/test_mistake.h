@@ -1,5 +1,5 @@
 #pragma once
-// What a Mistake says, for tests.
+// A helper for tests of Mistakes.
 
 #include <functional>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace kvick::train {
 
-// Of the one that `run` throws; empty: it throws none.
+// Returns the message of the Mistake that `run` throws; empty if it throws none.
 inline std::string mistake_of(const std::function<void()>& run) {
   try {
     run();

@@ -8,7 +8,7 @@ namespace kvick::train {
 namespace {
 
 constexpr uint64_t kHeldOutEvery = 20;
-constexpr uint64_t kHeldOutRows = 4;  // their loss is of the whole vocabulary
+constexpr uint64_t kHeldOutRows = 4;  // few, because their loss covers the whole vocabulary
 
 class Answers final : public Task {
  public:
@@ -59,7 +59,7 @@ class Answers final : public Task {
 
   Batch empty() const { return {.rows = 0, .tokens = tokens_, .top = data_.top}; }
 
-  // The row of a sequence from its token `skip` on.
+  // Adds a row: the sequence from its token `skip` on.
   void add(const Sequence& sequence, uint64_t skip, Batch& batch) const {
     for (uint64_t t = skip; t < skip + tokens_; ++t) {
       const bool asked = t + 1 < sequence.tokens;

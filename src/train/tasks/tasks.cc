@@ -11,7 +11,7 @@ namespace kvick::train {
 namespace {
 
 constexpr uint64_t kHeldOutSeed = 0x9e3779b97f4a7c15;
-constexpr uint64_t kHeldOutBatches = 4;  // of made-up sequences
+constexpr uint64_t kHeldOutBatches = 4;  // batches of held-out made-up sequences
 
 class Text final : public Task {
  public:
@@ -49,7 +49,7 @@ class Text final : public Task {
   uint64_t ctx_, rows_, seed_;
 };
 
-// One row of made-up tokens after the other.
+// Base class of the tasks with made-up sequences.
 class MadeUp : public Task {
  public:
   explicit MadeUp(const RunSettings& run) : run_(run) {}
@@ -63,7 +63,7 @@ class MadeUp : public Task {
 
  protected:
   using Random = std::mt19937_64;
-  // A row: tokens[i + 1] is asked for after tokens[i] where asked[i].
+  // One sequence. Where asked[i] is true, tokens[i + 1] is a target after tokens[i].
   struct Row {
     std::vector<uint64_t> tokens;
     std::vector<bool> asked;
@@ -92,8 +92,8 @@ class MadeUp : public Task {
   }
 };
 
-// Multi-query associative recall (Arora et al. 2023): keys with their values, then each key again,
-// in another order; after a key its value is asked for. Keys are the lower half of the symbols.
+// Multi-query associative recall (Arora et al. 2023): keys with their values, then each key again
+// in another order, where its value is the target. Keys are the lower half of the symbols.
 class Recall final : public MadeUp {
  public:
   using MadeUp::MadeUp;
@@ -114,7 +114,7 @@ class Recall final : public MadeUp {
   }
 };
 
-// Symbols, a mark (symbol 0), and the same symbols, which are asked for.
+// Symbols, a mark (symbol 0), and the same symbols again as targets.
 class Copying final : public MadeUp {
  public:
   using MadeUp::MadeUp;

@@ -1,6 +1,6 @@
 #pragma once
-// Chooses the tokens that a draft model can predict: its output layer costs more than its layers,
-// and few tokens make up most of all text.
+// Chooses the tokens that a draft model can predict. Its output layer costs more than its other
+// layers, and few tokens make up most text.
 
 #include "train/files/answers_file.h"
 
@@ -8,11 +8,12 @@ namespace kvick::train {
 
 inline constexpr size_t kWords = 4096;
 
-// The tokens that are most frequent in these answers by the model's probabilities, most frequent
+// Returns the tokens most frequent in these answers, by the model's probabilities, most frequent
 // first: at most kWords, and only tokens that occur.
 std::vector<int32_t> words_of(const AnswerData& data);
 
-// Appends them to a vocabulary as kvick.draft.words, so that they are stored in the model's file.
+// Appends these tokens to a vocabulary as kvick.draft.words, so that they are stored in the model's
+// file.
 void add_words(Vocabulary& vocabulary, const AnswerData& data);
 
 }  // namespace kvick::train

@@ -6,7 +6,7 @@
 namespace kvick::train {
 namespace {
 
-// The definition, a token at a time.
+// The definition of read_memory(): one token at a time.
 Tensor by_token(const MemoryInputs& in, const std::string& update) {
   const int64_t tokens = in.writes.size(2), group = in.reads.size(2) / tokens;
   const Tensor wv = in.values.unsqueeze(-2), ww = in.writes.unsqueeze(-2);
@@ -46,7 +46,8 @@ double difference(const Tensor& a, const Tensor& b) {
   return ((a - b).abs().max() / b.abs().max()).item<double>();
 }
 
-// Output and gradients of both; weights make every output count differently.
+// Returns the largest difference of outputs and gradients between both. Random weights make every
+// output count differently.
 double memory_difference(const std::string& update, int64_t tokens, int64_t chunk,
                          const torch::TensorOptions& options) {
   const MemoryInputs in = random_inputs(update, tokens, options);
@@ -82,7 +83,7 @@ std::vector<CheckResult> check_device(const torch::Device& device) {
   const auto q = torch::randn({2, 3, 300, 64}, doubles.dtype(torch::kFloat32));
   const Tensor k = torch::randn_like(q), v = torch::randn_like(q);
   out.push_back({"causal attention", difference(attention(q, k, v), attention_written_out(q, k, v)),
-                 1e-3});  // a GPU may take shorter products
+                 1e-3});  // a GPU may use products of lower precision
   return out;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What is computed fast against its definition, on the device that will train: for machines that
-// have no test framework, and for the tests.
+// Compares fast computations with their definitions on the training device: for machines without a
+// test framework, and for the tests.
 
 #include <string>
 #include <vector>
@@ -11,13 +11,13 @@ namespace kvick::train {
 
 struct CheckResult {
   std::string what;
-  double difference = 0;  // largest of any element, relative to the largest element
+  double difference = 0;  // largest difference of an element, relative to the largest element
   double allowed = 0;
   bool ok() const { return difference <= allowed; }
 };
 
-// Chunked memory attention against one token after the other, its gradients likewise, in doubles,
-// for every update; causal attention against itself written out.
+// Compares chunked memory attention and its gradients with one token after the other, in doubles,
+// for every update; and causal attention with its written-out form.
 std::vector<CheckResult> check_device(const torch::Device& device);
 
 }  // namespace kvick::train

@@ -39,7 +39,7 @@ std::string shown(double value) {
   return text;
 }
 
-// 1h02m, 4m05s
+// Returns a duration such as 1h02m or 4m05s.
 std::string duration_of(double seconds) {
   if (!std::isfinite(seconds)) return "?";
   const auto whole = static_cast<long>(seconds);
@@ -59,7 +59,8 @@ void print_standing(const Standing& at, bool asks) {
                duration_of(at.seconds_left).c_str());
 }
 
-// Unfinished work is kept either way: a model that cannot be a file is still a checkpoint.
+// Exports the model. Returns the path, or why there is no file; the checkpoint is kept in either
+// case.
 std::string export_or_reason(const Checkpoint& checkpoint, const std::string& path, FileType type) {
   try {
     export_model(checkpoint, path, type, 0);
@@ -97,10 +98,10 @@ RunOptions read_run_options(Options& options) {
   return run;
 }
 
-// What a run is before options say otherwise.
+// Returns the settings of a run before its options.
 Settings first_settings(const Kind& kind, const RunOptions& run) {
   Settings settings;
-  if (kind.arch == "bct")  // what came nearest to rows (docs/results/README.md)
+  if (kind.arch == "bct")  // these came nearest to rows (docs/results/README.md)
     settings.model = {.update = "gated", .read = "normed", .shortest = 1.5, .longest = 2000};
   if (kind.answers) {
     settings.run = {.task = "answers", .train = "blocks", .negatives = 4096, .weight_decay = 0.01};
@@ -129,7 +130,7 @@ Settings first_settings(const Kind& kind, const RunOptions& run) {
   return settings;
 }
 
-// Of either sort, as the command has it.
+// The data file of a command: text or answers.
 struct DataFile {
   std::optional<TokenData> text;
   std::optional<AnswerData> answers;
@@ -165,7 +166,7 @@ int train_model(const Kind& kind, Options options) {
   Settings settings = read_settings(options, first_settings(kind, run));
   options.done();
   const DataFile data = read_data(kind, data_path);
-  // As many steps as the text has windows: one epoch (MAPLE, section 4.1).
+  // One epoch: as many steps as the text has windows (MAPLE, section 4.1).
   if (settings.run.steps == 0 && kind.selects)
     settings.run.steps = std::max<uint64_t>(
         1, data.data().tokens() / std::max<uint64_t>(1, settings.model.ctx * settings.run.batch));

@@ -1,12 +1,13 @@
 #pragma once
-// The commands of kvick-train. Each returns the exit status and throws Mistake for a user's one.
+// The commands of kvick-train. Each returns the exit status and throws Mistake for a user's
+// mistake.
 
 #include "train/settings/options.h"
 
 namespace kvick::train {
 
-// lm, bct, draft and maple: what is trained, whether on another model's answers, and whether with
-// a predictor of the rows that it reads.
+// A training command (lm, bct, draft or maple): the architecture, whether it learns from another
+// model's answers, and whether it trains a predictor of the rows to read.
 struct Kind {
   std::string arch;
   bool answers = false, selects = false;
@@ -16,7 +17,7 @@ int evaluate(Options options);
 int export_command(Options options);
 int check_command(Options options);
 
-// What --help prints.
+// The text of --help.
 extern const char* const kUsage;
 
 }  // namespace kvick::train

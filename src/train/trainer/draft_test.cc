@@ -1,4 +1,5 @@
-// A draft model from a model's answers: what is asked, what the loss is, and that it is learnt.
+// Tests the training of a draft model from another model's answers: the data, the loss, and that it
+// learns.
 
 #include <ATen/Parallel.h>
 #include <algorithm>
@@ -93,7 +94,8 @@ TEST_F(Draft, AskingSaysWhatIsWrong) {
             "prompt 2: the prompt is empty: there is nothing to go on from");
 }
 
-// Twelve places of two likely tokens in a vocabulary of 40, of which the last three ask nothing.
+// Returns twelve positions with two likely tokens each, in a vocabulary of 40. The last three have
+// no target.
 OnDevice some_answers() {
   Batch batch{.rows = 3, .tokens = 4, .inputs = {}, .targets = {}, .top = 2};
   for (int i = 0; i < 12; ++i) {
@@ -126,7 +128,7 @@ TEST(DraftLoss, IsTheCrossEntropyOfTheLikelyTokens) {
     const Tensor row = logits.flatten(0, 1)[place];
     double sum = 0;
     for (int64_t i = 0; i < 40; ++i) sum += std::exp(row[i].item<double>());
-    // Of 1 and a quarter.
+    // The probabilities 1 and 1/4, normalised.
     loss -= 0.8 * (row[place + 1].item<double>() - std::log(sum));
     loss -= 0.2 * (row[2 * place].item<double>() - std::log(sum));
   }
@@ -142,7 +144,7 @@ TEST(DraftLoss, OfDrawnColumnsIsThatOfAllOnAverage) {
   exact.backward();
   const Tensor gradient = hidden.grad().clone();
   hidden.mutable_grad().zero_();
-  // So many draws stand for all others in equal parts.
+  // This many draws represent all other tokens equally.
   const Tensor drawn = sampled_loss(hidden, output, data, 400'000, 7);
   drawn.backward();
   EXPECT_NEAR(drawn.item<double>(), exact.item<double>(), 5e-3);
@@ -182,13 +184,13 @@ TEST_F(Draft, ALayerLearnsToSayWhatTheModelSays) {
   const Checkpoint draft = run_training(settings, {.answers = &data}, torch::kCPU, options, calls);
   EXPECT_LT(draft.log.back().held_out, before.loss - 0.1);
   EXPECT_GE(draft.log.back().accuracy, before.accuracy);
-  // What is the model's own is the same bits.
+  // The embedding and the last norm are not trained, so they keep the same bits.
   const auto embedding = static_cast<ptrdiff_t>(257 * 64);
   EXPECT_TRUE(
       std::equal(draft.values.begin(), draft.values.begin() + embedding, begin.values.begin()));
   EXPECT_TRUE(std::equal(draft.values.end() - 64, draft.values.end(), begin.values.end() - 64));
   EXPECT_EQ(draft.first.size(), draft.values.size() - 257 * 64 - 64);
-  // Its file names the tokens that it is to guess, and the engine guesses no others.
+  // The draft model's file names the tokens that it may draft, and the engine drafts no others.
   export_model(draft, options.folder + "/model.gguf", FileType::kQ8_0, 0);
   const auto loaded = engine::DraftWeights::load(
       *engine_,
@@ -199,7 +201,7 @@ TEST_F(Draft, ALayerLearnsToSayWhatTheModelSays) {
   std::sort(words.begin(), words.end());
   EXPECT_EQ((*loaded)->outputs, words);
   EXPECT_EQ((*loaded)->model->outputs(), words.size());
-  // It goes on from its checkpoint.
+  // Training resumes from the checkpoint.
   RunOptions more = options;
   more.start = nullptr;
   more.resume = true;

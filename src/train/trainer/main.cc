@@ -1,5 +1,6 @@
-// kvick-train: training, apart from kvick since it needs libtorch. `kvick train lm` and the like
-// start it. Exit status 0, 2 for a user's mistake, 1 for a failure at run time.
+// kvick-train: the training program, separate from kvick because it needs libtorch. `kvick train
+// lm` and similar commands start it. Exit status 0, 2 for a user's mistake, 1 for a failure at run
+// time.
 
 #include <cstdio>
 #include <cstdlib>
@@ -11,8 +12,9 @@
 
 namespace {
 
-// Debian's OpenBLAS takes its slowest kernels for processors that it does not know, and OpenMP's
-// waiting threads spin; both read the environment before main, so that the program starts anew.
+// Debian's OpenBLAS uses its slowest kernels on processors that it does not know, and OpenMP's
+// waiting threads spin. Both read the environment before main, so the program restarts itself with
+// these variables set.
 void set_environment(char** argv) {
   bool changed = false;
   const auto set = [&](const char* name, const char* value) {
@@ -21,7 +23,7 @@ void set_environment(char** argv) {
   };
   if (__builtin_cpu_supports("avx512dq")) set("OPENBLAS_CORETYPE", "SkylakeX");
   set("OMP_WAIT_POLICY", "passive");
-  if (changed) ::execv("/proc/self/exe", argv);  // where that fails, it is slower and no less right
+  if (changed) ::execv("/proc/self/exe", argv);  // if this fails, the program is slower but correct
 }
 
 int run_command(const std::vector<std::string>& arguments) {
@@ -48,8 +50,8 @@ int run_command(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   set_environment(argv);
-  // Memory that a step has freed is for the next one: large pieces would otherwise go back to the
-  // system and come again as zeros each time.
+  // Memory freed by one step is reused by the next. Large blocks would otherwise return to the
+  // system and come back as zeroed pages in each step.
   ::mallopt(M_MMAP_MAX, 0);
   ::mallopt(M_TRIM_THRESHOLD, -1);
   try {

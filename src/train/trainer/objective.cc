@@ -13,7 +13,8 @@ Tensor tensor_of(const std::vector<Number>& values, const std::vector<int64_t>& 
   return torch::tensor(values).view(shape).to(device);
 }
 
-// log_q: [N, columns]; index, chances: [N, top]. The mean over the places that have any chances.
+// log_q: [N, columns]; index, chances: [N, top]. Returns the mean over positions with any
+// probabilities.
 Tensor cross_entropy(const Tensor& log_q, const Tensor& index, const Tensor& chances) {
   const Tensor sums = chances.sum(-1, true);
   const Tensor share = chances / sums.clamp_min(1e-9);
@@ -54,7 +55,7 @@ Tensor sampled_loss(const Tensor& hidden, const Tensor& output, const OnDevice& 
   Tensor drawn =
       torch::randint(vocab, {static_cast<int64_t>(negatives)}, random, longs).to(hidden.device());
   drawn = drawn.masked_select(torch::isin(drawn, likely).logical_not());
-  // Each stands for as many as there are others to one that was drawn.
+  // Each drawn token stands for others / drawn tokens.
   const double weight = std::log(static_cast<double>(std::max<int64_t>(1, others)) /
                                  static_cast<double>(std::max<int64_t>(1, drawn.size(0))));
   const Tensor columns = torch::cat({likely, drawn});

@@ -8,8 +8,8 @@ namespace kvick::train {
 namespace {
 
 constexpr double kBeta1 = 0.9, kEpsilon = 1e-8;
-// Elements of a piece: what an update reads and writes of it stays in a core's cache between its
-// operations. On a GPU each operation costs a call and memory is fast.
+// Elements updated together, so that they stay in a core's cache between the operations of an
+// update. On a GPU all elements are one piece: each operation costs a call, and memory is fast.
 constexpr int64_t kPiece = 1 << 16;
 
 }  // namespace
@@ -23,7 +23,7 @@ Optimiser::Optimiser(const Parameters& weights, const RunSettings& run)
 void Optimiser::update(uint64_t step, double rate) {
   const at::NoGradGuard no_grad;
   const Tensor all = weights_.gradients();
-  // A factor on the device: asking for the norm here would wait for it.
+  // The factor stays on the device: reading the norm here would wait for the device.
   const Tensor clip = (run_.clip / (all.norm() + 1e-6)).clamp_max(1.0);
   const double t = static_cast<double>(step) + 1;
   const int64_t piece = all.is_cuda() ? all.size(0) : kPiece;

@@ -60,7 +60,7 @@ class Run {
   void log(bool measures) {
     LogPoint point{
         .step = trainer_.step(), .loss = kNone, .held_out = kNone, .accuracy = kNone, .seconds = 0};
-    // The last step may already be a point of the log that lacks only the held-out loss.
+    // The log may already have a point for this step, without the held-out loss.
     if (!log_.empty() && log_.back().step == point.step) {
       point.loss = log_.back().loss;
       log_.pop_back();
@@ -112,7 +112,7 @@ class Run {
   std::unique_ptr<Task> task_;
   Trainer trainer_;
   std::vector<LogPoint> log_;
-  double before_ = 0, start_ = 0, written_ = 0;  // seconds of earlier runs; the clock
+  double before_ = 0, start_ = 0, written_ = 0;  // seconds: of earlier runs; on the clock
   uint64_t first_step_ = 0, step_tokens_ = 0;
 };
 
@@ -125,7 +125,7 @@ void check_same(const Checkpoint& before, const Settings& settings, const Data& 
            " tokens");
 }
 
-// Of the model that a run begins with, everything holds but how long its windows are.
+// Checks that all settings of the start model are kept, except the length of its windows.
 void check_start(const Checkpoint& start, Settings settings, const Data& data) {
   settings.run = start.settings.run;
   settings.model.ctx = start.settings.model.ctx;
@@ -133,7 +133,7 @@ void check_start(const Checkpoint& start, Settings settings, const Data& data) {
   const std::string other = differing(start.settings, settings);
   if (!other.empty())
     refuse("--start decides the shape of the model, but these options differ from it: ", other);
-  // A draft model's vocabulary is followed by its words (add_words).
+  // In a draft model's checkpoint, words follow the vocabulary (add_words).
   if (data.vocabulary() != nullptr && !start.vocabulary.bytes.starts_with(data.vocabulary()->bytes))
     refuse("the data has another vocabulary than the model of --start");
 }
@@ -146,7 +146,7 @@ Checkpoint run_training(Settings settings, const Data& data, const torch::Device
                         const RunOptions& options, const RunCalls& calls) {
   const bool reads = settings.run.task == "text" || settings.run.task == "answers";
   if (options.start != nullptr)
-    settings.model.vocab = options.start->settings.model.vocab;  // it may be padded
+    settings.model.vocab = options.start->settings.model.vocab;  // may be padded
   else if (!options.resume)
     settings.model.vocab = reads && data.vocab() != 0 ? data.vocab() : settings.run.symbols;
   complete(settings);

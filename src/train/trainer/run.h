@@ -1,5 +1,5 @@
 #pragma once
-// A training run in a folder: checkpoint, log, summary and curve appear there every few minutes.
+// A training run in a folder. It writes checkpoint, log, summary and curve there every few minutes.
 
 #include <functional>
 
@@ -11,14 +11,14 @@ struct RunOptions {
   std::string folder;
   double every_seconds = 180;           // between checkpoints
   uint64_t log_steps = 50;              // steps between points of the log
-  uint64_t held_out_steps = 250;        // and between measurements of held-out data,
-  uint64_t held_out_targets = 1 << 16;  // held-out tokens to measure on
+  uint64_t held_out_steps = 250;        // steps between measurements of held-out data
+  uint64_t held_out_targets = 1 << 16;  // held-out targets per measurement
   bool resume = false;
-  const Checkpoint* start =
-      nullptr;  // where a new run begins (train/from_model/start.h); null: at random
+  // The weights of a new run (train/from_model/start.h); null: random.
+  const Checkpoint* start = nullptr;
 };
 
-// Where the run stands, at every point of the log.
+// The state of the run, reported at every point of the log.
 struct Standing {
   const LogPoint& point;
   double tokens_per_second, seconds_left;
@@ -30,8 +30,8 @@ struct RunCalls {
   std::function<bool()> stopped;  // true: write a checkpoint and return
 };
 
-// Throws Mistake where the folder holds a run that is not to be resumed, or that had other settings
-// or data, and where data and start do not belong together.
+// Runs the training. Throws Mistake if the folder holds a run and resume is false, or a run with
+// other settings or data, or if data and start do not match.
 Checkpoint run_training(Settings settings, const Data& data, const torch::Device& device,
                         const RunOptions& options, const RunCalls& calls);
 

@@ -1,4 +1,4 @@
-// A model file in the trainer: the engine's logits, some of its layers, and what is refused.
+// Tests starting from a model file: the engine's logits, a subset of layers, and what is refused.
 
 #include "train/from_model/start.h"
 
@@ -62,7 +62,7 @@ TEST_F(Start, QuantisedWeightsAreReadAsTheyAreMeant) {
       float largest = 0;
       for (size_t i = block; i < block + 32; ++i)
         largest = std::max(largest, std::abs(trained_.best[i]));
-      // Half a step of 1/127, and what float16 loses of the scale.
+      // Half a step of 1/127, and the rounding of the scale to float16.
       const float allowed = tensor.shape.size() == 1 ? 0 : largest * (0.5F / 127 + 1e-3F);
       for (size_t i = block; i < block + 32; ++i) {
         ASSERT_NEAR(begin.values[i], trained_.best[i], allowed) << tensor.name;

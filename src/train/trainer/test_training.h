@@ -1,5 +1,5 @@
 #pragma once
-// Small runs for tests, and what the engine computes of their models.
+// Small training runs for tests, and the engine's logits of their models.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -47,7 +47,7 @@ inline Checkpoint run_to(const Settings& settings, const TokenData& data, const 
   return run_training(settings, {.text = &data}, torch::kCPU, options, calls);
 }
 
-// Logits of all tokens, in steps of several lengths.
+// Returns the logits of all tokens, computed in steps of different lengths.
 inline std::vector<float> engine_logits(const std::string& path,
                                         const std::vector<kv::Token>& tokens) {
   auto engine = std::move(engine::Engine::open({.model_path = path, .threads = 2})).value();

@@ -85,7 +85,7 @@ void Trainer::restore(const Checkpoint& from) {
 }
 
 void Trainer::train(double progress) {
-  // Dropout draws from libtorch's own generator: each step from a number of its own.
+  // Dropout uses libtorch's own generator, which is seeded per step from the step's number.
   at::manual_seed(settings_.run.seed * 1'000'003 + step_);
   const OnDevice data = to_device(task_.training(step_), device_);
   const Tensor loss = loss_of_step(data);
@@ -133,7 +133,7 @@ Checkpoint Trainer::checkpoint() const {
   out.values = floats_of(weights_.values());
   out.first = floats_of(optimiser_.first);
   out.second = floats_of(optimiser_.second);
-  // Nothing held out was measured: the newest are the best that are known.
+  // If no held-out loss was measured, the newest weights count as the best.
   const bool measured = best_held_out_ < std::numeric_limits<double>::infinity();
   out.best = measured ? floats_of(best_) : out.values;
   out.best_held_out = best_held_out_;

@@ -1,6 +1,5 @@
 #pragma once
-// A model in training: one step after the other, from any checkpoint on as if there had been no
-// break.
+// Trains a model step by step, and can resume exactly from any checkpoint.
 
 #include "train/files/checkpoint.h"
 #include "train/tasks/tasks.h"
@@ -9,38 +8,38 @@
 
 namespace kvick::train {
 
-// Over held-out data: mean loss, and the share of targets that were the likeliest token.
+// Results on held-out data: the mean loss, and the share of targets that were the likeliest token.
 struct Measured {
   double loss = 0, accuracy = 0;
   uint64_t targets = 0;
 };
 
-// What `weights` do on batches of held-out data, until `most` targets have been seen.
+// Measures `weights` on batches of held-out data, until `most` targets have been seen.
 Measured measure(const Parameters& weights, const ModelSettings& model, const Task& task,
                  uint64_t most, Compute compute);
 
-// The type of matrix products that --precision asks for on a device.
+// Returns the type of matrix products that --precision means on a device.
 torch::ScalarType type_of(const std::string& precision, const torch::Device& device);
 
-// Which rows attention reads while it trains with a predictor.
+// Returns which rows attention reads in training with a predictor.
 RowBudget rows_of(const RunSettings& run);
 
 class Trainer {
  public:
-  // All must outlive it. settings are complete.
+  // The arguments must outlive the trainer. The settings are complete.
   Trainer(const Settings& settings, const Task& task, const torch::Device& device);
-  // Goes on from a run's checkpoint, or begins with a model file's.
+  // Continues from a run's checkpoint, or begins with a model file's weights.
   void restore(const Checkpoint& from);
 
   uint64_t step() const { return step_; }  // steps done
-  // progress: share of the run that is done.
+  // Trains one step. progress: share of the run that is done.
   void train(double progress);
-  // The mean loss since the last call.
+  // Returns the mean loss since the last call.
   double take_loss();
-  // Measures, and keeps the weights if they are the best so far.
+  // Measures the weights, and keeps them if they are the best so far.
   Measured measure_held_out(uint64_t most);
 
-  // What belongs to the model and its optimiser; the log and the clock are the caller's.
+  // Returns the state of the model and its optimiser. The caller adds the log and the clock.
   Checkpoint checkpoint() const;
   const Parameters& weights() const { return weights_; }
   const Compute& compute() const { return compute_; }

@@ -1,4 +1,4 @@
-// What needs libtorch: steps, resuming, and the engine's logits of an exported model.
+// Tests that need libtorch: steps, resuming, and the engine's logits of an exported model.
 
 #include "train/trainer/trainer.h"
 
@@ -28,7 +28,7 @@ TEST(Optimiser, IsAdamWWithClippedGradients) {
   Optimiser optimiser(weights, settings.run);
   const Tensor before = weights.values().clone();
   std::vector<double> w, m, v;
-  constexpr int64_t kFirst = 257 * 64 - 2;  // the end of the embedding and the norm behind it
+  constexpr int64_t kFirst = 257 * 64 - 2;  // the end of the embedding and the norm after it
   for (int64_t i = 0; i < 4; ++i) w.push_back(before[kFirst + i].item<double>());
   m.resize(4), v.resize(4);
   for (int step = 0; step < 3; ++step) {
@@ -122,7 +122,7 @@ void expect_engine_agrees(const Settings& settings) {
     ASSERT_NEAR(got[i], each[i], 1e-4) << i;
     largest = std::max(largest, std::abs(each[i]));
   }
-  EXPECT_GT(largest, 0.5F);  // it has learnt something to agree on
+  EXPECT_GT(largest, 0.5F);  // the model has learnt something to compare
   std::filesystem::remove_all(folder);
 }
 

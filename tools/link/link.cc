@@ -32,17 +32,17 @@ struct Frame {
   std::vector<char> bytes;
 };
 
-// One direction: frames leave one after the other at the link's rate, and arrive a delay later.
+// One direction. Frames leave one after the other at the link's rate, and arrive after the delay.
 struct Direction {
   int from, to;
   std::deque<Frame> frames;
-  Time free = {};  // when the last frame has left
+  Time free = {};  // when the last queued frame will have left
 };
 
-constexpr size_t kMostQueued = 4096;  // then frames are lost, as in a switch
+constexpr size_t kMostQueued = 4096;  // frames beyond this are lost, as in a switch
 constexpr size_t kFrame = 65536;
 
-// An open TAP device, or -1.
+// Opens a TAP device. Returns its descriptor, or -1.
 int make_device(const char* name) {
   const int device = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (device < 0) return -1;
@@ -80,7 +80,7 @@ void give_frames(Direction& way) {
   }
 }
 
-// Until the next frame is due; without one, until one comes.
+// Returns the time until the next frame is due, or one second if none is queued.
 timespec time_left(const Direction& there, const Direction& back) {
   Time due = Time::max();
   for (const Direction* way : {&there, &back})
@@ -105,8 +105,9 @@ int main(int argc, char** argv) {
                  std::strerror(errno));
     return 1;
   }
-  prctl(PR_SET_TIMERSLACK, 1);  // sleep for as long as is asked, not 50 us more
-  // A real link does not wait until a processor is free. Without permission it does.
+  prctl(PR_SET_TIMERSLACK, 1);  // sleep exactly as long as asked, not up to 50 us longer
+  // A real link does not wait for a free processor. Without permission for this priority, this one
+  // does.
   const sched_param first = {.sched_priority = 1};
   (void)sched_setscheduler(0, SCHED_FIFO, &first);
   std::puts("ready");

@@ -19,7 +19,7 @@ using kernels::DType;
 using kernels::f16_to_f32;
 using kernels::f32_to_f16;
 
-constexpr int kBlock = 32;   // of the old formats
+constexpr int kBlock = 32;   // block of the formats before the K formats
 constexpr int kSuper = 256;  // of the K formats
 
 int nearest(float x, int low, int high) {
@@ -28,13 +28,13 @@ int nearest(float x, int low, int high) {
 
 float inverse(float x) { return x != 0 ? 1.0f / x : 0.0f; }
 
-// Rounds to a float16 and returns what a reader will see in it.
+// Rounds to float16 and returns the value that a reader will see.
 float put_half(float value, uint16_t& half) {
   half = f32_to_f16(value);
   return f16_to_f32(half);
 }
 
-// The element of the largest magnitude, with its sign.
+// Returns the element of the largest magnitude, with its sign.
 float extreme(const float* x, int n) {
   float best = 0;
   for (int i = 0; i < n; ++i)
@@ -50,7 +50,7 @@ BlockCodes codes_q8_0(const float* x) {
   return block;
 }
 
-// Q4_0, Q4_1, Q5_0, Q5_1.
+// Encodes Q4_0, Q4_1, Q5_0 and Q5_1.
 BlockCodes codes_old(const float* x, int bits, bool has_min) {
   BlockCodes block;
   const int top = (1 << bits) - 1;
@@ -95,7 +95,7 @@ BlockCodes codes_asymmetric(const float* x, int group, int top, int field) {
   return block;
 }
 
-// Codes in 0..2 * half - 1 and scales in -field..field-1; groups of 16.
+// Codes are in 0..2 * half - 1 and scales in -field..field-1; 16 elements share a scale.
 BlockCodes codes_symmetric(const float* x, int half, int field) {
   BlockCodes block;
   std::array<float, 16> scales{};

@@ -1,6 +1,6 @@
 #pragma once
-// float32 to every format of kernels/formats/dtype.h: plain quantisers that use every field of a
-// block, not good ones.
+// Encodes float32 to every format of kernels/formats/dtype.h. These quantisers use every field of a
+// block, but do not minimise the error.
 
 #include <cstddef>
 
@@ -8,7 +8,7 @@
 
 namespace kvick::tools {
 
-// n values (a multiple of the format's block) to n * block_bytes / block bytes.
+// Encodes n values (a multiple of the format's block) to n * block_bytes / block bytes.
 void encode(kernels::DType type, const float* in, size_t n, std::byte* out);
 
 }  // namespace kvick::tools

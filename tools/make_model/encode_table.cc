@@ -29,7 +29,7 @@ void put_u32(uint32_t value, uint8_t* at) {
   put_u16(value, at);
   put_u16(value >> 16, at + 2);
 }
-// Writes a float16 and returns what a reader will see in it.
+// Writes a float16 and returns the value that a reader will see.
 float put_half(float value, uint8_t* at) {
   const uint16_t half = kernels::f32_to_f16(value);
   put_u16(half, at);
@@ -42,7 +42,7 @@ float extreme(const float* x, int n) {
 
 int value_of(const Codebook& codebook, size_t code) { return codebook.u[code] - codebook.zero; }
 
-// The code whose value is nearest to y.
+// Returns the code whose value is nearest to y.
 uint8_t nearest_code(const Codebook& codebook, float y) {
   size_t best = 0;
   for (size_t i = 1; i < 16; ++i)
@@ -52,7 +52,7 @@ uint8_t nearest_code(const Codebook& codebook, float y) {
   return static_cast<uint8_t>(best);
 }
 
-// n codes: the first half in low nibbles, the second in high ones.
+// Writes n codes: the first half in low nibbles, the second half in high nibbles.
 void put_codes(const Codebook& codebook, const float* x, int n, float scale, uint8_t* out) {
   const float inv = inverse(scale);
   for (int i = 0; i < n / 2; ++i)
@@ -64,7 +64,7 @@ void block_iq4_nl(const float* x, uint8_t* out) {
   put_codes(kernels::kNonlinear4, x, 32, put_half(extreme(x, 32) / -127.0F, out), out + 2);
 }
 
-// [d][high pairs of 8 scales + 32][their low nibbles][128]
+// Layout: [d][high bit pairs of 8 scales + 32][their low nibbles][128 bytes of codes].
 void block_iq4_xs(const float* x, uint8_t* out) {
   std::array<float, 8> scales{};
   for (int g = 0; g < 8; ++g) scales[g] = extreme(x + 32 * g, 32) / -127.0F;
@@ -81,7 +81,8 @@ void block_iq4_xs(const float* x, uint8_t* out) {
   put_u32(low, out + 4);
 }
 
-// [exponent][16]: the largest value, 6, is one and a half times a power of two.
+// Layout: [exponent][16 bytes of codes]. The largest value of the table, 6, is 1.5 times a power of
+// two.
 void block_mxfp4(const float* x, uint8_t* out) {
   const float most = std::fabs(extreme(x, 32));
   const int exponent = most > 0 ? std::clamp(std::ilogb(most) - 2 + 127, 0, 254) : 0;
@@ -92,7 +93,7 @@ void block_mxfp4(const float* x, uint8_t* out) {
 
 float e4m3(int bits) { return kernels::f16_to_f32(static_cast<uint16_t>(bits << 7)) * 256; }
 
-// [4 scales][32]
+// Layout: [4 scales][32 bytes of codes].
 void block_nvfp4(const float* x, uint8_t* out) {
   for (int g = 0; g < 4; ++g) {
     const float wanted = std::fabs(extreme(x + 16 * g, 16)) / 6;
@@ -106,12 +107,14 @@ void block_nvfp4(const float* x, uint8_t* out) {
 
 // -- grids ----------------------------------------------------------------------------------------
 
-// Scales of a block: an odd number of `bits` bits and one times d, for each `group` of weights.
+// The scales of a block. Each `group` of weights has the scale d * (2 * odd + 1), where odd has
+// `bits` bits.
 struct GridScales {
-  std::array<float, 16> scale{};   // of each 16 weights, what a value of the table is times
+  std::array<float, 16> scale{};   // per 16 weights: the factor of the table's values
   std::array<uint32_t, 16> odd{};  // (scale / d - 1) / 2
 };
-// `most`: the value that the largest weight of a group becomes; d is `unit` times what it says.
+// Writes d and returns the scales. `most`: the value that the largest weight of a group is scaled
+// to. d is `unit` times the float16 in the block.
 GridScales put_scales(const float* x, int group, int bits, float most, float unit, uint8_t* d_at) {
   GridScales s;
   const int top = (1 << bits) - 1;
@@ -133,7 +136,8 @@ struct Point {
   float error = std::numeric_limits<float>::infinity();
 };
 
-// The nearest point of a grid of 8 or 4 (`bits` 2 or 3) codes to y; `sign` is added to codes.
+// Returns the point of a grid nearest to y. Points have 8 codes (`bits` 2) or 4 (`bits` 3); `sign`
+// is added to the codes.
 Point nearest_point(std::span<const uint16_t> grid, uint32_t bits, const Codebook& codebook,
                     uint32_t sign, const float* y) {
   std::array<float, 8> values{};
@@ -152,12 +156,13 @@ Point nearest_point(std::span<const uint16_t> grid, uint32_t bits, const Codeboo
   return best;
 }
 
-// Eight weights as magnitudes in units of a scale, and signs.
+// Eight weights as magnitudes in units of a scale, and their signs.
 struct Eight {
   std::array<float, 8> y{};
   uint32_t signs = 0;
 };
-// `even`: the number of signs has to be; the smallest weight gives way.
+// `even`: the number of negative signs must be even; if it is odd, the smallest weight changes its
+// sign.
 Eight eight_of(const float* x, float scale, bool even) {
   Eight out;
   const float inv = inverse(scale);
@@ -174,8 +179,8 @@ Eight eight_of(const float* x, float scale, bool even) {
   return out;
 }
 
-// What the largest weight of a group would become. The grids of IQ1 and IQ2 end below, at 9 and 43:
-// it is cut, for most weights are much smaller.
+// The values that the largest weight of a group is scaled to. The grids of IQ1 and IQ2 end below,
+// at 9 and 43, so that weight is clipped: most weights are much smaller.
 constexpr float kMost3 = 15, kMost3Xxs = 31, kMost2 = 50, kMost1 = 16;
 
 void block_iq3_s(const float* x, uint8_t* out) {
@@ -248,7 +253,7 @@ void block_iq2_xxs(const float* x, uint8_t* out) {
   }
 }
 
-// Points of `count` times 8 weights that share the sign of what is added to them.
+// Grid points of up to four groups of 8 weights, which share the sign of the offset added to them.
 struct Ternary {
   std::array<uint32_t, 4> index{};
   bool negative = false;
@@ -300,7 +305,7 @@ void block_iq1_m(const float* x, uint8_t* out) {
   }
 }
 
-// Codes 0, 1 and 2 for -d, 0 and d.
+// Returns codes 0, 1 and 2 for -d, 0 and d.
 std::array<uint8_t, kSuper> ternary_codes(const float* x, uint8_t* d_at) {
   std::array<uint8_t, kSuper> codes{};
   const float inv = inverse(put_half(std::fabs(extreme(x, kSuper)) / 2, d_at));
@@ -311,7 +316,8 @@ std::array<uint8_t, kSuper> ternary_codes(const float* x, uint8_t* d_at) {
 
 void block_tq1_0(const float* x, uint8_t* out) {
   const auto codes = ternary_codes(x, out + 52);
-  // Up to five digits from `first` on, `step` apart, as a fraction of 256 that is rounded up.
+  // Packs n (up to five) base-3 digits, from `first` on and `step` apart, as a fraction of 256 that
+  // is rounded up.
   const auto digits = [&](size_t first, size_t step, size_t n) {
     uint32_t number = 0;
     for (size_t k = 0; k < 5; ++k) number = 3 * number + (k < n ? codes[first + k * step] : 0);

@@ -1,5 +1,6 @@
 #pragma once
-// float32 to the formats whose codes stand for values of a table: one block for encode().
+// Encodes float32 to the formats whose codes stand for values of a table, one block at a time for
+// encode().
 
 #include <cstdint>
 
@@ -7,7 +8,7 @@
 
 namespace kvick::tools {
 
-// From IQ4_NL on in DType's order.
+// type: IQ4_NL or a later type in DType's order.
 void encode_table_block(kernels::DType type, const float* x, uint8_t* out);
 
 }  // namespace kvick::tools

@@ -28,13 +28,13 @@ void gpt_oss(Spec& spec) {
 }
 
 constexpr float kLayerNormEps = 1e-5F;
-constexpr uint32_t kMean = 1, kCls = 2, kRank = 4;  // GGUF's numbers of pooling
+constexpr uint32_t kMean = 1, kCls = 2, kRank = 4;  // GGUF's numbers of pooling types
 
-// Of gemma2 and gemma3.
+// Returns the features that the families of Gemma 2 and later share.
 Features gemma(const char* family, uint32_t window) {
   return {.family = family, .window = window, .post_norms = true, .scaled_embedding = true};
 }
-// Every third of six layers has no window, and wider heads.
+// Of six layers, the third and the sixth have no window, and wider heads.
 Features gemma4() {
   Features f = gemma("gemma4", 20);
   f.windowed = {true, true, false, true, true, false};
@@ -52,8 +52,8 @@ void gemma4_sizes(Spec& spec) {
   spec.head_dim = 32;
   spec.rope_base = 1e6;
 }
-// llama.cpp knows no others than layers from 20 on that read the rows of others, 256 floats of
-// inputs, a rank of 64, and 10 layers with a sparsity of 95 %.
+// llama.cpp supports only these sizes: layers from 20 on read other layers' rows, 256 floats of
+// per-layer inputs, a rank of 64, and a sparsity of 95 % in 10 layers.
 void gemma3n_sizes(Spec& spec) {
   spec.tied = true;
   spec.layers = 25;
@@ -85,7 +85,7 @@ Features granite(const char* family) {
 // Files of encoders have no output layer.
 void encoder(Spec& spec) { spec.tied = true, spec.kv_heads = spec.heads; }
 
-// After BERT: norms behind sums.
+// Returns the features of BERT and its successors: norms follow the residual sums.
 Features bert(const char* family, uint32_t pooling) {
   return {.family = family,
           .no_pre_norms = true,
@@ -126,7 +126,8 @@ std::vector<Row> encoders() {
                     encoder(spec);
                     spec.features.fused_gate_up = true;
                   }});
-  // Norms of all heads and second norms, as for code; a number of heads that is no power of two.
+  // As in jina's model for code: norms over all heads, and second norms. The number of heads is not
+  // a power of two.
   rows.push_back({"jina-bert-v2-norms", jina, [](Spec& spec) {
                     spec.dim = 96, spec.heads = 6;
                     encoder(spec);
@@ -183,7 +184,7 @@ std::vector<Row> encoders() {
   return rows;
 }
 
-// The latent attention of deepseek2 and minicpm3, of spec.heads heads.
+// Sets the sizes of latent attention in deepseek2 and minicpm3, with spec.heads heads.
 void latent_heads(Spec& spec) {
   Features& f = spec.features;
   f.latent = 64, f.plain = 32, f.value_dim = 32;
@@ -199,8 +200,8 @@ Features deepseek(std::vector<Key> keys) {
 }
 
 void add_latent_rows(std::vector<Row>& rows) {
-  // DeepSeek-V2-Lite: queries of one matrix; and as files of 2024 have it. llama.cpp knows it by
-  // its 27 layers.
+  // DeepSeek-V2-Lite, whose queries have one matrix; the second row is the form of files of 2024.
+  // llama.cpp recognises the model by its 27 layers.
   rows.push_back({"deepseek2-lite", deepseek({}), [](Spec& spec) {
                     latent_heads(spec);
                     spec.layers = 27;
@@ -210,7 +211,7 @@ void add_latent_rows(std::vector<Row>& rows) {
                     latent_heads(spec);
                     spec.layers = 27;
                   }});
-  // V3: groups of experts, a bias for choosing them, a stretched context.
+  // DeepSeek-V3: groups of experts, a bias for selecting them, YaRN.
   rows.push_back({"deepseek3",
                   deepseek({{"expert_gating_func", 2U},
                             {"expert_weights_norm", true},
@@ -239,7 +240,7 @@ void add_latent_rows(std::vector<Row>& rows) {
                   }});
 }
 
-// Three heads to a group. Keys are as wide as values, as llama.cpp wants them.
+// A group has three heads. Keys are as wide as values, which llama.cpp requires.
 Features delta(const char* family) {
   Features f = {.family = family,
                 .head_norms = true,
@@ -266,7 +267,7 @@ Features lfm2(const char* family) {
           .conv_kernel = 3,
           .last_norm_of_embedding = true};
 }
-// Eight heads, twice as wide together as the model: what llama.cpp wants of Granite.
+// Eight heads, together twice as wide as the model, which llama.cpp requires for Granite.
 Features mamba2(Features f, uint32_t groups) {
   f.conv_kernel = 4, f.state_heads = 8, f.state_groups = groups;
   f.state_head_dim = 16, f.state_size = 32;
@@ -283,7 +284,7 @@ Features falcon_h1() {
   f.state_beside = f.bare_ffn_norm = true;
   return f;
 }
-// A state, a feed-forward block, attention, a state.
+// The four layers are a state, a feed-forward block, attention, and a state.
 Features nemotron(const char* family) {
   Features f = mamba2({.family = family, .ungated = true, .one_block = true}, 2);
   f.kv_heads = {0, 0, 2, 0};
@@ -335,7 +336,8 @@ std::vector<Row> rows() {
                   [](Spec& spec) { spec.features.shared_gate = true; }});
   rows.push_back(
       {"qwen3moe", with_experts({.family = "qwen3moe", .head_norms = true}, 1, 0), wide_heads});
-  // No choice between experts, which rounding may turn: for comparing quantised weights.
+  // All experts are used, so that rounding cannot change the selection: for comparing quantised
+  // weights.
   rows.push_back({"qwen3moe-all", with_experts({.family = "qwen3moe", .head_norms = true}, 1, 0),
                   [](Spec& spec) {
                     wide_heads(spec);

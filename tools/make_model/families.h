@@ -1,5 +1,5 @@
 #pragma once
-// Small models of the shape of known families.
+// Small models in the shape of known families.
 
 #include <string>
 #include <string_view>
@@ -9,10 +9,11 @@
 
 namespace kvick::tools {
 
-// Names for made_family: a family, or a variant of one.
+// Returns the names that made_family takes: families and variants of families.
 std::vector<std::string> family_names();
-// Few and small layers, of every kind that the family's models have; windows and contexts so short
-// that 96 tokens reach beyond them. Errors: no such name (the message lists them).
+// Returns a spec with few and small layers, of every kind that the family's models have. Windows
+// and contexts of training are shorter than 96 tokens, so that tests reach beyond them. Errors: an
+// unknown name (the message lists the names).
 base::Result<Spec> made_family(std::string_view name);
 
 }  // namespace kvick::tools

@@ -7,14 +7,14 @@ namespace {
 
 using kernels::DType;
 
-// Their products with what is normalised have this standard deviation before the tanh, and what
-// they add to streams that of the numbers here.
+// Standard deviations: of the router's outputs before the tanh, and of the coefficients that
+// predict and correct the streams.
 constexpr float kRouted = 1, kPredicted = 0.1F, kCorrected = 0.3F;
 
 void add_streams(const Spec& spec, const std::string& blk, TensorList& list) {
   const uint64_t n = spec.features.streams, dim = spec.dim;
   list.norm(blk + "altup_router_norm", "", dim, false);
-  const float root = std::sqrt(static_cast<float>(dim));  // inputs are divided by the width
+  const float root = std::sqrt(static_cast<float>(dim));  // the router divides its inputs by it
   list.add({blk + "altup_router.weight", "", {n, dim}, DType::kF32, 0, kRouted * root});
   list.add({blk + "altup_predict_coef.weight", "", {n * n, n}, DType::kF32, 0, kPredicted});
   list.add({blk + "altup_correct_coef.weight", "", {n, n}, DType::kF32, 0, kCorrected});
@@ -27,7 +27,7 @@ void add_gemma_tables(const Spec& spec, TensorList& list) {
   const Features& f = spec.features;
   const uint64_t pairs = spec.head_dim / 2;
   if (f.full_pairs != 0) {
-    constexpr float kNever = 1e30F;  // a frequency divided by this turns nothing
+    constexpr float kNever = 1e30F;  // a frequency divided by this does not rotate
     std::vector<float> factors(pairs, kNever);
     std::fill_n(factors.begin(), f.full_pairs, 1.0F);
     list.add({"rope_freqs.weight", "", {pairs}, DType::kF32, 0, 0, 0, std::move(factors)});
@@ -38,7 +38,7 @@ void add_gemma_tables(const Spec& spec, TensorList& list) {
   }
   if (f.layer_inputs == 0) return;
   const uint64_t floats = uint64_t{f.layer_inputs} * spec.layers;
-  // Rows are multiplied by the root of one layer's floats.
+  // Looked-up rows are multiplied by the root of one layer's floats.
   list.matrix("per_layer_token_embd", "", spec.vocab, floats,
               std::sqrt(static_cast<float>(spec.layers)));
   list.matrix("per_layer_model_proj", "", floats, spec.dim, kPlain);

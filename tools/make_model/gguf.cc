@@ -29,14 +29,15 @@ std::vector<io::GgufTensor> described(std::span<const TensorInfo> tensors) {
 void put_rope(const Spec& spec, const std::string& prefix, GgufMetadata& metadata) {
   metadata.put(prefix + "rope.dimension_count", spec.rotated != 0 ? spec.rotated : spec.head_dim);
   metadata.put(prefix + "rope.freq_base", spec.rope_base);
-  // Llama 3's scaling is a tensor, rope_freqs.weight.
+  // Llama 3's scaling is a tensor, rope_freqs.weight, and not metadata.
   if (spec.scaling != Scaling::kLinear && spec.scaling != Scaling::kYarn) return;
   metadata.put(prefix + "rope.scaling.type", spec.scaling == Scaling::kLinear ? "linear" : "yarn");
   metadata.put(prefix + "rope.scaling.factor", spec.scaling_factor);
   metadata.put(prefix + "rope.scaling.original_context_length", spec.original_context());
 }
 
-// Sizes of heads: as attention sees them and, of latent rows, as queries and values have them.
+// Writes the sizes of heads: those that attention sees and, for latent rows, those of queries and
+// values.
 void put_head_sizes(const Spec& spec, const std::string& prefix, GgufMetadata& metadata) {
   const Features& f = spec.features;
   const auto put = [&](const char* key, uint32_t value) {
@@ -73,12 +74,13 @@ void put_sizes(const Spec& spec, const std::string& prefix, GgufMetadata& metada
 
 void put_delta(const Features& f, const std::string& prefix, GgufMetadata& metadata) {
   metadata.put(prefix + "full_attention_interval", f.delta_period);
-  // Of positions in pictures, which text does not have; other engines want it.
+  // Sections of the positions in pictures. Text does not use them, but other engines require the
+  // key.
   const int32_t sections[] = {2, 1, 1, 0};
   metadata.put(prefix + "rope.dimension_sections", std::span(sections));
 }
 
-// Without these keys other engines do not take an encoder's file.
+// Writes keys without which other engines refuse an encoder's file.
 void put_encoder(const Features& f, const std::string& prefix, GgufMetadata& metadata) {
   if (f.token_types != 0) metadata.put("tokenizer.ggml.token_type_count", f.token_types);
   if (f.pooled_width != 0) {
@@ -166,7 +168,7 @@ base::Status<> make_gguf(const std::string& path, const Spec& spec, base::Thread
   const std::string arch(family.empty() ? arch_name(spec.arch) : family), prefix = arch + ".";
   GgufMetadata metadata;
   metadata.put("general.architecture", std::string_view(arch));
-  // Some engines know a tokenizer by the family's name in this one.
+  // Some engines choose the tokenizer by the family's name in this key.
   metadata.put("general.name",
                std::string_view(
                    fmt::format("random {}seed {}", family.empty() ? arch + " " : "", spec.seed)));

@@ -1,5 +1,5 @@
 #pragma once
-// Made models as GGUF files.
+// Writes made models as GGUF files.
 
 #include <cstdint>
 #include <span>
@@ -16,15 +16,15 @@ namespace kvick::tools {
 using io::GgufMetadata;
 using io::kGgufAlignment;
 
-// The tokenizer.ggml.* keys.
+// Adds the tokenizer.ggml.* keys.
 void put_vocabulary(const MadeVocabulary& vocabulary, GgufMetadata& metadata);
 
-// Header, metadata, tensor infos and data.
+// Writes header, metadata, tensor infos and data.
 base::Status<> write_gguf(const std::string& path, const GgufMetadata& metadata,
                           std::span<const TensorInfo> tensors, const RowSource& source,
                           base::ThreadPool& pool);
 
-// A made model; what `make_model --format gguf` writes.
+// Makes a model, as `make_model --format gguf` does.
 base::Status<> make_gguf(const std::string& path, const Spec& spec, base::ThreadPool& pool);
 
 }  // namespace kvick::tools

@@ -129,7 +129,7 @@ std::string tokenizer_config_json(const MadeVocabulary& v) {
   return root.dump(2) + "\n";
 }
 
-// One safetensors file: the header's size, the header, the tensors without gaps.
+// Writes one safetensors file: the header's size, the header, and the tensors without gaps.
 base::Status<> write_safetensors(const std::string& path, const Spec& spec,
                                  std::span<const TensorInfo> tensors, base::ThreadPool& pool) {
   Json header = {{"__metadata__", {{"format", "pt"}}}};

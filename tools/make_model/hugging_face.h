@@ -11,9 +11,9 @@
 
 namespace kvick::tools {
 
-// Into the existing or new folder `path`. shards: number of safetensors files; one is
-// model.safetensors, more come with an index. Errors: a type that safetensors lacks, a vocabulary
-// other than byte-level.
+// Writes into the existing or new folder `path`. shards: number of safetensors files; one file is
+// named model.safetensors, several come with an index. Errors: a type that safetensors lacks, a
+// vocabulary that is not byte-level.
 base::Status<> make_hugging_face(const std::string& path, const Spec& spec, uint32_t shards,
                                  base::ThreadPool& pool);
 

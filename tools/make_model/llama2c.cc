@@ -13,7 +13,7 @@ namespace {
 
 using kernels::DType;
 
-// Takes values off the front of a file's bytes.
+// Reads values from the front of a file's bytes.
 class Reader {
  public:
   Reader(std::span<const std::byte> bytes, const std::string& path) : left_(bytes), path_(path) {}
@@ -48,7 +48,7 @@ base::Result<Header> read_header(Reader& reader, const std::string& path) {
   Header h{};
   for (int32_t* field : {&h.dim, &h.ffn, &h.layers, &h.heads, &h.kv_heads, &h.vocab, &h.context}) {
     KVICK_TRY(*field, reader.number<int32_t>());
-    const bool negative_vocab = field == &h.vocab && *field < 0;  // "has its own classifier"
+    const bool negative_vocab = field == &h.vocab && *field < 0;  // it has its own classifier
     if (field == &h.vocab) h.tied = !negative_vocab;
     if (negative_vocab) *field = -*field;
     if (*field < 1 || *field > (1 << 20))
@@ -60,13 +60,13 @@ base::Result<Header> read_header(Reader& reader, const std::string& path) {
   return h;
 }
 
-// Where a tensor's floats are, and how many.
+// The location and the number of a tensor's floats.
 struct Stored {
   const std::byte* data;
   uint64_t rows, inputs;
 };
 
-// In llama2.c's order: one kind of tensor over all layers, then the next.
+// Tensors in llama2.c's order: one kind of tensor over all layers, then the next kind.
 struct Checkpoint {
   Header header{};
   std::vector<TensorInfo> tensors;
@@ -97,7 +97,7 @@ base::Result<Checkpoint> read_checkpoint(std::span<const std::byte> bytes,
   const uint64_t head_dim = dim / c.header.heads, kv_dim = head_dim * c.header.kv_heads;
   KVICK_TRY_VOID(add(c, reader, "token_embd.weight", {vocab, dim}));
   KVICK_TRY_VOID(add_per_layer(c, reader, "attn_norm", {dim}));
-  // llama2.c rotates pairs (2i, 2i+1), as GGUF's llama does: rows keep their order.
+  // llama2.c rotates pairs (2i, 2i+1), as GGUF's llama does, so rows keep their order.
   KVICK_TRY_VOID(add_per_layer(c, reader, "attn_q", {dim, dim}));
   KVICK_TRY_VOID(add_per_layer(c, reader, "attn_k", {kv_dim, dim}));
   KVICK_TRY_VOID(add_per_layer(c, reader, "attn_v", {kv_dim, dim}));
@@ -107,16 +107,15 @@ base::Result<Checkpoint> read_checkpoint(std::span<const std::byte> bytes,
   KVICK_TRY_VOID(add_per_layer(c, reader, "ffn_down", {dim, ffn}));
   KVICK_TRY_VOID(add_per_layer(c, reader, "ffn_up", {ffn, dim}));
   KVICK_TRY_VOID(add(c, reader, "output_norm.weight", {dim}));
-  // Tables of cosines and sines, which every reader computes itself.
+  // Skips tables of cosines and sines, which every reader computes itself.
   KVICK_TRY_VOID(reader.take(uint64_t(c.header.context) * head_dim * sizeof(float)));
   if (!c.header.tied) KVICK_TRY_VOID(add(c, reader, "output.weight", {vocab, dim}));
   if (!reader.empty()) return base::fail("{}: is longer than its header says", path);
   return c;
 }
 
-// kvick's matrices have rows of whole groups of 32 inputs, and stories260K has 172 in its
-// feed-forward layer. Values that stay zero through silu(gate) * up change nothing, so the layer is
-// made wider by them.
+// Widens the feed-forward layer with zeros: kvick's matrices have rows of whole groups of 32
+// inputs, but stories260K has 172. Values that stay zero through silu(gate) * up change nothing.
 void pad_ffn(Checkpoint& c) {
   constexpr int32_t kGroup = 32;
   const auto before = static_cast<uint64_t>(c.header.ffn);
@@ -143,7 +142,8 @@ TokenType token_type(int32_t id, std::string_view piece) {
                                                                               : kNormalToken;
 }
 
-// llama2.c writes spaces as they are and puts newlines around <s> and </s>.
+// Returns a piece as SentencePiece writes it. llama2.c writes spaces as they are and puts newlines
+// around <s> and </s>.
 std::string as_sentence_piece(int32_t id, std::string_view piece) {
   if (id == 1) return "<s>";
   if (id == 2) return "</s>";

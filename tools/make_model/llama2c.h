@@ -8,8 +8,8 @@
 
 namespace kvick::tools {
 
-// The feed-forward layer is widened by zeros to a multiple of 32. Errors: files that are too short
-// or too long for their header, sizes out of range.
+// Pads the feed-forward layer with zeros to a multiple of 32. Errors: files that are too short or
+// too long for their header, sizes out of range.
 base::Status<> convert_llama2c(const std::string& checkpoint, const std::string& tokenizer,
                                const std::string& output, base::ThreadPool& pool);
 

@@ -1,4 +1,4 @@
-// make_model: model files for tests and benchmarks, from nothing but a seed or from a llama2.c
+// make_model: makes model files for tests and benchmarks, from a seed or from a llama2.c
 // checkpoint.
 
 #include <CLI/CLI.hpp>
@@ -121,7 +121,7 @@ int complain(const base::Error& error) {
 
 int main_checked(int argc, char** argv) {
   Arguments a;
-  // The shape gives the defaults of the other options, so it is parsed before them.
+  // The shape sets the defaults of the other options, so it is parsed before them.
   CLI::App first;
   first.allow_extras();
   first.set_help_flag();

@@ -19,7 +19,7 @@ namespace {
 
 using kernels::DType;
 
-// A folder that goes when the program ends.
+// A folder that is deleted when the program ends.
 struct Folder {
   const std::string path = fmt::format("{}make_model_{}", testing::TempDir(), getpid());
   Folder() { std::filesystem::create_directories(path); }
@@ -60,7 +60,7 @@ TEST(Random, GivesEveryRowTensorAndSeedItsOwnNumbers) {
     EXPECT_NE(one, other);
 }
 
-// The numbers are from a transcription of random.cc into Python with numpy's float32.
+// The expected numbers come from a transcription of random.cc into Python with numpy's float32.
 TEST(Random, IsTheSameOnEveryMachine) {
   std::vector<float> row(3);
   random_row(row_seed(1, "token_embd.weight", 7), 1.0f, row);
@@ -68,8 +68,8 @@ TEST(Random, IsTheSameOnEveryMachine) {
                                      0x1.70e1340000000p-1f}));
 }
 
-// Root mean square error after a round trip, as a share of the values' own: what each format's bits
-// allow these quantisers, with a tenth to spare.
+// Bounds the root mean square error after a round trip, relative to the values' own. The bounds are
+// what these quantisers reach with each format's bits, plus a tenth.
 TEST(Encode, LosesNoMoreThanTheFormatAllows) {
   std::vector<float> row(1 << 14), back(row.size());
   random_row(row_seed(3, "row", 0), 1.0f, row);
@@ -166,7 +166,7 @@ TEST(MakeModel, RefusesWhatCannotBe) {
   }
 }
 
-// As llama-quantize chooses them.
+// The expected types are those that llama-quantize chooses.
 TEST(MakeModel, MixesQ4KMAsLlamaCppDoes) {
   const auto types = [](const char* shape) {
     std::map<std::string, DType> of;
@@ -194,8 +194,8 @@ TEST(MakeModel, MixesQ4KMAsLlamaCppDoes) {
   EXPECT_FALSE(with_type(Spec{}, "Q4_K_X").ok());
 }
 
-// A checkpoint of 8 numbers wide, one layer, two heads, and a tokenizer of four tokens, as
-// llama2.c writes them.
+// Returns a checkpoint with a width of 8, one layer and two heads, and a tokenizer of four tokens,
+// in llama2.c's formats.
 std::pair<std::string, std::string> tiny_checkpoint() {
   const int32_t header[7] = {8, 4, 1, 2, 1, 4, 5};
   const size_t floats = 4 * 8 + 8 + 64 + 32 + 32 + 64 + 8 + 32 + 32 + 32 + 8 + 5 * 4;

@@ -19,7 +19,7 @@ base::Result<OutputFile> OutputFile::open(const std::string& path) {
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
-  if (bytes.empty()) return;  // fwrite takes no null pointer
+  if (bytes.empty()) return;  // fwrite must not get a null pointer
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size())
     throw std::system_error(errno, std::generic_category(), path_);
   size_ += bytes.size();

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors to a file, in pieces, from all threads.
+// Writes tensors to a file in pieces, computed by all threads.
 
 #include <cstdio>
 #include <functional>
@@ -23,9 +23,9 @@ class OutputFile {
   static base::Result<OutputFile> open(const std::string& path);
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  void pad_to(uint64_t multiple);  // with zeros
+  void pad_to(uint64_t multiple);  // adds zeros up to a multiple
   uint64_t size() const { return size_; }
-  void close();  // reports what the destructor could not: a full disk
+  void close();  // throws if the disk is full, which the destructor could not report
 
  private:
   struct Closer {
@@ -36,16 +36,16 @@ class OutputFile {
   uint64_t size_ = 0;
 };
 
-// A whole small file.
+// Writes a small text file.
 base::Status<> write_text(const std::string& path, std::string_view text);
 
-// Row `row` of a tensor as float32 [inputs]; called from many threads.
+// Writes row `row` of a tensor as float32 [inputs]; called from many threads.
 using RowSource = std::function<void(const TensorInfo& tensor, uint64_t row, float* out)>;
 
-// Bytes of a tensor in a file.
+// Returns the bytes of a tensor in a file.
 uint64_t tensor_bytes(const TensorInfo& tensor);
 
-// Writes all rows, encoded, a few megabytes at a time.
+// Encodes and writes all rows, a few megabytes at a time.
 void write_tensor(OutputFile& file, const TensorInfo& tensor, const RowSource& source,
                   base::ThreadPool& pool);
 

@@ -14,8 +14,9 @@ uint64_t row_seed(uint64_t seed, std::string_view tensor, uint64_t row) {
 void random_row(uint64_t seed, float sd, std::span<float> out) {
   constexpr size_t kGroup = 16;
   constexpr int kMean = 2 * 65535;
-  constexpr float kSumSd = 37837.22f;    // of four uniform numbers in 0..65535
-  constexpr float kFactorRms = 1.0925f;  // of 0.25 + 1.5 * uniform
+  // Standard deviation of the sum of four uniform numbers in 0..65535.
+  constexpr float kSumSd = 37837.22f;
+  constexpr float kFactorRms = 1.0925f;  // root mean square of 0.25 + 1.5 * uniform
   Random random(seed);
   for (size_t first = 0; first < out.size(); first += kGroup) {
     const float factor = 0.25f + static_cast<float>(random.next() >> 58) * (1.5f / 63.0f);

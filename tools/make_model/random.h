@@ -1,6 +1,6 @@
 #pragma once
-// Random weights with the same bits on every machine: integers up to one last multiplication, no
-// libm.
+// Random weights with the same bits on every machine: computed in integers up to one last
+// multiplication, without libm.
 
 #include <cstdint>
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace kvick::tools {
 
-// splitmix64 (Steele, Lea, Flood 2014): any seed is a good one, so every row may have its own.
+// splitmix64 (Steele, Lea, Flood 2014). Every seed is good, so every row may have its own.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -23,12 +23,13 @@ class Random {
   uint64_t state_;
 };
 
-// The seed of one row of one tensor, so that rows can be made in any order and on any thread.
+// Returns the seed of one row of one tensor, so that rows can be made in any order and on any
+// thread.
 uint64_t row_seed(uint64_t seed, std::string_view tensor, uint64_t row);
 
-// Nearly normal values (sums of four uniform ones) of mean 0 and standard deviation `sd`. Each
-// group of 16 gets its own factor between 0.25 and 1.75 first, so that the blocks of a quantised
-// format have very different scales.
+// Fills `out` with nearly normal values (sums of four uniform ones) of mean 0 and standard
+// deviation `sd`. Each group of 16 has its own factor between 0.25 and 1.75, so that the blocks of
+// a quantised format have very different scales.
 void random_row(uint64_t seed, float sd, std::span<float> out);
 
 }  // namespace kvick::tools

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors of a made model as they are listed.
+// Collects the tensors of a made model.
 
 #include <cmath>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace kvick::tools {
 
-// Weights are drawn so that a unit-variance input gives outputs of this standard deviation. Queries
-// a little more, so that attention picks; logits more, so that the distribution is neither flat nor
+// A unit-variance input gives outputs of this standard deviation. Queries have a little more, so
+// that attention prefers some rows. Logits have more, so that the distribution is neither flat nor
 // a point.
 inline constexpr float kPlain = 1.0f, kQuery = 1.5f, kLogit = 2.5f, kBias = 0.3f, kNorm = 0.1f,
                        kFirstValue = 0.5f;
@@ -32,7 +32,7 @@ class TensorList {
                      sd});
     return list_.back();
   }
-  // One matrix for each expert.
+  // Adds one matrix per expert.
   void stack(const std::string& name, uint64_t experts, uint64_t rows, uint64_t inputs,
              float gain) {
     matrix(name, "", rows, inputs, gain).shape = {experts, rows, inputs};
@@ -52,8 +52,8 @@ class TensorList {
   std::vector<TensorInfo> list_;
 };
 
-// What Gemma 3n and 4 have beside other families: before the layers, in place of a layer's
-// feed-forward block where it has experts, and at its end.
+// Add the tensors of Gemma 3n and 4 that other families lack: before the layers, in place of a
+// layer's feed-forward block if it has experts, and at the end of a layer.
 void add_gemma_tables(const Spec& spec, TensorList& list);
 void add_parallel_experts(const Spec& spec, const std::string& blk, TensorList& list);
 void add_gemma_layer(const Spec& spec, const std::string& blk, TensorList& list);

@@ -14,7 +14,7 @@ namespace {
 
 using kernels::DType;
 
-// The factors that llama3 scaling divides the rotary frequencies by (Hugging Face,
+// Returns the factors by which llama3 scaling divides the rotary frequencies (Hugging Face,
 // _compute_llama3_parameters).
 std::vector<float> llama3_factors(const Spec& spec) {
   std::vector<float> factors;
@@ -38,7 +38,8 @@ struct Projection {
   bool rotated;
 };
 
-// Queries, keys and values, or the first of them: a tensor each, or one.
+// Adds the first `projections` of queries, keys and values, as one tensor each, or as one fused
+// tensor.
 void add_projections(const Spec& spec, uint32_t projections, const std::string& blk,
                      const std::string& hf, TensorList& list) {
   const uint64_t q_rows = uint64_t{spec.heads} * spec.head_dim;
@@ -62,7 +63,8 @@ void add_projections(const Spec& spec, uint32_t projections, const std::string& 
     list.vector(blk + p.name + ".bias", hf + p.hf + ".bias", p.rows, 0, kBias);
 }
 
-// Latent rows: what makes them, and what makes queries, keys and values of heads.
+// Adds the matrices that compute latent rows, and those from latent rows to the heads' queries,
+// keys and values.
 void add_latent_attention(const Spec& spec, const std::string& blk, TensorList& list) {
   const Features& f = spec.features;
   const uint64_t heads = spec.heads;
@@ -84,7 +86,7 @@ void add_latent_attention(const Spec& spec, const std::string& blk, TensorList& 
   list.matrix(blk + "attn_output", "", spec.dim, heads * f.value_dim, kPlain);
 }
 
-// projections: of queries, keys and values those that the layer has.
+// projections: how many of queries, keys and values the layer has.
 void add_attention(const Spec& spec, uint32_t projections, const std::string& blk,
                    const std::string& hf, TensorList& list) {
   const Features& f = spec.features;
@@ -103,7 +105,7 @@ void add_attention(const Spec& spec, uint32_t projections, const std::string& bl
   if (f.out_bias) list.vector(blk + "attn_output.bias", "", spec.dim, 0, kBias);
 }
 
-// docs/reference/bct-format.md.
+// See docs/reference/bct-format.md.
 void add_memory_attention(const Spec& spec, const std::string& blk, TensorList& list) {
   const uint64_t q_rows = uint64_t{spec.heads} * spec.head_dim;
   const uint64_t kv_rows = uint64_t{spec.kv_heads} * spec.head_dim;
@@ -165,7 +167,7 @@ void add_feed_forward(const Spec& spec, const std::string& blk, const std::strin
   list.vector(blk + "ffn_down.bias", "", spec.dim, 0, kBias);
 }
 
-// The convolution's taps, and its bias.
+// Adds a convolution's taps and its bias.
 void add_conv(const std::string& name, uint64_t channels, uint64_t kernel, bool bias,
               TensorList& list) {
   list.add({name + ".weight",
@@ -177,7 +179,7 @@ void add_conv(const std::string& name, uint64_t channels, uint64_t kernel, bool 
   if (bias) list.vector(name + ".bias", "", channels, 0, kBias);
 }
 
-// A short convolution with its two gates, or Mamba-2.
+// Adds a short convolution with its two gates, or Mamba-2.
 void add_state(const Spec& spec, const std::string& blk, TensorList& list) {
   const Features& f = spec.features;
   if (f.state_heads == 0) {
@@ -190,7 +192,7 @@ void add_state(const Spec& spec, const std::string& blk, TensorList& list) {
   list.matrix(blk + "ssm_in", "", inner + f.conv_channels() + heads, spec.dim, kPlain);
   add_conv(blk + "ssm_conv1d", f.conv_channels(), f.conv_kernel, true, list);
   list.vector(blk + "ssm_dt.bias", "", heads, -kPlain, kBias);
-  // Decays of about a tenth to almost nothing a token.
+  // With these numbers the median head keeps about three quarters of its state per token.
   list.add({blk + "ssm_a", "", {heads, 1}, DType::kF32, -kPlain, kBias});
   list.add({blk + "ssm_d", "", {heads, 1}, DType::kF32, kPlain, kBias});
   if (!f.no_state_norm && f.state_groups == 1)  // as llama-quantize writes it
@@ -205,10 +207,10 @@ void add_state(const Spec& spec, const std::string& blk, TensorList& list) {
   list.matrix(blk + "ssm_out", "", spec.dim, inner, kPlain);
 }
 
-// A gated delta net.
+// Adds a gated delta net.
 void add_delta(const Spec& spec, const std::string& blk, TensorList& list) {
   const Features& f = spec.features;
-  constexpr float kRate = -0.3F;  // decays of about 0.8, so that states count for some tokens
+  constexpr float kRate = -0.3F;  // keeps about 0.8 per token, so that states last for some tokens
   const uint64_t heads = f.state_heads;
   if (f.delta_grouped) {
     list.matrix(blk + "ssm_in", "", f.conv_channels() + f.state_inner(), spec.dim, kPlain);
@@ -229,7 +231,7 @@ void add_delta(const Spec& spec, const std::string& blk, TensorList& list) {
   list.matrix(blk + "ssm_out", "", spec.dim, f.state_inner(), kPlain);
 }
 
-// What a layer that drafts has beside the others' tensors.
+// Adds the tensors that only draft layers have.
 void add_draft(const Spec& spec, const std::string& blk, TensorList& list) {
   const uint64_t dim = spec.dim;
   for (const char* name : {"nextn.hnorm", "nextn.shared_head_norm"})
@@ -239,7 +241,8 @@ void add_draft(const Spec& spec, const std::string& blk, TensorList& list) {
     list.matrix(blk + "nextn.eh_proj", "", dim, 2 * dim, kPlain);
     return;
   }
-  // Embeddings are of about one length.
+  // Elements of embeddings have about this root mean square, so the norm leaves embeddings
+  // unchanged.
   const float length = kLogit / std::sqrt(static_cast<float>(dim));
   list.add({blk + "nextn.enorm.weight", "", {dim}, DType::kF32, length, 0});
   std::vector<float> first(2 * dim * dim);
@@ -248,7 +251,8 @@ void add_draft(const Spec& spec, const std::string& blk, TensorList& list) {
       {blk + "nextn.eh_proj.weight", "", {dim, 2 * dim}, DType::kF32, 0, 0, 0, std::move(first)});
 }
 
-// The tensors of draft_copies: those behind the layers are as the first layer's and the last norm.
+// With draft_copies, gives the draft layer's tensors the values of the first layer, and its norm
+// those of the last norm.
 std::vector<TensorInfo> with_copies(const Spec& spec, std::vector<TensorInfo> list) {
   if (!spec.features.draft_copies) return list;
   const std::string blk = fmt::format("blk.{}.", spec.layers);
@@ -260,8 +264,8 @@ std::vector<TensorInfo> with_copies(const Spec& spec, std::vector<TensorInfo> li
   return list;
 }
 
-// What comes first in a layer: attention, or what stands in for it; none in one that is a
-// feed-forward block alone.
+// Adds the first part of a layer: attention or its substitute; nothing if the layer is only a
+// feed-forward block.
 void add_mixer(const Spec& spec, uint32_t layer, TensorList& list) {
   const Features& f = spec.features;
   const std::string blk = fmt::format("blk.{}.", layer);
@@ -308,7 +312,7 @@ void add_gated_layer(const Spec& spec, uint32_t layer, TensorList& list) {
   add_gemma_layer(spec, blk, list);
 }
 
-// LongRoPE's factors: they grow with the pair, those for long contexts more.
+// Adds LongRoPE's factors. They grow with the pair, and those for long contexts grow faster.
 void add_long_rope(const Spec& spec, TensorList& list) {
   const uint64_t pairs = spec.head_dim / 2;
   for (const auto& [name, growth] : {std::pair{"rope_factors_long.weight", 0.5F},
@@ -319,10 +323,11 @@ void add_long_rope(const Spec& spec, TensorList& list) {
   }
 }
 
-// What an encoder adds to its embedding, and what it makes of a text's pooled states.
+// Adds what an encoder adds to its embedding, and the layers after its pooling.
 void add_encoder_parts(const Spec& spec, TensorList& list) {
   const Features& f = spec.features;
-  // Floats in every file: llama.cpp adds them to rows, which it does with no other type.
+  // Float32 in every file: llama.cpp adds these tensors to rows, which it supports for no other
+  // type.
   if (f.positions)
     list.matrix("position_embd", "", spec.context, spec.dim, kLogit).type = DType::kF32;
   if (f.token_types > 0)
@@ -346,9 +351,9 @@ void add_encoder_parts(const Spec& spec, TensorList& list) {
 
 std::vector<TensorInfo> gated_tensors(const Spec& spec) {
   TensorList list(spec);
-  // A tied matrix has to serve as the output, so its rows are scaled for that; the first norm makes
-  // up for it. Where rows are scaled as they are looked up, the last norm does: a token that
-  // outweighs all layers would predict itself.
+  // A tied matrix is also the output matrix, so its rows are scaled for logits, and the first norm
+  // compensates. If looked-up rows are scaled (scaled_embedding), the last norm compensates
+  // instead: an embedding that outweighs all layers would make each token predict itself.
   const float last_gain =
       spec.features.scaled_embedding ? std::sqrt(static_cast<float>(spec.dim)) : 1;
   list.matrix("token_embd", "model.embed_tokens", spec.vocab, spec.dim, kLogit / last_gain);
@@ -390,7 +395,7 @@ void add_opt_layer(const Spec& spec, uint32_t layer, TensorList& list) {
 }
 
 std::vector<TensorInfo> opt_tensors(const Spec& spec) {
-  constexpr uint64_t kOffset = 2;  // OPT's position p is row p + 2
+  constexpr uint64_t kOffset = 2;  // OPT's position p is in row p + 2
   TensorList list(spec);
   list.matrix("token_embd", "model.decoder.embed_tokens", spec.vocab, spec.dim, kLogit);
   list.matrix("position_embd", "model.decoder.embed_positions", spec.context + kOffset, spec.dim,
@@ -400,8 +405,8 @@ std::vector<TensorInfo> opt_tensors(const Spec& spec) {
   return list.take();
 }
 
-// The layers whose attn_v and ffn_down get six bits: the first and last eighth and every third
-// between (use_more_bits in llama.cpp's src/llama-quant.cpp).
+// Returns whether a layer's attn_v and ffn_down get six bits: the first and the last eighth of
+// layers, and every third between (use_more_bits in llama.cpp's src/llama-quant.cpp).
 bool has_more_bits(uint32_t layer, uint32_t layers) {
   return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
 }

@@ -12,15 +12,16 @@ const char* const kChatTemplate =
 
 namespace {
 
-// Both alphabets begin with the sign for a space, then letters by their frequency in English.
+// Both alphabets begin with the sign for a space, followed by letters by their frequency in
+// English.
 constexpr std::string_view kLetters = "etaoinshrdlucmfwygpbvkxjqz";
 
 struct Merge {
   std::string left, right;
 };
 
-// Every string over {space sign, letters} of two characters, then of three, ... each made of the
-// one before it and one more letter, until there are `count`.
+// Returns `count` merges. They make every string over {space sign, letters} of two characters, then
+// of three, and so on, each from a shorter string and one more letter.
 std::vector<Merge> merges_over(const std::string& space, size_t count) {
   std::vector<std::string> level{space};
   for (const char c : kLetters) level.emplace_back(1, c);
@@ -44,8 +45,8 @@ std::string utf8(uint32_t code) {  // below U+0800
   return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
 }
 
-// GPT-2's alphabet: printable Latin-1 bytes stand for themselves, the others for U+0100 and up, in
-// order.
+// Returns GPT-2's alphabet: printable Latin-1 bytes stand for themselves, and the others for U+0100
+// and up, in order.
 std::vector<std::string> byte_pieces() {
   std::vector<std::string> pieces;
   uint32_t next = 256;

@@ -1,6 +1,6 @@
 #pragma once
 // Small made-up vocabularies that behave like real ones: every byte has a token, and merges build
-// letter sequences.
+// sequences of letters.
 
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace kvick::tools {
 
-// GGUF's tokenizer.ggml.token_type.
+// GGUF's numbers of token types (tokenizer.ggml.token_type).
 enum TokenType : int32_t {
   kNormalToken = 1,
   kUnknownToken,
@@ -27,17 +27,17 @@ struct MadeVocabulary {
   std::string pre;    // tokenizer.ggml.pre
   std::vector<std::string> pieces;
   std::vector<int32_t> types;
-  std::vector<float> scores;        // "llama"
-  std::vector<std::string> merges;  // "gpt2"
+  std::vector<float> scores;        // for "llama"
+  std::vector<std::string> merges;  // for "gpt2"
   uint32_t bos = 0, eos = 0;
   bool add_bos = false;
 };
 
-// Exactly `size` tokens. Error: too small for the bytes and the special tokens, or too large for
-// the merges.
+// Returns a vocabulary of exactly `size` tokens. Error: too small for the bytes and the special
+// tokens, or too large for the merges.
 base::Result<MadeVocabulary> make_vocabulary(VocabularyKind kind, uint32_t size);
 
-// ChatML, as SmolLM2 and Qwen have it.
+// ChatML, as used by SmolLM2 and Qwen.
 extern const char* const kChatTemplate;
 
 }  // namespace kvick::tools

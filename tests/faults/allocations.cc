@@ -10,7 +10,7 @@ namespace {
 std::atomic<uint64_t> g_count{0}, g_nth{0}, g_one_in{0}, g_failed{0};
 thread_local int t_spared = 0;
 
-// Well mixed bits of a number (splitmix64), so that threads need no generator of their own.
+// Returns well mixed bits of a number (splitmix64), so that threads need no generator of their own.
 uint64_t mixed(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -18,9 +18,10 @@ uint64_t mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// nlohmann's destructor of a list or an object allocates 16 bytes an entry, so as not to recurse,
-// and the process ends if it cannot: no catch helps (docs/adr/0026). Allocations that may be its
-// own are spared; a process that is out of memory fails at its large ones first.
+// Returns whether an allocation may come from nlohmann's destructor of a list or an object. To
+// avoid recursion, that destructor allocates 16 bytes per entry, and the process ends if it cannot:
+// no catch helps (docs/adr/0026). Such allocations are spared. A process without memory fails at
+// its large ones first.
 bool may_be_of_json(size_t bytes) { return bytes % 16 == 0 && bytes <= 4096; }
 
 bool fails(size_t bytes) {
@@ -62,9 +63,9 @@ Spared::~Spared() { --t_spared; }
 
 }  // namespace kvick::faults
 
-// The forms for arrays call these.
+// The array forms call these.
 void* operator new(size_t bytes) { return kvick::faults::allocate(bytes, 0); }
-// Would call it too, but for AddressSanitizer, which has one of its own.
+// The default would call operator new(size_t), but AddressSanitizer replaces it with its own.
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   try {
     return kvick::faults::allocate(bytes, 0);
@@ -81,7 +82,8 @@ void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(m
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
-// nlohmann's constructor of an object or a list that throws loses what it has taken (3.11.2).
+// nlohmann's constructor of an object or a list leaks what it has allocated when it throws
+// (3.11.2).
 extern "C" const char* __lsan_default_suppressions();
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:nlohmann::json_abi_v3_11_2::basic_json\n";

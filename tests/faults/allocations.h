@@ -1,20 +1,20 @@
 #pragma once
-// Allocations of this program that fail: operator new throws std::bad_alloc where a test wants it.
+// Makes allocations of this program fail: operator new throws std::bad_alloc where a test wants it.
 
 #include <cstdint>
 
 namespace kvick::faults {
 
-// Allocations of all threads since the last call of one of these functions.
+// Returns the allocations of all threads since the last call of fail_nth() or fail_one_in().
 uint64_t allocations();
-// Of those from now on, the n-th fails, once; 0: none.
+// Makes the n-th allocation from now fail, once; 0: none.
 void fail_nth(uint64_t n);
-// About one in so many fails; 0: none.
+// Makes about one in n allocations fail; 0: none.
 void fail_one_in(uint64_t n);
-// Allocations that have failed, ever.
+// Returns the number of allocations that have failed since the program began.
 uint64_t failed_allocations();
 
-// While one is alive its thread's allocations do not fail, nor count.
+// While an object is alive, its thread's allocations neither fail nor count.
 class Spared {
  public:
   Spared();

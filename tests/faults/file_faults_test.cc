@@ -1,5 +1,5 @@
-// Files of the prefix cache on a disk that fails, and after damage: what is read is right, or it is
-// noticed, and no file that is not whole has the name of one.
+// Tests files of the prefix cache on a failing disk and after damage: a read returns the right rows
+// or notices the fault, and an incomplete file never has the name of a complete one.
 
 #include <cstdlib>
 #include <filesystem>
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using engine::BlockId;
 using engine::BlockKey;
 
-// Beyond what a stream keeps to itself, so that its bytes are written in several calls.
+// More than a stream buffers, so that the bytes are written in several calls.
 constexpr size_t kRowBytes = 20'000;
 
 std::vector<std::byte> rows_of(size_t number, size_t bytes) {
@@ -50,7 +50,7 @@ void put_all(engine::PrefixFiles& files, const std::vector<BlockId>& ids, size_t
   files.flush();
 }
 
-// Whether block i is there; if it is, it has its own rows.
+// Returns whether block i exists; if it does, expects it to have its own rows.
 bool has(engine::PrefixFiles& files, const BlockId& id, size_t i, size_t bytes) {
   const auto read = files.read({BlockKey{id, bytes}});
   files.flush();
@@ -79,7 +79,7 @@ TEST_P(FileFaults, AreNoticedOrComputedAgain) {
   EXPECT_GT(failed, 0U);
   const engine::TierCounts counts = files->counts();
   EXPECT_GT(counts.failed_writes + counts.torn + counts.missing, 0U);
-  // Once the disk is well again, all can be kept, also by the next process.
+  // Once the disk works again, all blocks can be kept, and the next process reads them.
   put_all(*files, ids, kRowBytes);
   size_t there = 0;
   for (size_t i = 0; i < ids.size(); ++i) there += has(*files, ids[i], i, kRowBytes);
@@ -89,7 +89,7 @@ TEST_P(FileFaults, AreNoticedOrComputedAgain) {
   EXPECT_GT(there, 0U);
 }
 
-// Of faults that the writer is told of.
+// Covers the faults that the writer is told of.
 TEST(WriteFaults, LeaveNoFileThatIsNotWholeUnderItsName) {
   const io::TestFolder folder;
   const std::string path = folder.path() + "/file";
@@ -105,7 +105,8 @@ TEST(WriteFaults, LeaveNoFileThatIsNotWholeUnderItsName) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
-// Flips a bit, cuts, or exchanges with another block's; each changes the file.
+// Flips a bit of the file, truncates it, or replaces it with another block's file. Each changes the
+// file.
 void damage(std::mt19937& random, const std::string& folder, const BlockId& id,
             const BlockId& other) {
   const fs::path path = fs::path(folder) / id.name();
@@ -122,7 +123,7 @@ void damage(std::mt19937& random, const std::string& folder, const BlockId& id,
   file.put(static_cast<char>(byte));
 }
 
-// KVICK_DAMAGED_BLOCKS: how many, other than a thousand.
+// KVICK_DAMAGED_BLOCKS: number of blocks, a thousand by default.
 TEST(DamagedBlocks, OfAThousandNoneIsTaken) {
   constexpr size_t kBytes = 64, kAtOnce = 50;
   const char* const wanted = std::getenv("KVICK_DAMAGED_BLOCKS");

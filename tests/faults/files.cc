@@ -13,7 +13,7 @@
 namespace kvick::faults {
 namespace {
 
-// Read without the mutex on every call of the program; all else is under it.
+// Every call of the program reads these without the mutex; the mutex guards everything else.
 std::atomic<bool> g_armed{false};
 std::atomic<uint64_t> g_failed_calls{0};
 
@@ -22,7 +22,7 @@ struct Armed {
   std::string folder;
   FileFault fault = FileFault::kBroken;
   uint64_t one_in = 0, state = 0;
-  std::set<int> ended;  // descriptors that have had a short read
+  std::set<int> ended;  // descriptors that had a short read
 };
 Armed& armed() {
   static Armed all;
@@ -43,7 +43,8 @@ bool draws(Armed& all) {
   return fails;
 }
 
-// The fault that a call on this file has; none is wanted by most.
+// Returns whether a call on this file fails, and sets its fault. Most calls return early because no
+// fault is armed.
 template <typename Path>
 bool fails(std::initializer_list<FileFault> of, FileFault& fault, const Path& path) {
   if (!g_armed) return false;
@@ -126,7 +127,7 @@ uint64_t FailingFiles::failed() const { return g_failed_calls; }
 extern "C" ssize_t write(int descriptor, const void* bytes, size_t count) {
   return kvick::faults::write(descriptor, bytes, count);
 }
-// Streams use it for what they have and what comes behind it: one part after the other.
+// Streams use writev for their buffer and what follows it. Writes one part after the other.
 extern "C" ssize_t writev(int descriptor, const iovec* parts, int count) {
   ssize_t written = 0;
   for (int i = 0; i < count; ++i) {

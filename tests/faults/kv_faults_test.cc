@@ -1,5 +1,6 @@
-// One request to a store of each strategy, of which any one allocation fails: other sequences are
-// unharmed, the memory adds up, and the request's own sequence goes on or is lost as Health says.
+// Runs one request on a store of each strategy while any one allocation fails: other sequences are
+// unharmed, the memory adds up, and the request's own sequence continues or is lost, as Health
+// says.
 
 #include <algorithm>
 #include <filesystem>
@@ -18,9 +19,9 @@ namespace kvick::kv::test {
 namespace {
 
 constexpr Shape kShape = {.layers = 2, .kv_heads = 2, .head_dim = 6, .max_tokens = 200};
-constexpr uint32_t kMostRows = 60;  // of a step with the committed ones before it
+constexpr uint32_t kMostRows = 60;  // rows of a step and the committed rows before it
 
-// Each strategy with one pair of types and, where it can, with rows that age.
+// Returns each strategy with one pair of types and, if it supports them, with aging rows.
 std::vector<Case> fault_cases() {
   using kernels::DType;
   std::vector<Case> all;
@@ -32,7 +33,8 @@ std::vector<Case> fault_cases() {
   return all;
 }
 
-// What a step is given, made before allocations fail: what fails is the store's alone.
+// The input of a step, made before allocations fail, so that only the store's own allocations can
+// fail.
 struct Input {
   Input(const Shape& of, Row first, uint32_t count, std::vector<uint32_t> kept_rows)
       : shape(of), fresh(count), kept({.rows = {std::move(kept_rows)}}) {
@@ -75,7 +77,7 @@ void look(Step& step, uint32_t layer, Input& in, base::Arena& scratch) {
 }
 
 // A request that opens a sequence, adds to it, forks it, adds to the fork and closes both. It ends
-// at the first call that fails; what it had reached by then is in its members.
+// at the first call that fails; its members say how far it came.
 struct Request {
   explicit Request(const Shape& shape, Row first)
       : steps({{shape, first, 30, Kept::all({{&kThirty, 1}}).rows[0]},
@@ -109,7 +111,7 @@ struct Request {
     (*step)->commit(in.kept);
     return true;
   }
-  Rows rows() const {  // of seq
+  Rows rows() const {  // the rows of seq
     Rows all;
     for (uint32_t i = 0; i < committed; ++i)
       for (const uint32_t row : steps[i].kept.rows[0]) all.push_back(steps[i].fresh[row]);
@@ -120,7 +122,7 @@ struct Request {
   std::vector<Input> steps;
   Input fork_step;
   std::optional<SeqId> seq, forked;
-  uint32_t committed = 0;  // steps of seq
+  uint32_t committed = 0;  // committed steps of seq
   bool fork_committed = false, done = false;
 };
 
@@ -130,14 +132,14 @@ class KvFaults : public testing::TestWithParam<Case> {
       : shape_(shape_of(GetParam(), kShape)), pair_(GetParam().spec, shape_, UINT64_MAX, budget_) {}
   void SetUp() override {
     if (const std::string why = unavailable(GetParam().spec); !why.empty()) GTEST_SKIP() << why;
-    // Others, which share rows where the strategy shares any.
+    // Other sequences, which share rows if the strategy shares any.
     const SeqId a = pair_.open();
     pair_.add(a, 40);
     pair_.fork(a);
-    pair_.next_row = 1000;  // past the request's
+    pair_.next_row = 1000;  // beyond the request's rows
   }
 
-  // One that ran to where its n-th allocation failed; allocations that it made if none did.
+  // Runs a request whose n-th allocation fails (0: none). Returns the allocations that it made.
   uint64_t run(uint64_t n) {
     Request request(shape_, 500);
     faults::fail_nth(n);
@@ -152,7 +154,7 @@ class KvFaults : public testing::TestWithParam<Case> {
     close(request, n);
     return took;
   }
-  // The request's sequences that are not lost become two more of the pair's.
+  // Adds the request's sequences that are not lost to those of the pair.
   void adopt(const Request& request) {
     if (request.seq && failure(*pair_.store, *request.seq).empty())
       pair_.twin[*request.seq] = request.rows();
@@ -169,7 +171,8 @@ class KvFaults : public testing::TestWithParam<Case> {
     EXPECT_EQ(usage.allocated_bytes, mapped);
     pair_.expect_contents();
   }
-  // Lost ones take no step, the others one more; closing succeeds though no allocation does.
+  // Lost sequences take no step, the others take one more. Closing succeeds even if no allocation
+  // does.
   void close(const Request& request, uint64_t n) {
     for (const std::optional<SeqId>& seq : {request.seq, request.forked}) {
       if (!seq) continue;
@@ -190,7 +193,7 @@ class KvFaults : public testing::TestWithParam<Case> {
 INSTANTIATE_TEST_SUITE_P(Registry, KvFaults, testing::ValuesIn(fault_cases()), name_of);
 
 TEST_P(KvFaults, AnyAllocationOfARequestMayFailAndOtherSequencesAreUnharmed) {
-  run(0);  // until the store's own tables have their sizes
+  run(0);  // until the store's own tables have reached their size
   const uint64_t took = run(0);
   ASSERT_GT(took, 10U);
   const uint64_t stride = kSanitized ? took / 30 + 1 : 1;
@@ -202,7 +205,7 @@ TEST_P(KvFaults, AnyAllocationOfARequestMayFailAndOtherSequencesAreUnharmed) {
     if (faults::failed_allocations() > before) {
       ++failed;
     } else {
-      // Threads of a slower tier allocate more or less, as it comes.
+      // Threads of a slower tier make varying numbers of allocations.
       EXPECT_LT(made, n);
       least = std::min(least, made);
     }
@@ -217,7 +220,7 @@ TEST_P(KvFaults, AnyAllocationOfARequestMayFailAndOtherSequencesAreUnharmed) {
 }
 
 TEST_P(KvFaults, AnyAllocationOfACloseMayFailAndEverythingIsGivenBack) {
-  check();  // its steps may let memory grow
+  check();  // its steps may let the memory grow
   const auto held = [&] {
     const Usage usage = pair_.store->usage();
     return usage.allocated_bytes - usage.cached_bytes;
@@ -245,7 +248,7 @@ TEST_P(KvFaults, AnyAllocationOfACloseMayFailAndEverythingIsGivenBack) {
 TEST(TieredStep, ThatFindsNoMemoryToCommitNeedsItsSequencesNoLonger) {
   const Shape shape = shape_of({"tiered", kernels::DType::kF16, kernels::DType::kF16}, kShape);
   Pair pair("tiered", shape);
-  const SeqId first = pair.open();  // the tier's thread has begun then
+  const SeqId first = pair.open();  // the tier's thread then runs
   pair.add(first, 8);
   pair.close(first);
   const SeqId seq = pair.store->open({}).seq;
@@ -255,7 +258,7 @@ TEST(TieredStep, ThatFindsNoMemoryToCommitNeedsItsSequencesNoLonger) {
   ASSERT_TRUE(step.ok());
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
     (*step)->write(layer, in.k[layer].data(), in.v[layer].data());
-  faults::fail_nth(1);  // of the tier's, for more transfers than it has had
+  faults::fail_nth(1);  // an allocation of the tier, for more transfers than it has had
   (*step)->commit(in.kept);
   faults::fail_nth(0);
   EXPECT_FALSE(failure(*pair.store, seq).empty());
@@ -265,13 +268,13 @@ TEST(TieredStep, ThatFindsNoMemoryToCommitNeedsItsSequencesNoLonger) {
   EXPECT_EQ(usage.allocated_bytes, usage.cached_bytes);
 }
 
-// What memory its tokens take beside a sequence's states, one step a token.
+// Counts the allocations for a sequence's tokens, beside its states, with one token per step.
 TEST(StateStore, MovesTheTokensOfASequenceSeldom) {
   constexpr uint32_t kSteps = 256;
   StateStore store({.shape = {.layers = 1, .max_tokens = kSteps, .state_bytes = 64}});
   const Token token = 7;
   const Kept kept = {.rows = {{0}}};
-  // Allocations of the steps behind the first.
+  // Returns the allocations of all steps after the first.
   const auto allocations = [&](std::span<const Token> tokens) {
     const SeqId seq = store.open({}, {}).seq;
     const Slot slot = {.seq = seq, .fresh = 1, .tokens = tokens};
@@ -304,7 +307,7 @@ TEST(TierFaults, NoTransferIsLostForWantOfMemoryToReportIt) {
     faults::fail_nth(1);
     try {
       tier.finish(60, ended);
-    } catch (const std::bad_alloc&) {  // then it is told the next time
+    } catch (const std::bad_alloc&) {  // then the transfer is reported the next time
     }
     faults::fail_nth(0);
     if (ended.empty()) tier.finish(60, ended);
@@ -314,7 +317,7 @@ TEST(TierFaults, NoTransferIsLostForWantOfMemoryToReportIt) {
   }
 }
 
-// Of layers of two kinds, whose stores begin one after the other.
+// With two kinds of layers, whose stores begin one after the other.
 TEST(GroupedFaults, ABeginThatCannotAllocateIsAShortageAndNoChange) {
   const LayerSpec full = {.kv_heads = 2, .k_dim = 8, .v_dim = 8};
   LayerSpec window = full;

@@ -1,5 +1,5 @@
-// Commits and closes of `paged` for which no memory is left: no sequence is lost, and its blocks
-// are shared no more.
+// Tests commits and closes of `paged` without memory: no sequence is lost, and its blocks are no
+// longer shared.
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@
 namespace kvick::kv::test {
 namespace {
 
-// The rows of one sequence, of which a row's number is its token.
+// One sequence with its rows. A row's number is its token.
 struct Grown {
   Store& store;
   Shape shape;
   SeqId seq;
   Rows rows;
 
-  // n: the allocation of the commit that fails. Whether it made one that failed.
+  // Adds rows; the n-th allocation of the commit fails. Returns whether one failed.
   bool add(uint32_t count, uint64_t n = 0) {
     Rows fresh(count);
     std::iota(fresh.begin(), fresh.end(), static_cast<Row>(rows.size()) + 1);
@@ -69,7 +69,7 @@ TEST_P(PagedFaults, ACommitThatCannotAllocateLosesNoSequence) {
     EXPECT_EQ(store_->usage().allocated_bytes, 0u) << n;
     EXPECT_EQ(store_->usage().cached_bytes, 0u) << n;
     if (n == 1) {
-      EXPECT_TRUE(failed);  // else it tests nothing
+      EXPECT_TRUE(failed);  // else the test tests nothing
     }
   }
 }

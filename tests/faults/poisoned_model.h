@@ -1,6 +1,6 @@
 #pragma once
-// A small random model that knows one token by values that are not numbers: whoever asks about it
-// gets logits that are none.
+// A small random model in which one token's values are not numbers: a prompt with this token gets
+// logits that are not numbers.
 
 #include <cstring>
 #include <fstream>
@@ -36,7 +36,7 @@ inline std::string poisoned_model(uint32_t context = 256) {
 inline std::unique_ptr<engine::Engine> poisoned_engine(uint32_t context = 256) {
   const std::string path = poisoned_model(context);
   auto engine = engine::Engine::open({.model_path = path, .threads = 2, .fingerprint = true});
-  std::filesystem::remove(path);  // it holds the file mapped
+  std::filesystem::remove(path);  // the engine has mapped the file
   EXPECT_TRUE(engine.ok()) << (engine.ok() ? "" : engine.error().message);
   return std::move(engine).value();
 }

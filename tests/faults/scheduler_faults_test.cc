@@ -1,5 +1,6 @@
-// A scheduler whose memory runs out at any allocation, and whose model has values that are not
-// numbers: each job hears of its end once, and the next one is answered as if nothing had been.
+// Tests a scheduler whose memory runs out at any allocation, and whose model has values that are
+// not numbers: each job is told of its end exactly once, and the next job is answered as if nothing
+// had happened.
 
 #include <gtest/gtest.h>
 #include <list>
@@ -53,7 +54,7 @@ TEST_P(EveryAllocation, MayFailAndNoJobIsLost) {
   const auto run = [&](uint64_t nth) {
     std::list<Heard> heard;
     std::vector<RunningJobs> jobs;
-    for (Token first : {1, 9}) {  // submitting takes memory of the caller's
+    for (Token first : {1, 9}) {  // submitting allocates the caller's memory
       Job job = job_for(one, first);
       listen(job, heard.emplace_back());
       jobs.push_back(job_list_of(JobId{next++}, std::move(job)));
@@ -71,7 +72,7 @@ TEST_P(EveryAllocation, MayFailAndNoJobIsLost) {
     EXPECT_EQ(scheduler->metrics().running + scheduler->metrics().waiting, 0u);
     return std::pair(took, std::move(heard));
   };
-  run(0);  // until caches and buffers have their sizes
+  run(0);  // until caches and buffers have reached their size
   const auto [took, right] = run(0);
   ASSERT_GT(took, 50u);
   const uint64_t stride = std::max<uint64_t>(1, took / 150), failed = faults::failed_allocations();
@@ -110,8 +111,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"beams", "paged:block=4", "", "", "", 2, 3}),
     [](const auto& one) { return one.param.name; });
 
-// Whichever allocation fails, that of the snapshot behind a queue that was full too: once the queue
-// is empty the next job is taken.
+// Any allocation may fail, even that of the snapshot after a full queue. Once the queue is empty,
+// the next job is admitted.
 TEST(FullQueue, IsNotRememberedBehindAFailure) {
   const auto engine = tiny_engine();
   EngineThreadOptions options;
@@ -130,7 +131,7 @@ TEST(FullQueue, IsNotRememberedBehindAFailure) {
   };
   const auto run = [&](uint64_t nth) {
     wait_until_taken(100);
-    wait_until_taken(2);  // while the first one runs
+    wait_until_taken(2);  // while the first job runs
     faults::fail_nth(nth);
     scheduler->wait();
     const uint64_t took = faults::allocations();
@@ -138,7 +139,7 @@ TEST(FullQueue, IsNotRememberedBehindAFailure) {
     return took;
   };
   run(0);
-  // The last snapshot is at the end; how much came before the count began is not always the same.
+  // The last snapshot is taken at the end. The number of allocations before it varies.
   const uint64_t took = run(0), first = took - std::min<uint64_t>(took, 120) + 1;
   for (uint64_t nth = first; nth < took + 40; ++nth) {
     run(nth);
@@ -158,7 +159,7 @@ TEST(Exceptions, OfACallbackEndItsJobAlone) {
   job.on_piece = [n = 0](const AnswerPiece&) mutable {
     if (++n == 3) throw std::runtime_error("the caller broke");
   };
-  int told = 0;  // the end is told until it is heard
+  int told = 0;  // on_end is called until it does not throw
   job.on_end = [&, end = job.on_end](const JobOutcome& outcome) {
     if (++told < 4) throw std::runtime_error("the caller is busy");
     end(outcome);
@@ -175,7 +176,7 @@ TEST(Exceptions, OfACallbackEndItsJobAlone) {
   EXPECT_EQ(scheduler->metrics().finished, 1u);
 }
 
-// Masks nothing and throws at the third token.
+// A constraint that masks nothing and throws at the third token.
 class Breaking final : public text::Constraint {
  public:
   void mask(std::span<float>) override {}
@@ -207,7 +208,7 @@ TEST(Exceptions, OfAConstraintEndItsJobAlone) {
   EXPECT_EQ(beside.tokens[0], right.tokens);
 }
 
-// Holds to nothing, and cannot be copied by whoever drafts behind an answer.
+// A constraint that masks nothing. An answer's copy cannot be cloned by a drafter.
 class Unique final : public text::Constraint {
  public:
   void mask(std::span<float>) override {}
@@ -221,7 +222,7 @@ class Unique final : public text::Constraint {
   }
 
  private:
-  bool copy_ = false;  // an answer's
+  bool copy_ = false;  // whether this is an answer's copy
 };
 
 TEST(Exceptions, OfADrafterEndNoJob) {
@@ -279,7 +280,7 @@ TEST_P(NotANumbers, FailsItsRequestAndNoOther) {
   listen(same, right);
   clean->add(JobId{1}, std::move(same));
   test::run_all(*clean);
-  for (Token i = 0; i < 60; ++i) job.prompt.push_back(100 + i);  // rows to choose from
+  for (Token i = 0; i < 60; ++i) job.prompt.push_back(100 + i);  // rows for a policy to choose from
   scheduler->add(JobId{1}, std::move(job));
   scheduler->add(JobId{2}, std::move(other));
   test::run_all(*scheduler);
@@ -346,7 +347,7 @@ TEST(PooledPrompt, IsLostOrWholeWhicheverAllocationFails) {
     EXPECT_TRUE(heard.outcome.has_value()) << "no end, allocation " << nth;
     return std::pair(took, heard.outcome.value_or(JobOutcome{}));
   };
-  run(0);  // until buffers have their sizes
+  run(0);  // until buffers have reached their size
   const auto [took, right] = run(0);
   ASSERT_EQ(right.embedding.size(), engine->model().config().dim);
   const uint64_t failed = faults::failed_allocations();

@@ -1,8 +1,8 @@
-// A server with 32 clients, of whose allocations some fail everywhere in the process, and whose
-// model has values that are not numbers: it stays alive, every request is answered or refused,
-// right answers are right, and at the end it has the memory that it had.
+// Tests a server with 32 clients while some allocations of the whole process fail, and with a model
+// that has values that are not numbers. The server stays alive, answers or refuses every request,
+// its complete answers are right, and at the end it has as much memory as before.
 //
-// KVICK_FAULT_SECONDS: how long, 4 by default.
+// KVICK_FAULT_SECONDS: duration of the test in seconds, 4 by default.
 
 #include <atomic>
 #include <cstdlib>
@@ -29,16 +29,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kClients = 32;
-constexpr uint64_t kOneIn = 4000;  // allocations that fail, some of each request's
+constexpr uint64_t kOneIn = 4000;  // one in this many allocations fails: several per request
 
-// How requests have ended.
+// Counts how requests ended.
 struct Ends {
-  std::atomic<uint64_t> right{0};    // 200, and what it should say
-  std::atomic<uint64_t> failed{0};   // 500, or an error within a stream
+  std::atomic<uint64_t> right{0};    // 200 with the right text
+  std::atomic<uint64_t> failed{0};   // 500, or an error in a stream
   std::atomic<uint64_t> refused{0};  // 400, 429 or 503
-  std::atomic<uint64_t> closed{0};   // the connection was, for want of memory to answer
-  std::atomic<uint64_t> wrong{0};    // 200, and something else
-  std::atomic<uint64_t> hung{0};     // nothing for as long as the client waits
+  std::atomic<uint64_t> closed{0};   // connection closed, without memory to answer
+  std::atomic<uint64_t> wrong{0};    // 200 with another text
+  std::atomic<uint64_t> hung{0};     // no answer until the client's timeout
 };
 
 class Faults : public testing::Test {
@@ -54,7 +54,7 @@ class Faults : public testing::Test {
     options.batch.headroom_tokens = 2;
     options.batch.spec = engine::parse_spec_options("lookup").value();
     options.batch.files = std::move(engine::PrefixFiles::open({.folder = folder_})).value();
-    options.most_waiting = 24;  // so that some are told to come back
+    options.most_waiting = 24;  // so that some requests are refused
     service_ = std::move(engine::EngineThread::make(*engine_, options)).value();
     server_.emplace(ServerOptions{.port = 0});
     api_.emplace(*engine_, *service_,
@@ -77,13 +77,13 @@ class Faults : public testing::Test {
     fs::remove_all(folder_);
   }
 
-  // A request's body, and whether it is answered with an error though nothing fails.
+  // A request. poisoned: it is answered with an error even without faults.
   struct Request {
     std::string path, body;
     bool stream = false, poisoned = false;
   };
   static Request request_of(uint32_t number);
-  // What the client reads; empty: nothing came.
+  // Returns the bytes that the client reads; empty: none came.
   std::string ask(Client& client, const Request& request) const;
   void run_client(int number, const std::atomic<bool>& stop);
   bool count(uint32_t which, const std::string& answer, double seconds);
@@ -96,7 +96,7 @@ class Faults : public testing::Test {
   std::optional<Api> api_;
   uint16_t port_ = 0;
   std::thread thread_;
-  std::map<uint32_t, std::string> expected_;  // the text of an answer, by the request's number
+  std::map<uint32_t, std::string> expected_;  // the text of the right answer, by request number
   Ends ends_;
 };
 
@@ -125,14 +125,14 @@ std::string Faults::ask(Client& client, const Request& request) const {
     return answer.head + answer.body;
   }
   std::string answer = client.read_until("\r\n\r\n");
-  if (answer.find("Content-Length: ") != std::string::npos) {  // an error before the stream
+  if (answer.find("Content-Length: ") != std::string::npos) {  // an error before the stream begins
     const size_t at = answer.find("Content-Length: ");
     return answer + client.read_until("}}").substr(0, std::stoul(answer.substr(at + 16)));
   }
   return answer.empty() ? answer : answer + client.read_until("0\r\n\r\n");
 }
 
-// The text of all choices, of a stream or of a whole answer.
+// Returns the text of all choices, from a stream or a complete answer.
 std::string text_of(const std::string& answer) {
   std::string text;
   for (size_t at = 0; (at = answer.find("\"text\":\"", at)) != std::string::npos;) {
@@ -144,7 +144,7 @@ std::string text_of(const std::string& answer) {
   return text;
 }
 
-// False: the client should not go on with this connection.
+// Counts an answer. Returns false if the client should drop the connection.
 bool Faults::count(uint32_t which, const std::string& answer, double seconds) {
   const Request request = request_of(which);
   const int status = answer.size() > 12 ? std::atoi(answer.c_str() + 9) : 0;
@@ -169,7 +169,7 @@ void Faults::run_client(int number, const std::atomic<bool>& stop) {
     if (!client) client.emplace(port_);
     const auto which = static_cast<uint32_t>(random() % kRequests);
     const Request request = request_of(which);
-    if (random() % 16 == 0) {  // goes in the middle
+    if (random() % 16 == 0) {  // disconnects before the answer
       client->post(request.path, request.body);
       client.reset();
       continue;
@@ -180,7 +180,7 @@ void Faults::run_client(int number, const std::atomic<bool>& stop) {
   }
 }
 
-// Once nothing runs.
+// Waits until nothing runs, at most 10 s, and returns the metrics.
 engine::Metrics Faults::idle() const {
   for (int i = 0; i < 2000; ++i) {
     const engine::Metrics metrics = service_->metrics();
@@ -223,11 +223,11 @@ TEST_F(Faults, LeaveAServerThatAnswers) {
     for (std::thread& client : clients) client.join();
     return idle();
   };
-  run_clients(std::max(1.0, seconds / 10));  // until caches have their sizes
+  run_clients(std::max(1.0, seconds / 10));  // until caches have reached their size
   const size_t before = mallinfo2().uordblks;
   const uint64_t failed = faults::failed_allocations();
   engine::Metrics metrics;
-  // Slow builds need longer to meet as many faults.
+  // Slow builds need longer for enough faults.
   for (int i = 0; i < 10 && (i == 0 || faults::failed_allocations() - failed <= 20); ++i) {
     faults::fail_one_in(kOneIn);
     metrics = run_clients(seconds);
@@ -242,7 +242,7 @@ TEST_F(Faults, LeaveAServerThatAnswers) {
   EXPECT_GT(ends_.failed, 0u);
   EXPECT_EQ(ends_.hung, 0u);
   EXPECT_EQ(ends_.wrong, 0u);
-  // Those whose connection could not even be told.
+  // Requests whose connection could not even be sent an error are rare.
   EXPECT_LT(ends_.closed, (ends_.right + ends_.failed + ends_.refused) / 20 + 5);
   EXPECT_EQ(metrics.running + metrics.waiting + metrics.preempted, 0u);
   EXPECT_EQ(metrics.kv.sequences, 0u);
@@ -250,10 +250,10 @@ TEST_F(Faults, LeaveAServerThatAnswers) {
   ask_all();
 }
 
-// Its thread's first allocation is that of the batch.
+// The first allocation of the exporter's thread is the batch.
 TEST(TraceFaults, WithoutMemoryForABatchItsSpansAreDroppedAndTheNextAreSent) {
   const faults::Spared spared;
-  OtlpOptions options = read_otlp_address("http://127.0.0.1:1").value();  // where nobody listens
+  OtlpOptions options = read_otlp_address("http://127.0.0.1:1").value();  // no server listens there
   options.pause = std::chrono::milliseconds(0);
   OtlpExporter exporter(std::move(options));
   const auto counted = [&] {

@@ -1,5 +1,5 @@
-// A tier in a shared store, of whose threads' allocations any one fails: the process goes on, and
-// so does the store. And the events of the prefix cache.
+// Tests a tier in a shared store while any one allocation of its threads fails: the process
+// continues, and so does the store. Also tests the events of the prefix cache.
 
 #include <gtest/gtest.h>
 #include <numeric>
@@ -32,7 +32,7 @@ void wait_for(const engine::PrefixTask& task) {
   while (!task.done()) task.wait(1);
 }
 
-// Offers the blocks, looks them up and reads them; whether all came.
+// Offers the blocks, looks them up and reads them. Returns whether all were read.
 bool use(RedisTier& tier, const std::vector<BlockKey>& keys) {
   std::vector<BlockId> ids;
   for (const BlockKey& key : keys) {
@@ -47,10 +47,10 @@ bool use(RedisTier& tier, const std::vector<BlockKey>& keys) {
 }
 
 TEST(StoreFaults, AnyAllocationMayFailAndTheStoreIsUsedAgain) {
-  constexpr uint64_t kMostAllocations = 60;  // use() makes about as many
+  constexpr uint64_t kMostAllocations = 60;  // about as many as use() makes
   const faults::Spared spared;
   test::TestServer server;
-  // Its threads are spared, each from its first command on.
+  // The server's threads are spared, each from its first command.
   server.script([](const test::Command&) -> std::optional<test::Scripted> {
     thread_local const faults::Spared of_the_server;
     return std::nullopt;
@@ -63,7 +63,7 @@ TEST(StoreFaults, AnyAllocationMayFailAndTheStoreIsUsedAgain) {
   const auto use_until_all_come = [&](const std::vector<BlockKey>& keys) {
     while (!use(tier, keys)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
-  use_until_all_come(keys_of(0));  // connected
+  use_until_all_come(keys_of(0));  // connects
   const uint64_t failed = faults::failed_allocations();
   for (uint64_t nth = 1; nth <= kMostAllocations; ++nth) {
     SCOPED_TRACE(nth);

@@ -80,12 +80,11 @@ struct Features {
   uint32_t rank_labels = 0, pooled_width = 0;  // its labels; width between two dense layers
   bool alibi = false, second_sum_norms = false, rank_inner_alone = false;
   // For Gemma 3n and 4 (gemma_tensors.cc):
-  std::vector<bool> windowed;  // per layer: has a window; replaces window_period
-  uint32_t full_pairs =
-      0;  // leading pairs of a head that rotate in layers without a window; 0: all
+  std::vector<bool> windowed;   // per layer: has a window; replaces window_period
+  uint32_t full_pairs = 0;      // leading pairs that rotate in layers without a window; 0: all
   uint32_t layer_inputs = 0;    // floats per layer that each token has of its own
   bool keys_as_values = false;  // layers without a window have no value matrix
-  bool unused_rows = false;  // layers that read other layers' rows still have tensors for their own
+  bool unused_rows = false;     // layers that read others' rows still have tensors for their own
   bool output_scales = false, parallel_experts = false;
   uint32_t streams = 0, laurel = 0;  // residual streams; rank of the block beside attention
   std::vector<float> sparsity;       // per layer, of its gates

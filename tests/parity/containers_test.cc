@@ -1,5 +1,5 @@
-// The same weights as GGUF and as a Hugging Face folder, through every way that the two differ:
-// names, order of rotated rows, rotary scaling as keys or as a tensor, shards, tied output.
+// Compares the same weights as GGUF and as a Hugging Face folder, in everything in which the two
+// differ: names, order of rotated rows, rotary scaling as keys or as a tensor, shards, tied output.
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST_P(EveryModel, GivesTheSameLogitsFromBothContainers) {
     worst = worse(worst, std::fabs(gguf[i] - folder[i]));
     largest = std::max<double>(largest, std::fabs(gguf[i]));
   }
-  // Equal weights; only sums over a head's elements run in another order.
+  // The weights are equal; only the sums over a head's elements run in another order.
   EXPECT_LE(worst / largest, 1e-5);
 }
 

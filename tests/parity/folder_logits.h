@@ -1,5 +1,5 @@
 #pragma once
-// Logits of the small models that transformers recorded.
+// Logits of the small models that were recorded with transformers.
 
 #include <cstdint>
 #include <vector>
@@ -10,12 +10,12 @@
 
 namespace kvick::parity {
 
-// The recorded tokens: i * 7 % 64, i from 0.
+// The recorded tokens are i * 7 % 64, with i from 0.
 struct Steps {
   uint32_t tokens;
-  uint32_t piece;  // of one step
+  uint32_t piece;  // tokens per step
 };
-// Of every token, [tokens][vocabulary], with a cache of float32.
+// Returns the logits of every token, [tokens][vocabulary], with a float32 cache.
 std::vector<float> logits_of(const model::Model& model, base::ThreadPool& pool,
                              const kernels::Table& kernels, Steps steps);
 

@@ -1,24 +1,24 @@
-// Logits against llama.cpp's on the same file and tokens, on every instruction set of this machine.
+// Compares logits with llama.cpp's for the same file and tokens, on every instruction set of this
+// machine.
 //
-// Bounds. Where the weights are floats, kvick multiplies float32 activations with them, so it
-// differs from llama.cpp's float32 result by the order of its sums alone: measured up to 9e-6 of
-// the largest logit, of gated delta nets 1.3e-5 (with another seed llama.cpp's own builds for two
-// instruction sets were 7e-5 apart: where queries and keys are nearly at right angles, what a head
-// gives is almost 0 before a norm makes it large), allowed 5e-5 (the project's promise is 1e-3).
-// llama.cpp itself rounds the activations to the weights' type, so that its F16 and BF16 results
-// are 1.5e-3 and 1.3e-2 from the exact ones; those two are therefore compared with its result on
-// the widened weights, and with its own one only up to the distance that it keeps from that.
+// Bounds for float weights. kvick multiplies them with float32 activations, so it differs from
+// llama.cpp's float32 result only by the order of sums. Measured: up to 9e-6 of the largest logit,
+// and 1.3e-5 for gated delta nets. With another seed, llama.cpp's own builds for two instruction
+// sets were 7e-5 apart: if queries and keys are nearly orthogonal, a head's output is almost 0
+// before a norm makes it large. Allowed: 5e-5 (the project promises 1e-3). llama.cpp itself rounds
+// the activations to the weights' type, which moves its F16 and BF16 results 1.5e-3 and 1.3e-2 from
+// the exact ones. These two types are therefore compared with llama.cpp's result on the widened
+// weights, and with its own result only up to the distance between those two.
 //
-// Where the weights are quantised, both engines also round the activations to 8 bits: kvick per 32
-// with a float32 scale, llama.cpp per 32 with a float16 one (Q8_0 and older) or per 256 (the K
-// types). Neither is right; what both approximate is the result on the widened weights. kvick has
-// to be as close to it as llama.cpp, up to what chance gives: the mean over positions within 1.2
-// times, the mean KL 1.35 times and the worst position twice llama.cpp's distance. Measured: 0.9
-// to 1.05, 0.8 to 1.2 and up to 1.45 times for the old types; 0.6 to 0.75 for the K types. Of
-// twelve models each of six kinds (Q8_0 and Q4_0, one with other seeds) the mean KL was 0.99 to
-// 1.03 times llama.cpp's at the geometric mean of each kind, and 1.32 times at most. From each
-// other they may be 1.5 times llama.cpp's distance (independent errors of equal size would be 1.4
-// times).
+// Bounds for quantised weights. Both engines also round the activations to 8 bits: kvick per 32
+// with a float32 scale, llama.cpp per 32 with a float16 scale (Q8_0 and older) or per 256 (the K
+// types). Both approximate the result on the widened weights. kvick must be as close to it as
+// llama.cpp, up to chance: the mean over positions within 1.2 times, the mean KL within 1.35 times
+// and the worst position within twice llama.cpp's distance. Measured: 0.9 to 1.05, 0.8 to 1.2 and
+// up to 1.45 times for the old types; 0.6 to 0.75 for the K types. Over six kinds of twelve models
+// each (Q8_0 and Q4_0, one with other seeds), the mean KL was 0.99 to 1.03 times llama.cpp's as the
+// geometric mean of a kind, and at most 1.32 times. The two engines may be apart by 1.5 times
+// llama.cpp's distance (independent errors of equal size would be 1.4 times).
 #include <gtest/gtest.h>
 #include <limits>
 
@@ -29,7 +29,7 @@ namespace kvick::parity {
 namespace {
 
 constexpr double kFloatBound = 5e-5;
-// Of families with gelu, which llama.cpp looks up in a table of float16: measured up to 5.2e-4.
+// For families with gelu, which llama.cpp looks up in a table of float16: measured up to 5.2e-4.
 constexpr double kGeluBound = 1e-3;
 
 double float_bound(const Case& c) {
@@ -76,7 +76,8 @@ TEST_P(EveryCase, AgreesWithThePeer) {
   const auto path = model_of(c);
   if (!path) GTEST_SKIP() << "KVICK_TEST_MODEL or KVICK_TEST_DATA is not set";
   for (const base::Isa isa : base::kIsas) {
-    // The scalar twin takes ten seconds for this one, and nothing that the others have not shown.
+    // The scalar set takes ten seconds for this model, and shows nothing that the other models do
+    // not.
     const bool too_slow = c.name == "smollm2" && isa == base::Isa::kScalar;
     if (!base::isa_supported(isa) || too_slow) continue;
     SCOPED_TRACE(base::isa_name(isa));
@@ -86,7 +87,7 @@ TEST_P(EveryCase, AgreesWithThePeer) {
   }
 }
 
-// That the bounds above can fail at all.
+// Shows that the bounds above can fail.
 TEST(Deviation, SeesOneWrongLogitAndOneThatIsNotANumber) {
   const Case c = load_case("llama-F32");
   EXPECT_EQ(deviation(c.peer, c.peer).relative_max, 0);

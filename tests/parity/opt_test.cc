@@ -1,4 +1,4 @@
-// OPT, which llama.cpp does not run, against a twin that takes its weights from make_model's
+// Compares OPT, which llama.cpp does not support, with a twin whose weights come from make_model's
 // definition.
 #include <cmath>
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@ namespace {
 
 using Vector = std::vector<double>;
 
-// The forward of Hugging Face's OPTForCausalLM (do_layer_norm_before), one token after the other.
+// The forward pass of Hugging Face's OPTForCausalLM (do_layer_norm_before), one token after the
+// other.
 class Twin {
  public:
   explicit Twin(const tools::Spec& spec) : spec_(spec) {
@@ -119,7 +120,8 @@ TEST(Opt, GivesTheLogitsOfTheTwin) {
         largest = std::max(largest, std::fabs(expected[i]));
       }
     }
-    // Both are exact but for rounding: float32 sums of at most 512 products against double ones.
+    // They differ only by rounding: the engine sums at most 512 products in float32, the twin in
+    // double.
     EXPECT_LE(worst / largest, 1e-5) << base::isa_name(isa);
   }
 }

@@ -1,4 +1,4 @@
-// Embeddings and rerankers' scores against llama.cpp's of the same file and tokens, on every
+// Compares embeddings and rerankers' scores with llama.cpp's for the same file and tokens, on every
 // instruction set of this machine.
 #include <algorithm>
 #include <cmath>
@@ -12,8 +12,8 @@
 namespace kvick::parity {
 namespace {
 
-// Of the largest number; of a score, of 1. Gelu llama.cpp looks up in a table of float16: measured
-// up to 4e-4, and 2e-5 with such a table in kvick too.
+// Bounds relative to the largest number, or to 1 for a score. llama.cpp looks up gelu in a table of
+// float16: measured up to 4e-4, and 2e-5 with such a table in kvick too.
 constexpr double kPooledBound = 5e-5, kPooledGeluBound = 1e-3;
 
 double bound_of(const std::string& name) {
@@ -24,7 +24,8 @@ double bound_of(const std::string& name) {
 
 bool scores(const std::string& name) { return name.find("rank") != std::string::npos; }
 
-// llama.cpp gives a reranker's label as it is, and two of them as shares of 1.
+// Returns the score from llama.cpp's labels: it returns a single label unchanged, and two labels as
+// shares of 1.
 std::vector<float> score_of(const std::vector<float>& labels) {
   return {labels.size() > 1 ? labels[0] : 1 / (1 + std::exp(-labels[0]))};
 }

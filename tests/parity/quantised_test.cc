@@ -1,6 +1,6 @@
-// Small llamas as quantisers write their folders (tests/reference/record_quantised.py): the weights
-// of a module against those of the package that reads the format, and the logits against those that
-// transformers computes from such weights.
+// Tests small llamas in the folders that quantisers write (tests/reference/record_quantised.py).
+// Compares a module's weights with those of the package that reads the format, and the logits with
+// those that transformers computes from such weights.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 using kernels::DType;
 
 constexpr uint32_t kTokens = 16, kVocab = 64;
-// Of the largest logit. Matrices of F16 are multiplied as they are, or rounded to BF16: measured up
-// to 4e-3. Blocks are multiplied with inputs rounded to 8 bits: up to 1.7e-2.
+// Bounds relative to the largest logit. Matrices of F16 are multiplied as they are or rounded to
+// BF16: measured up to 4e-3. Blocks are multiplied with inputs rounded to 8 bits: up to 1.7e-2.
 constexpr double kBoundF16 = 5e-3, kBoundBlocks = 2e-2;
 
 fs::path folder() { return fs::path(base::source_folder()) / "tests/reference/quantised"; }
@@ -43,9 +43,9 @@ class EveryFormat : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Quantised, EveryFormat, testing::ValuesIn(names()),
                          [](const auto& entry) { return entry.param; });
 
-// How far a weight may be from what the package computes in float32. F16 is rounded once,
-// blocks of F16 scales are exact, and those of BF16 scales too, which F16 holds where they are not
-// very small. Q4_1: the product of a scale and a zero point of up to 15 is rounded to float16.
+// Returns the allowed difference between a weight and the package's float32 value. F16 rounds once.
+// Blocks with F16 scales are exact, as are those with BF16 scales that are not too small for F16.
+// Q4_1 rounds the product of a scale and a zero point of up to 15 to float16.
 double allowed(DType type, double weight, double step) {
   if (type == DType::kF16) return std::max(std::fabs(weight) / 2048, std::ldexp(1.0, -25));
   if (type == DType::kQ4_1) return step / 128;
@@ -65,7 +65,7 @@ TEST_P(EveryFormat, HasTheWeightsOfItsPackage) {
   std::vector<float> expected(wanted->elements()), weights(got->elements());
   wanted->read_floats(expected.data());
   got->read_floats(weights.data());
-  float step = 0;  // the largest of the matrix: a sixteenth of the widest group
+  float step = 0;  // the matrix's largest step: a sixteenth of the widest group's range
   for (const float weight : expected) step = std::max(step, std::fabs(weight) / 8);
   for (size_t i = 0; i < weights.size(); ++i)
     ASSERT_LE(std::fabs(weights[i] - expected[i]), allowed(got->dtype, expected[i], step)) << i;

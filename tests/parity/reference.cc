@@ -43,7 +43,7 @@ std::vector<float> read_floats(const std::string& file) {
   return values;
 }
 
-// Rows as record_logits.py's compact() writes them.
+// Reads rows that record_logits.py's compact() wrote.
 std::vector<Position> read_positions(const std::string& file, const Case& of) {
   const std::vector<float> values = read_floats(file);
   const size_t columns = of.sampled.size() + 2 + 2 * kTop;
@@ -60,7 +60,7 @@ std::vector<Position> read_positions(const std::string& file, const Case& of) {
   return positions;
 }
 
-// exp(log_sum_exp - logit) of what neither side kept.
+// Returns the total probability of the tokens that are not in `common`.
 double rest(const Position& position, const std::vector<Token>& common) {
   double kept = 0;
   for (const Token id : common) kept += std::exp(position.logits.at(id) - position.log_sum_exp);
@@ -83,7 +83,7 @@ std::vector<std::string> names_of(const char* kind) {
   return names;
 }
 
-// Without what the peer computed.
+// Returns a case without the peer's results.
 Case described(const Json& entry) {
   return {.name = entry.at("name"),
           .arguments = entry.value("arguments", std::vector<std::string>{}),

@@ -20,7 +20,7 @@ std::optional<std::string> existing(const char* variable, const std::string& bel
   return path;
 }
 
-// Holds the models that are made, and goes when the program ends.
+// The folder of the models that are made, deleted when the program ends.
 struct Folder {
   const std::string path = fmt::format("{}kvick_parity_{}", testing::TempDir(), getpid());
   Folder() { std::filesystem::create_directories(path); }

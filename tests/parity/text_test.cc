@@ -1,4 +1,4 @@
-// Greedy continuations and perplexity of the default model against llama.cpp's.
+// Compares greedy continuations and the perplexity of the default model with llama.cpp's.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -29,11 +29,10 @@ std::string contents(const std::string& path) {
   return std::string((std::istreambuf_iterator<char>(file)), {});
 }
 
-// The steps at which kvick would choose another token than the peer did, after the same tokens as
-// the peer.
+// Counts the steps at which kvick would choose another token than the peer, after the same tokens.
 struct Steps {
   size_t all = 0, first = 0, differing = 0;
-  size_t exact_ours = 0, exact_peers = 0;  // where the choice is that of the widened weights
+  size_t exact_ours = 0, exact_peers = 0;  // steps that agree with the widened weights
 };
 
 Steps compare(const Greedy& peer, const std::vector<float>& logits, double tie) {
@@ -58,11 +57,11 @@ Steps compare(const Greedy& peer, const std::vector<float>& logits, double tie) 
   return steps;
 }
 
-// After the first different token two continuations are of different texts, so every step is
-// compared after the peer's tokens. A step may differ only at a near-tie: where the peer's own
-// rounding, against the same weights widened to float32, has been seen to move the gap between two
-// tokens by as much as the peer has between its choice and ours. (llama.cpp with flash attention on
-// and off gives the same 32 tokens for 7 of these 20 prompts.)
+// After the first different token two continuations are different texts, so every step is compared
+// after the peer's tokens. A step may differ only at a near-tie: the gap between the peer's choice
+// and kvick's must not exceed the gap change that the peer's own rounding caused, compared with the
+// same weights widened to float32. (llama.cpp with flash attention on and off gives the same 32
+// tokens for 7 of these 20 prompts.)
 TEST(Greedy, ContinuesTwentyPromptsAsThePeerDoesButForNearTies) {
   if (shared_engine() == nullptr) GTEST_SKIP() << "KVICK_TEST_MODEL is not set";
   engine::Engine& engine = *shared_engine();
@@ -84,8 +83,8 @@ TEST(Greedy, ContinuesTwentyPromptsAsThePeerDoesButForNearTies) {
       "widened weights choose, the peer {}\n",
       sum.differing, sum.all, tie, identical, sum.exact_ours, sum.exact_peers);
   EXPECT_EQ(sum.all, 640u);
-  // Each engine misses the widened weights' choice at some 20 steps, by chance: three deviations of
-  // the difference.
+  // Each engine misses the widened weights' choice at about 20 steps by chance. The bound is three
+  // standard deviations of the difference.
   EXPECT_GE(sum.exact_ours + 20, sum.exact_peers);
 }
 
@@ -111,12 +110,12 @@ double our_perplexity(const Perplexity& reference, const std::string& text, uint
   return ours->perplexity;
 }
 
-// How far two engines that round differently may be apart. Chance: llama.cpp's rounding alone moves
-// one window of 1023 tokens by 0.4 % (root mean square over the six windows of which the widened
-// weights' result is recorded), so the difference of two engines has a deviation of about 0.5 %
-// over the root of the windows; allowed is three times that, and never less than the promised 0.5
-// %. Two windows have been seen 0.4 % and 0.01 % apart with kernels that differ in the order of
-// sums alone, all 64 of wikitext 0.04 %.
+// Returns the allowed relative difference between two engines that round differently. By chance:
+// llama.cpp's rounding alone moves one window of 1023 tokens by 0.4 % (root mean square over the
+// six windows for which the widened weights' result is recorded). So the difference of two engines
+// has a standard deviation of about 0.5 % over the root of the number of windows. Three times that
+// is allowed, and at least the promised 0.5 %. Two windows have been 0.4 % and 0.01 % apart with
+// kernels that differ only in the order of sums, all 64 of wikitext 0.04 %.
 double allowance(uint32_t windows) { return std::max(0.005, 0.015 / std::sqrt(windows)); }
 
 TEST(Perplexity, OfTheLicenceIsThePeersAndThatOfTheWeights) {
@@ -130,8 +129,8 @@ TEST(Perplexity, OfTheLicenceIsThePeersAndThatOfTheWeights) {
   EXPECT_NEAR(ours / perplexity_of(exact, 2), 1, allowance(2));
 }
 
-// All 64 windows take a minute of two cores, so they are read only if KVICK_TEST_FULL is set (then
-// measured 19.829 against 19.837).
+// All 64 windows take a minute on two cores, so they are read only if KVICK_TEST_FULL is set
+// (measured then: 19.829 against 19.837).
 TEST(Perplexity, OfWikitextIsThePeers) {
   const auto path = data_file("text/wikitext2-valid.txt");
   if (shared_engine() == nullptr || !path)

@@ -1,5 +1,5 @@
-// Small models of each family as Hugging Face's transformers saves them, and the logits that it
-// computes for them (tests/reference/record_transformers.py), on every instruction set of this
+// Tests small models of each family, as Hugging Face's transformers saves them, against the logits
+// that it computes (tests/reference/record_transformers.py), on every instruction set of this
 // machine.
 #include <algorithm>
 #include <cmath>
@@ -23,14 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint32_t kTokens = 40, kVocab = 64;
-// Of the largest logit. Weights are bfloat16 in both, arithmetic float32: measured up to 2e-6.
+// Bounds relative to the largest logit. Both have bfloat16 weights and float32 arithmetic: measured
+// up to 2e-6.
 constexpr double kBound = 2e-5;
-// Of a gated delta net, which transformers computes in chunks: measured up to 2.2e-5, and 4e-5 on
-// the scalar set, which is as far from the others.
+// For gated delta nets, which transformers computes in chunks: measured up to 2.2e-5, and 4e-5 on
+// the scalar set, which is as far from the other sets.
 constexpr double kDeltaBound = 1e-4;
-// Of Gemma 4, whose scores nothing divides: measured up to 6e-6, and with experts 2.6e-5.
+// For Gemma 4, whose scores are not divided: measured up to 6e-6, and 2.6e-5 with experts.
 constexpr double kGemma4Bound = 5e-5;
-// Of experts in MXFP4, which are multiplied with inputs rounded to 8 bits.
+// For experts in MXFP4, which are multiplied with inputs rounded to 8 bits.
 constexpr double kBlocksBound = 2e-2;
 
 fs::path folder() { return fs::path(base::source_folder()) / "tests/reference/transformers"; }
@@ -56,7 +57,7 @@ class EveryFamily : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Transformers, EveryFamily, testing::ValuesIn(names()),
                          [](const auto& entry) { return entry.param; });
 
-// Of a folder or a GGUF file, on one instruction set.
+// Compares a folder or a GGUF file with the recorded logits, on one instruction set.
 void expect_recorded(const std::string& name, const std::string& path, base::Isa isa) {
   const std::vector<float> expected = recorded(name);
   double largest = 0;
@@ -91,7 +92,8 @@ TEST_P(EveryFamily, HasTheLogitsOfTransformers) {
       expect_recorded(GetParam(), (folder() / GetParam()).string(), isa);
 }
 
-// What kvick quantize writes of a folder: the same weights under GGUF's names, in its order.
+// Uses the file that kvick quantize writes from a folder: the same weights under GGUF's names, in
+// its order.
 TEST_P(EveryFamily, HasThemAsAGgufFileToo) {
   const io::TestFolder made;
   const std::string out = made.path() + "/model.gguf";
@@ -108,14 +110,15 @@ TEST_P(EveryFamily, HasThemAsAGgufFileToo) {
     ASSERT_TRUE(written.ok()) << written.error().message;
   }
   expect_recorded(GetParam(), out, base::best_isa());
-  // GGUF has rotary divisors as tensors: other programs know no such keys.
+  // In GGUF, rotary divisors are tensors: other programs do not know these keys.
   const auto written = io::ModelFile::open(out);
   ASSERT_TRUE(written.ok()) << written.error().message;
   for (const auto& [key, value] : written->metadata())
     EXPECT_FALSE(key.starts_with("kvick.rope")) << key;
 }
 
-// The same model twice: experts as MXFP4, and as the floats that transformers makes of it.
+// Compares the same model in two forms: experts in MXFP4, and as the floats that transformers
+// converts them to.
 TEST(Transformers, ExpertsInBlocksAreThoseInFloats) {
   const auto blocks = io::ModelFile::open((folder() / "gpt_oss_mxfp4").string());
   const auto floats = io::ModelFile::open((folder() / "gpt_oss").string());

@@ -1,7 +1,7 @@
-// llama.cpp's logits of every token of a sequence, [tokens][vocab] float32, to the standard output:
+// Writes llama.cpp's logits of every token of a sequence, [tokens][vocab] float32, to stdout:
 // peer_logits MODEL CONTEXT ID... (tests/reference/record_families.py). With "pooled" for CONTEXT:
-// what a model for embeddings makes of the text, or the labels that a reranker gives it.
-// KVICK_PEER_LIBRARIES is the folder of its libggml-*.so, if they are apart.
+// the text's embedding, or the labels of a reranker. KVICK_PEER_LIBRARIES is the folder of its
+// libggml-*.so, if it is a separate one.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,5 @@
-// `kvick serve` for tools/soak, but that its prefix files fail now and then: they are not there,
-// come back damaged, cannot be written, or are written torn without anybody's noticing.
+// A `kvick serve` for tools/soak whose prefix files fail at times: they are missing, read as
+// damaged, cannot be written, or are written partially without an error.
 
 #include <CLI/CLI.hpp>
 #include <atomic>
@@ -32,12 +32,12 @@ struct Flags {
   uint32_t seed = 1;
 };
 
-// One for each of the two threads that move files.
+// One object for each of the two threads that move files.
 class Faults {
  public:
   Faults(double rate, uint32_t seed, std::atomic<uint64_t>& count)
       : random_(seed), rate_(rate), count_(count) {}
-  // Which of so many kinds, or none.
+  // Returns which of `kinds` faults happens, or none.
   std::optional<unsigned> next(unsigned kinds) {
     if (std::uniform_real_distribution<>()(random_) >= rate_) return std::nullopt;
     ++count_;
@@ -69,7 +69,7 @@ std::optional<std::string> read_badly(const fs::path& path, size_t max_bytes, Fa
 bool write_badly(const fs::path& path, std::string_view bytes, Faults& faults) {
   const auto fault = faults.next(3);
   if (fault && *fault == 0) return false;
-  if (fault && *fault == 1) return true;  // a disk that lies
+  if (fault && *fault == 1) return true;  // the disk reports success but writes nothing
   if (fault) bytes = bytes.substr(0, faults.below(bytes.size()));
   return base::write_file(path, bytes).ok();
 }
@@ -100,8 +100,8 @@ base::Status<> serve(const Flags& flags) {
   engine_options.model_path = flags.model;
   engine_options.isa = isa;
   engine_options.fingerprint = !flags.folder.empty();
-  engine_options.prompt_arithmetic =
-      engine::PromptArithmetic::kAuto;  // as the server it is held to
+  // The same as the real server, with which this one is compared.
+  engine_options.prompt_arithmetic = engine::PromptArithmetic::kAuto;
   KVICK_TRY(const auto engine, engine::Engine::open(engine_options));
   engine::EngineThreadOptions options;
   KVICK_TRY(options.batch.kv, engine::parse_kv_options("paged", ""));
@@ -135,7 +135,7 @@ base::Status<> serve(const Flags& flags) {
 int main(int argc, char** argv) {
   kvick::Flags flags;
   CLI::App app("a server whose prefix files fail");
-  app.add_flag("--json");  // it says all as JSON
+  app.add_flag("--json");  // accepted but ignored: all output is JSON
   CLI::App* serve = app.add_subcommand("serve")->required();
   serve->add_option("--model", flags.model)->required();
   serve->add_option("--ctx", flags.context);

@@ -1,5 +1,5 @@
-// ask MODEL QUESTION: the answer of a model, as it is written. All of libkvick that a program
-// needs.
+// ask MODEL QUESTION: prints the answer of a model while it is generated. This is all of libkvick
+// that a program needs.
 
 #include <exception>
 #include <iostream>

@@ -1,10 +1,10 @@
-// A cache strategy that is built outside of kvick and loaded with --kv-plugin: `doubling` keeps the
-// rows of each sequence and layer in one piece of memory, as std::vector does. When it is full, a
-// piece of twice the size takes its place. A sequence of N tokens copies fewer than 2 N rows in
-// all, and up to half of its memory is spare.
+// A cache strategy that is built outside of kvick and loaded with --kv-plugin. `doubling` keeps the
+// rows of each sequence and layer in one piece of memory, as std::vector does. When the piece is
+// full, one of twice the size replaces it. A sequence of N tokens copies fewer than 2 N rows in
+// total, and up to half of its memory is spare.
 //
-// ContiguousStore does most of the work: rows of a head behind one another, steps, forks. What is
-// left is where memory comes from, and what it costs.
+// ContiguousStore does most of the work: the layout of a head's rows, steps, forks. This file only
+// decides where memory comes from and what it costs.
 
 #include <algorithm>
 #include <cstring>
@@ -22,8 +22,8 @@ namespace kv = kvick::kv;
 constexpr kv::Option kOptions[] = {
     {.name = "first", .summary = "rows of the first piece of memory", .fallback = "16"}};
 
-// Rows of a piece that has room for `rows`: first, 2 first, 4 first, ..., and never more than the
-// context.
+// Returns the rows of a piece that has room for `rows`: first, 2 first, 4 first, ..., but at most
+// the context.
 uint32_t capacity_for(uint32_t rows, uint32_t first, uint32_t context) {
   uint64_t capacity = rows == 0 ? 0 : first;
   while (capacity < rows) capacity *= 2;
@@ -32,7 +32,7 @@ uint32_t capacity_for(uint32_t rows, uint32_t first, uint32_t context) {
 
 struct DoublingSequence : kv::ContiguousSequence {
   std::vector<kv::RowBlock> pieces;  // per layer
-  uint32_t capacity = 0;             // rows of each
+  uint32_t capacity = 0;             // rows of each piece
 };
 
 class DoublingStore final : public kv::ContiguousStore {
@@ -62,9 +62,10 @@ class DoublingStore final : public kv::ContiguousStore {
                                    uint32_t) const override {
     return {0, static_cast<const DoublingSequence&>(sequence).capacity};
   }
-  void use(kv::ContiguousSequence&, uint32_t, uint32_t) override {}  // memory is there already
+  void use(kv::ContiguousSequence&, uint32_t, uint32_t) override {}  // the memory exists already
 
-  // A sequence's new pieces, which hold its rows: its old ones are still what it reads.
+  // A sequence's new pieces with copies of its rows. Until move_rows() the sequence still reads its
+  // old pieces.
   struct Grown {
     DoublingSequence* sequence;
     uint32_t capacity;
@@ -73,7 +74,7 @@ class DoublingStore final : public kv::ContiguousStore {
 
   kvick::base::Status<kv::Shortage> make_room(std::span<const kv::StepSlot> step_slots) override {
     std::vector<Grown> grown;
-    uint64_t then = allocated_bytes_;  // old and new pieces, which are there at once
+    uint64_t then = allocated_bytes_;  // peak bytes: old and new pieces exist at the same time
     for (const kv::StepSlot& step_slot : step_slots) {
       DoublingSequence& sequence = mine(*step_slot.sequence);
       const uint32_t rows = sequence.length + step_slot.fresh;
@@ -119,12 +120,12 @@ class DoublingStore final : public kv::ContiguousStore {
     const uint64_t bytes = bytes_of(grown.capacity) / shape().layers;
     for (uint32_t layer = 0; layer < shape().layers; ++layer) {
       grown.pieces.push_back(kv::make_row_block(bytes));
-      // A library may compute over spare rows too: they must be numbers.
+      // A library may compute over spare rows too, so they must hold numbers.
       std::memset(grown.pieces.back().get(), 0, bytes);
     }
   }
 
-  // Takes no memory, so it cannot fail.
+  // Allocates nothing, so it cannot fail.
   void move_rows(Grown& grown) {
     DoublingSequence& sequence = *grown.sequence;
     for (uint32_t layer = 0; layer < shape().layers; ++layer) {
@@ -161,7 +162,7 @@ kvick::base::Result<std::unique_ptr<kv::RowStore>> make(const kv::Setup& setup,
   return std::unique_ptr<kv::RowStore>(std::make_unique<DoublingStore>(setup, first));
 }
 
-// What `make`'s store will count, to the byte.
+// Returns the cost that the store will report, to the byte.
 kvick::base::Result<kv::Cost> cost(const kv::Setup& setup, const kv::Spec& spec,
                                    const kv::Load& load) {
   KVICK_TRY(const uint32_t first, first_of(setup, spec));

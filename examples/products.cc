@@ -1,6 +1,6 @@
-// A policy that is built outside of kvick and loaded with --kv-plugin: `products` reads the rows
-// whose keys have the largest products with the queries, which it finds by multiplying all of them.
-// That is what other policies try to guess without reading every key.
+// A policy that is built outside of kvick and loaded with --kv-plugin. `products` reads the rows
+// whose keys have the largest products with the queries, and multiplies all keys to find them.
+// Other policies try to predict these rows without reading every key.
 
 #include "kv/select/row_arithmetic.h"
 #include "kv/select/selecting.h"
@@ -28,7 +28,7 @@ class Products final : public kv::Selector {
     const std::span<float> sum = scratch.make<float>(shape_.head_dim);
     std::fill(sum.begin(), sum.end(), 0.0F);
     for (const float* query : question.queries) kernels_.add(sum.data(), query, sum.size());
-    kv::transform(kernels_, shape_.hadamard_blocks().k, sum);  // as the keys that it meets
+    kv::transform(kernels_, shape_.hadamard_blocks().k, sum);  // in the same basis as the keys
     const std::span<float> scores = scratch.make<float>(question.count);
     kv::dot_keys(kernels_, question.rows.segment, sum, scores);
 

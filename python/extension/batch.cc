@@ -14,10 +14,11 @@
 namespace kvick::python {
 namespace {
 
-// Between two looks for Ctrl-C.
+// Time between two checks for Ctrl-C.
 constexpr std::chrono::milliseconds kLook{50};
 
-// An end is the service's thread's until its number is in the queue, and then the caller's.
+// The ends of jobs. An entry belongs to the service's thread until its number is in the queue, and
+// then to the caller.
 class Ends {
  public:
   explicit Ends(size_t jobs) : ends_(jobs) {}
@@ -38,7 +39,7 @@ class Ends {
     };
   }
 
-  // None: there was none for a while.
+  // Waits up to kLook for a job to end. Returns its number, or none.
   std::optional<size_t> next() {
     std::unique_lock lock(mutex_);
     one_ended_.wait_for(lock, kLook, [&] { return !ended_.empty(); });
@@ -69,7 +70,8 @@ std::vector<JobEnd> run_jobs(engine::Engine& engine, engine::EngineThreadOptions
                              const Between& between) {
   options.most_waiting = static_cast<uint32_t>(std::min<size_t>(jobs.size(), UINT32_MAX));
   Ends ends(jobs.size());
-  // Declared last: whatever is thrown, it cancels its jobs and waits for their ends.
+  // Declared last: if an exception is thrown, the service is destroyed first, which cancels its
+  // jobs and waits for their ends.
   auto service = value_or_throw(engine::EngineThread::make(engine, options));
   for (size_t i = 0; i < jobs.size(); ++i) {
     ends.listen(i, jobs[i]);

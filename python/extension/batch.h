@@ -1,5 +1,5 @@
 #pragma once
-// Many prompts at once, for the Python module: a scheduler that lives as long as a call.
+// Runs many prompts at once for the Python module, with a scheduler that lives as long as the call.
 
 #include <functional>
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace kvick::python {
 
-// Called between steps, and now and then while another thread's call computes; without Python's
-// lock. What it throws ends the call.
+// Called between steps, and regularly while waiting for another thread's call, without Python's
+// lock. An exception from it ends the call.
 using Between = std::function<void()>;
 
 // A job that has ended.
@@ -20,16 +20,15 @@ struct JobEnd {
   std::vector<engine::Token> tokens;  // generated, without the end token
   std::optional<engine::Finish> finish;
   engine::JobOutcome outcome;
-  double ended = 0;  // by the clock of outcome.times
+  double ended = 0;  // seconds, on the clock of outcome.times
 };
 
-// Told of each job that has ended, as they end, on the thread that called; false: the others are
-// cancelled.
+// Called for each job as it ends, on the calling thread. Returning false cancels the others.
 using OnEnd = std::function<bool(size_t job, const JobEnd& end)>;
 
-// Runs the jobs to their ends, as many at once as the options allow, and returns these in the order
-// of the jobs. The jobs' on_piece and on_end are replaced. Throws Error, which begins with `what`
-// and the job's number, if one is refused or cannot go on; the others are cancelled then.
+// Runs the jobs to their ends, as many at once as the options allow, and returns the ends in the
+// order of the jobs. Replaces the jobs' on_piece and on_end. If a job is refused or fails, throws
+// Error, which begins with `what` and the job's number, and cancels the others.
 std::vector<JobEnd> run_jobs(engine::Engine& engine, engine::EngineThreadOptions options,
                              std::vector<engine::Job> jobs, const char* what, const OnEnd& on_end,
                              const Between& between);

@@ -16,10 +16,10 @@
 namespace kvick::python {
 namespace {
 
-// Tokens of one forward whose logits are all kept: 200 KB a token at a vocabulary of 50 k.
+// Tokens of one forward pass whose logits are all kept: 200 KB per token with a vocabulary of 50 k.
 constexpr size_t kChunk = 128;
 
-// Between two looks for Ctrl-C while another thread computes.
+// Time between two checks for Ctrl-C while another thread computes.
 constexpr std::chrono::milliseconds kLook{50};
 
 nlohmann::ordered_json json_of(const std::string& text, std::string_view what) {
@@ -36,7 +36,7 @@ engine::KvOptions kv_options(const OpenOptions& options) {
   engine::KvOptions kv = value_or_throw(
       engine::parse_kv_options(options.kv, options.kv_type, options.kv_tier, options.kv_select));
   kv.max_tokens = options.context;
-  // Without a limit a cache that allocates all at once could take more than there is.
+  // Without a limit, a cache that allocates everything at once could exceed the free memory.
   kv.max_bytes = options.kv_memory != 0 ? options.kv_memory : base::available_memory_bytes();
   return kv;
 }
@@ -48,7 +48,7 @@ engine::PromptArithmetic prompt_arithmetic(const std::string& name) {
   throw Error(fmt::format("prompt_arithmetic is exact, tiles or auto, and not {}", name));
 }
 
-// None: as the model's file says.
+// Returns none if the model's file decides.
 std::optional<engine::Pooling> pooling_named(const std::string& name) {
   if (name.empty() || name == "auto") return std::nullopt;
   if (name == "last") return engine::Pooling::kLast;
@@ -69,7 +69,8 @@ std::unique_ptr<engine::Engine> open_engine(const OpenOptions& options) {
 
 }  // namespace
 
-// Calls of other threads wait. One from a callback of the running call would wait for itself.
+// A call's turn to compute. Calls of other threads wait for it. A call from a callback of the
+// running call is refused: it would wait for itself.
 class Model::Turn {
  public:
   Turn(Model& model, const Between& between) : model_(model) {
@@ -143,7 +144,7 @@ std::shared_ptr<const text::Constraint> Model::constraint(const std::string& sch
   return value_or_throw(text::json_constraint(std::move(tokens), json_of(schema, "the schema")));
 }
 
-// What the one sequence keeps between calls counts against the same limit.
+// The rows that the one sequence keeps between calls count against the same limit.
 engine::EngineThreadOptions Model::thread_options() const {
   engine::EngineThreadOptions options;
   options.batch.kv = kv_;

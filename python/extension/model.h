@@ -1,6 +1,6 @@
 #pragma once
-// What the Python module is made of, without Python: a model, its cache and one sequence. Calls
-// throw kvick::Error for what a user can do wrong.
+// The Python module's parts without Python: a model, its cache and one sequence. Calls throw
+// kvick::Error for a user's mistake.
 
 #include <atomic>
 #include <cstdint>
@@ -29,15 +29,15 @@ T value_or_throw(base::Result<T> result) {
   return std::move(result).value();
 }
 
-// Each text as the option of `kvick run` takes it; empty: its default.
+// Each text is the value of the option of `kvick run`; empty: its default.
 struct OpenOptions {
   std::string path, kv, kv_type, kv_tier, kv_select, spec, prompt_arithmetic;
-  uint32_t context = 0;    // most tokens of a sequence; 0: the model's
-  uint64_t kv_memory = 0;  // most bytes of keys and values; 0: what is free
-  unsigned threads = 0;    // 0: as many as this process may use
+  uint32_t context = 0;    // limit of a sequence in tokens; 0: the model's
+  uint64_t kv_memory = 0;  // limit of keys and values in bytes; 0: the free memory
+  unsigned threads = 0;    // 0: all that this process may use
 };
 
-// Any thread may call: the calls that compute take turns.
+// Any thread may call. Calls that compute take turns.
 class Model {
  public:
   explicit Model(const OpenOptions& options);
@@ -47,29 +47,30 @@ class Model {
   uint32_t most_tokens() const { return store_->most_tokens(); }
 
   std::vector<engine::Token> text_prompt(const std::string& text) const;
-  // JSON: [{"role", "content"}, ...], and an object with what else the template is to see.
+  // messages: JSON [{"role", "content"}, ...]. variables: a JSON object with further variables for
+  // the template.
   std::vector<engine::Token> chat_prompt(const std::string& messages,
                                          const std::string& variables) const;
   std::vector<engine::Token> tokenize(const std::string& text, bool special) const;
   std::string detokenize(const std::vector<engine::Token>& tokens, bool special) const;
 
-  // schema: a JSON Schema that the answer is an instance of; empty: any text.
+  // schema: a JSON Schema for the answer; empty: any text.
   engine::Answer generate(engine::Request request, const std::string& schema,
                           const Between& between);
-  // The answers of the jobs, which are computed together, at most `parallel` at once, in a cache of
-  // their own. schema: as above, of all.
+  // Returns the answers of the jobs, which are computed together, at most `parallel` at once, in a
+  // cache of their own. schema: as above, for all answers.
   std::vector<JobEnd> batch(std::vector<engine::Job> jobs, const std::string& schema,
                             uint32_t parallel, const OnEnd& on_end, const Between& between);
-  // A vector of each text. pooling: last, mean or cls; empty: as the model's file says.
+  // Returns a vector per text. pooling: last, mean or cls; empty: that of the model's file.
   std::vector<std::vector<float>> embed(const std::vector<std::string>& texts,
                                         const std::string& pooling, engine::EmbeddingForm form,
                                         const Between& between);
-  // A score of each document, higher if it answers the query better. A model that scores pairs
-  // gives its own score; of other models it is the cosine of the two vectors, with pooling as in
-  // embed().
+  // Returns a score per document, higher if it answers the query better. A model that scores pairs
+  // returns its own score. For other models the score is the cosine of the two vectors, with
+  // pooling as in embed().
   std::vector<double> scores(const std::string& query, const std::vector<std::string>& documents,
                              const std::string& pooling, const Between& between);
-  // rows: [tokens][vocabulary], or of the last token alone.
+  // rows: [tokens][vocabulary], or [vocabulary] for only the last token.
   void logits(std::span<const engine::Token> tokens, std::span<float> rows, const Between& between);
   engine::Perplexity perplexity(const std::string& text, engine::PerplexityOptions options,
                                 const Between& between);
@@ -88,11 +89,11 @@ class Model {
   std::unique_ptr<kv::Store> store_;
   std::unique_ptr<engine::Session> session_;
   std::timed_mutex turn_;
-  std::atomic<std::thread::id> caller_{};  // whose turn it is
+  std::atomic<std::thread::id> caller_{};  // the thread whose turn it is
 };
 
-// Adds the strategies of a plugin to the table. Before the first model is opened: the table is read
-// without a lock.
+// Adds the strategies of a plugin to the table. Call it before the first model is opened: the table
+// is read without a lock.
 void load_plugin(const std::string& file);
 
 }  // namespace kvick::python

@@ -1,8 +1,8 @@
-// The module kvick._kvick: what Python calls, in plain values. Its names are for the package kvick
-// alone, which checks what it hands over and has the documentation.
+// The module kvick._kvick: the functions that Python calls, with plain values. Only the package
+// kvick uses it; that package checks the arguments and has the documentation.
 //
-// Python's lock is given up while kvick computes, and taken back between two steps: then Ctrl-C
-// ends the call, and the program is told what is there.
+// Python's lock is released while kvick computes and acquired between two steps. Then Ctrl-C can
+// end the call, and the program receives the text so far.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 namespace py = pybind11;
 using Released = py::call_guard<py::gil_scoped_release>;
 
-// A field of what Python hands over, if it is there.
+// Reads one field of a Python dict into `value`, if the field exists.
 template <typename T>
 void read(const py::dict& fields, const char* name, T& value) {
   if (!fields.contains(name)) return;
@@ -55,7 +55,7 @@ std::unique_ptr<Model> open(const py::dict& fields) {
   return std::make_unique<Model>(options);
 }
 
-// What is not given is as the model's file says, as in `kvick run`.
+// Returns the sampling options. Missing fields come from the model's file, as in `kvick run`.
 engine::Sampling sampling_of(const Model& model, const py::dict& fields) {
   engine::Sampling sampling;
   read(fields, "temperature", sampling.temperature);
@@ -108,10 +108,10 @@ engine::Answer answer_of(const JobEnd& end) {
   return answer;
 }
 
-// on_text: None, or called with each piece of the answer, and with "" while the prompt is read;
-// false ends the answer.
+// on_text: None, or a function that receives each piece of the answer, and "" while the prompt is
+// read; returning false ends the answer.
 py::dict generate(Model& model, const py::dict& fields, const py::object& on_text) {
-  struct Unwanted {};  // while the prompt is read, when there is no answer yet to end
+  struct Unwanted {};  // thrown while the prompt is read, when there is no answer to end
   engine::Request request;
   std::string schema;
   read(fields, "prompt", request.prompt);
@@ -143,8 +143,8 @@ py::dict generate(Model& model, const py::dict& fields, const py::object& on_tex
   return answer_dict(answer);
 }
 
-// on_answer: None, or called with the number of each prompt and its answer, as they end; false: no
-// more are computed.
+// on_answer: None, or a function that receives each prompt's number and answer as it ends;
+// returning false cancels the others.
 py::list batch(Model& model, const py::list& prompts, const py::dict& fields, uint32_t parallel,
                const py::object& on_answer) {
   std::string schema;
@@ -325,7 +325,7 @@ py::list policies() {
   return out;
 }
 
-// A function of Python's, which may be copied and let go of without Python's lock.
+// A Python function that may be copied and released without Python's lock.
 using Function = std::shared_ptr<const py::object>;
 Function hold(py::object function) {
   return {new py::object(std::move(function)), [](const py::object* held) {
@@ -352,7 +352,7 @@ void score_rows(const Function& score, const Candidates& rows, std::span<float> 
   std::copy_n(scores.data(), out.size(), out.data());
 }
 
-// make: called with the options' values, gives what scores rows.
+// make: receives the options' values and returns the function that scores rows.
 void add_python_policy(const std::string& name, const std::string& summary,
                        const OptionTexts& options, bool values, const py::object& make) {
   NewPolicy policy = {.name = name, .summary = summary, .options = options, .values = values};
@@ -375,7 +375,7 @@ void add_model(py::module_& module) {
       .def("text_prompt", &Model::text_prompt, Released())
       .def("chat_prompt", &Model::chat_prompt, Released())
       .def("tokenize", &Model::tokenize, Released())
-      // Bytes: some of the tokens of a text may end within a character.
+      // Returns bytes, because a text's tokens may end within a character.
       .def("detokenize", [](const Model& model, const std::vector<engine::Token>& tokens,
                             bool special) { return py::bytes(model.detokenize(tokens, special)); })
       .def("batch", &batch)

@@ -1,4 +1,4 @@
-// Strategies from outside, for a program that is Python's.
+// Loads strategy plugins into a Python program.
 
 #include "kv/registry/plugin.h"
 
@@ -8,8 +8,8 @@
 
 namespace kvick::python {
 
-// Python loads modules so that nobody else sees their functions, and a plugin has kvick's from this
-// one (docs/guides/own-strategy.md).
+// Python loads modules with private symbols, but a plugin needs kvick's functions from this module
+// (docs/guides/own-strategy.md). So the module's symbols are made global first.
 void load_plugin(const std::string& file) {
   Dl_info here = {};
   if (dladdr(reinterpret_cast<const void*>(&load_plugin), &here) == 0 ||

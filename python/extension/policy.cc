@@ -21,7 +21,7 @@ constexpr kv::Option kShared[] = {kv::budget_option(), kv::sinks_option(),
 
 thread_local bool choosing = false;
 
-// A policy and what its row in kvick's table points to. It lives as long as the program.
+// A policy and the data that its row in kvick's table points to. It lives as long as the program.
 struct Added {
   NewPolicy policy;
   std::vector<kv::Option> options;
@@ -31,13 +31,15 @@ struct All {
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<Added>, std::less<>> by_name;
 };
-// Never destroyed: it holds functions of Python, which has ended when static objects are destroyed.
+// Never destroyed: it holds Python functions, and Python has ended when static objects are
+// destroyed.
 All& all() {
   static All& added = *new All;
   return added;
 }
 
-// Converts queries, keys and values to floats, and reads the rows that the function scores highest.
+// Converts queries, keys and values to floats, and selects the rows that the function scores
+// highest.
 class ScoredRows final : public kv::Selector {
  public:
   ScoredRows(const kv::Setup& setup, const kv::Selection& selection, bool values, ScoreRows score)

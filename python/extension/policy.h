@@ -1,5 +1,5 @@
 #pragma once
-// Policies whose rows a function of the program chooses.
+// Policies that select rows with a function of the program.
 
 #include <functional>
 #include <span>
@@ -9,33 +9,35 @@
 
 namespace kvick::python {
 
-// The rows of one layer and head that a policy may choose from.
+// The rows of one layer and head among which a policy selects.
 struct Candidates {
-  uint32_t layer = 0;                 // counted among the layers whose rows it chooses
-  uint32_t head = 0;                  // of keys and values
-  uint32_t first = 0;                 // number of the first one in its sequence
-  uint32_t take = 0;                  // how many of these rows will be read
-  uint32_t dims = 0, value_dims = 0;  // of a query and a key; of a value
-  std::span<const float> queries;     // [queries of the step][dims], turned to their positions
-  std::span<const float> keys;        // [candidates][dims], turned to theirs
-  std::span<const float> values;      // [candidates][value_dims], or none
+  uint32_t layer = 0;                 // counted among the layers whose rows the policy selects
+  uint32_t head = 0;                  // KV head
+  uint32_t first = 0;                 // position of the first candidate in its sequence
+  uint32_t take = 0;                  // number of candidates that will be read
+  uint32_t dims = 0, value_dims = 0;  // elements of a query and key; of a value
+  std::span<const float> queries;     // [queries of the step][dims], rotated to their positions
+  std::span<const float> keys;        // [candidates][dims], rotated to their positions
+  std::span<const float> values;      // [candidates][value_dims], or empty
 };
-// The `take` candidates of the highest scores are read. From several threads.
+// Scores the candidates. The `take` candidates with the highest scores are read. Called from
+// several threads.
 using ScoreRows = std::function<void(const Candidates& rows, std::span<float> scores)>;
 using OptionTexts = std::vector<std::pair<std::string, std::string>>;  // name, value
 
 struct NewPolicy {
   std::string name, summary;
-  OptionTexts options;  // besides those that all policies have; with their defaults
-  bool values = false;  // whether it looks at values
-  // For one store, with the values of `options`.
+  OptionTexts options;  // beyond those of all policies, with their defaults
+  bool values = false;  // whether it needs values
+  // Makes the function for one store, with the values of `options`.
   std::function<ScoreRows(const OptionTexts& options)> make;
 };
 
-// Adds it to the table, or takes the place of one that was added by that name, for stores to come.
-// Throws kvick::Error: a name or an option that cannot be, options that the one before had not.
+// Adds the policy to the table. It replaces an added policy of the same name for new stores. Throws
+// kvick::Error for an invalid name or option, and if the replaced policy had other options or
+// another summary.
 void add_policy(NewPolicy policy);
-// Whether this thread is in a call of ScoreRows.
+// Returns whether this thread is in a call of ScoreRows.
 bool choosing_rows();
 
 }  // namespace kvick::python

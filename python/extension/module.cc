@@ -127,7 +127,7 @@ py::dict generate(Model& model, const py::dict& fields, const py::object& on_tex
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     if (on_text.is_none()) return true;
     const py::object said = on_text(piece);
-    return said.is_none() || said.cast<bool>();  // nothing said is not False
+    return said.is_none() || said.cast<bool>();  // None continues
   };
   request.on_prefill = [&](uint32_t, uint32_t) {
     if (!request.on_text("")) throw Unwanted();
@@ -167,7 +167,7 @@ py::list batch(Model& model, const py::list& prompts, const py::dict& fields, ui
     const py::gil_scoped_acquire held;
     if (on_answer.is_none()) return true;
     const py::object said = on_answer(number, answer_dict(answer_of(end)));
-    return said.is_none() || said.cast<bool>();  // nothing said is not False
+    return said.is_none() || said.cast<bool>();  // None continues
   };
   std::vector<JobEnd> ends;
   {

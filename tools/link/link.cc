@@ -1,6 +1,6 @@
-// A link between two network devices of this kernel, as slow as a real one: it moves Ethernet
-// frames between two TAP devices, with a rate and a delay. For measuring programs that talk over
-// networks on one machine whose kernel has no netem; tools/two_machines puts each device into a
+// Simulates a slow link between two network devices of this kernel: moves Ethernet frames between
+// two TAP devices with a given rate and delay. It serves to measure programs that talk over a
+// network on one machine whose kernel has no netem; tools/two_machines puts each device into a
 // namespace.
 //
 //   link DEVICE DEVICE RATE DELAY      bits per second, microseconds; makes the devices, prints

@@ -50,7 +50,7 @@ void add_parallel_experts(const Spec& spec, const std::string& blk, TensorList& 
   list.matrix(blk + "ffn_gate", "", spec.ffn, spec.dim, kPlain);
   list.matrix(blk + "ffn_up", "", spec.ffn, spec.dim, kPlain);
   list.matrix(blk + "ffn_down", "", spec.dim, spec.ffn, kPlain);
-  const float root = std::sqrt(static_cast<float>(spec.dim));  // inputs are divided by it
+  const float root = std::sqrt(static_cast<float>(spec.dim));  // router divides inputs by it
   list.add({blk + "ffn_gate_inp.weight", "", {f.experts, spec.dim}, DType::kF32, 0, kQuery / root});
   list.vector(blk + "ffn_gate_inp.scale", "", spec.dim, root, kNorm * root);
   list.stack(blk + "ffn_gate_up_exps", f.experts, 2 * f.expert_ffn, spec.dim, kPlain);

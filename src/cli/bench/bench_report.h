@@ -1,5 +1,5 @@
 #pragma once
-// What `kvick bench` prints.
+// The report of `kvick bench`.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -18,9 +18,9 @@ struct BenchResult {
   plan::Bound bound;
 
   double tok_s() const { return engine::median(measured.tok_s); }
-  // Seconds of the round with the median speed.
+  // Returns the seconds of the round with the median speed.
   double seconds() const { return static_cast<double>(measured.what.all_tokens()) / tok_s(); }
-  // Seconds of the fastest round.
+  // Returns the seconds of the fastest round.
   double least_seconds() const;
   // Returns the fraction of the machine's limit that was reached; 1: no faster is possible.
   double roofline() const { return bound.seconds() / seconds(); }
@@ -38,11 +38,11 @@ struct BenchReport {
   std::vector<BenchResult> results;  // at least one
 };
 
-// {model, kv_type, threads, isa, ..., others_share, calibration: {...}, results: [{phase, tokens,
-// depth, parallel, tok_s, spread, kv, roofline: {bytes, ops, bytes_s, ops_s, memory_s, compute_s,
-// measured_s, bound_by, fraction}}]}. The fields outside results come from the first prefill and
-// the first decode; kv comes from the first decode, or from the first prefill if there is no
-// decode. The speed of a phase that was not measured is 0.
+// Returns {model, kv_type, threads, isa, ..., others_share, calibration: {...}, results: [{phase,
+// tokens, depth, parallel, tok_s, spread, kv, roofline: {bytes, ops, bytes_s, ops_s, memory_s,
+// compute_s, measured_s, bound_by, fraction}}]}. The fields outside results come from the first
+// prefill and the first decode; kv comes from the first decode, or from the first prefill if there
+// is no decode. The speed of a phase that was not measured is 0.
 nlohmann::ordered_json report_json(const BenchReport& report);
 
 // Returns the measurement with what it had to read and compute, and how fast the machine could have

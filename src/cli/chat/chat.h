@@ -25,8 +25,7 @@ struct ChatOptions {
 // conversation as context. Returns the exit status.
 int chat(engine::Engine& engine, KvSession& kv, ChatOptions options, LineReader& in);
 
-// Returns, for completion, the commands that begin with the text, and the settings behind /set that
-// do.
+// Returns the commands that begin with the text, and the settings of /set that do, for completion.
 std::vector<std::string> complete_chat_command(std::string_view before);
 
 }  // namespace kvick::cli

@@ -1,4 +1,4 @@
-// kvick health: whether a server takes requests, for the checks of containers and services.
+// kvick health: checks whether a server takes requests, for containers and services.
 
 #include <fmt/format.h>
 #include <memory>

@@ -1,4 +1,4 @@
-// kvick lab: experiments with strategies.
+// kvick lab: runs experiments with strategies.
 
 #include "lab/core/lab.h"
 

@@ -36,7 +36,7 @@ struct PlannedSplit {
 };
 struct PlannedRanks {
   unsigned ranks = 1;
-  uint32_t many = 0;  // sequences
+  uint32_t many = 0;  // sequences of many_tok_s
   PlannedSplit replicas;
   // Empty if the model cannot be divided this way; no_tensor and no_pipeline say why.
   std::optional<PlannedSplit> tensor = {}, pipeline = {};
@@ -54,7 +54,7 @@ struct PlanReport {
   std::vector<PlannedWay> ways;  // the strategy asked for, then the others that can keep the load
   std::vector<PlannedGroup> groups = {};  // of equal layers; one if all layers are equal
   double prefill_s = 0;                   // of a prompt of `tokens`, with the strategy asked for
-  std::vector<std::string> notes = {};    // engine::layer_notes
+  std::vector<std::string> notes = {};    // from engine::layer_notes
   std::string unpredicted = {};           // why no seconds are predicted; empty: they are
   uint32_t growths = 0;                   // BMC's T for this context, by spec_rates
   kv::GrowthRates rates = {};             // of steps of one row
@@ -63,7 +63,7 @@ struct PlanReport {
   kv::GrowthRates spec_rates = {};  // of steps of spec_rows rows
   uint64_t largest_context = 0, largest_batch = 0;  // that fit in memory
   std::string tier_shortage = {};          // why --kv-tier cannot keep the load; empty: it can
-  std::optional<PlannedRanks> ranks = {};  // if they were asked for
+  std::optional<PlannedRanks> ranks = {};  // empty: not asked for
   std::optional<double> others;            // share of CPU time used by other programs meanwhile
 
   kernels::DType k_type() const { return kv.k_type.value_or(kernels::DType::kF16); }

@@ -1,4 +1,4 @@
-// A plan, as advice, JSON and text.
+// Formats a plan as advice, JSON and text.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ std::string_view keeps_name(kv::LayerSpec::Keeps keeps) {
   return "nothing";
 }
 
-// "rows", "rows, window 512", "rows, chunks of 8192".
+// Returns "rows", "rows, window 512" or "rows, chunks of 8192".
 std::string kind_text(const kv::LayerSpec& spec) {
   std::string text(keeps_name(spec.keeps));
   if (spec.window == 0) return text;

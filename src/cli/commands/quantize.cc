@@ -53,7 +53,7 @@ base::Result<std::pair<std::string, kernels::DType>> parse_override(const std::s
   return std::pair(text.substr(0, at), *type);
 }
 
-// Sums over the tensors of one type.
+// Sums over all tensors of one type.
 struct OfType {
   uint64_t tensors = 0, weights = 0, bytes = 0;
   double error = 0, squares = 0;

@@ -16,12 +16,13 @@ base::Result<std::filesystem::path> models_dir();
 // Returns the folder of packed weights, ${XDG_CACHE_HOME:-~/.cache}/kvick/packed. Same errors.
 base::Result<std::filesystem::path> packed_dir();
 
-// The path of a model's file or folder, from what the user wrote behind -m:
+// Returns the path of a model's file or folder for an argument of -m:
 //   nothing                             the default model, from the cache
 //   a path that exists                  itself
 //   a known name (smollm2)              from the cache
-//   what was given to `kvick pull`      from the cache; of hf:owner/repo[:TYPE] the files that are
-//                                       there decide (choose_hub_files)
+//   what was given to `kvick pull`      from the cache; hf:owner/repo[:TYPE] chooses among the
+//   files
+//                                       there (choose_hub_files)
 //   a cached file's name, whole or      from the cache, if exactly one has it
 //   without .gguf
 // Errors list what is in the cache and say what to pull.

@@ -24,7 +24,7 @@ struct Chunks {
     const auto options = torch::TensorOptions().dtype(torch::kBool).device(writes.device());
     return torch::ones({tokens, tokens}, options).tril().repeat_interleave(group, 0);
   }
-  // [B, K, 1, M, d]
+  // Returns zeros of [B, K, 1, M, d].
   Tensor empty_memory() const {
     return torch::zeros({writes.size(0), writes.size(1), 1, writes.size(-1), values.size(-1)},
                         writes.options().dtype(sum_type()));

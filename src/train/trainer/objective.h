@@ -1,5 +1,5 @@
 #pragma once
-// The loss that a training step minimises.
+// Computes the loss that a training step minimises.
 
 #include "train/network/network.h"
 #include "train/tasks/tasks.h"

@@ -13,7 +13,7 @@ namespace kvick::python {
 struct Candidates {
   uint32_t layer = 0;                 // counted among the layers whose rows the policy selects
   uint32_t head = 0;                  // KV head
-  uint32_t first = 0;                 // position of the first candidate in its sequence
+  uint32_t first = 0;                 // row number of the first candidate in its sequence
   uint32_t take = 0;                  // number of candidates that will be read
   uint32_t dims = 0, value_dims = 0;  // elements of a query and key; of a value
   std::span<const float> queries;     // [queries of the step][dims], rotated to their positions

@@ -21,8 +21,7 @@ base::Result<std::filesystem::path> packed_dir();
 //   a path that exists                  itself
 //   a known name (smollm2)              from the cache
 //   what was given to `kvick pull`      from the cache; hf:owner/repo[:TYPE] chooses among the
-//   files
-//                                       there (choose_hub_files)
+//                                       files there (choose_hub_files)
 //   a cached file's name, whole or      from the cache, if exactly one has it
 //   without .gguf
 // Errors list what is in the cache and say what to pull.

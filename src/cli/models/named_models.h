@@ -10,7 +10,7 @@ namespace kvick::cli {
 struct NamedModel {
   std::string_view name;
   std::string_view reference;  // hf:owner/repo/file
-  std::string_view type;       // the type of most weights
+  std::string_view type;       // the type of its weights, or their mixture
   std::string_view licence;    // SPDX identifier, or the licence's own name
   uint64_t bytes;              // approximate size of the file
   // Set if two public records of the file agree on it. Else the file is checked against the SHA-256

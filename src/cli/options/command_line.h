@@ -26,7 +26,7 @@ class Option {
   Option& excludes(const Option& other);
   Option& in_range(double least, double most);  // bounds of each number
   Option& shows_default();                      // the help shows the variable's current value
-  Option& in_group(const std::string& name);    // group's heading in the help
+  Option& in_group(const std::string& name);    // name: a heading in the help
   // For lists: each occurrence takes one value, so that an argument may follow.
   Option& takes_one();
   // Sets the kind of the value, and values that a shell may offer.

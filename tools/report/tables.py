@@ -8,6 +8,7 @@ from results import Cell, number, rate
 AMX, XEON, ZEN3, ZEN, ZEN5 = "Xeon, AMX", "Xeon", "Zen 3", "Zen 4", "Zen 5"
 EIGHT, SHAPES = "epyc-zen5/2026-11-28/llama-8b-layers.json", "epyc-zen5/2026-11-28/shapes.json"
 AVX2, DEEP = "epyc-zen3/2026-11-29/shapes.json", "epyc-zen3/2026-11-29/smollm2-depth.json"
+EIGHT3 = "epyc-zen3/2026-11-29/llama-8b-q8-layers.json"
 LLAMA, IK, OPENVINO = "llama.cpp", "ik_llama.cpp", "OpenVINO GenAI"
 # Rows of the speed table from results of compare.py: machine, model, work, result file, model file and case in it.
 COMPARED = (
@@ -36,6 +37,8 @@ COMPARED = (
     (ZEN5, "Qwen3-0.6B shape Q4_K_M", "prompt of 512", SHAPES, "qwen3-0.6b-Q4_K_M.gguf", "prefill"),
     (ZEN3, "Llama-3.1-8B shape Q4_K_M, 8 layers", "decode", AVX2, "8b8-Q4_K_M.gguf", "decode"),
     (ZEN3, "Llama-3.1-8B shape Q4_K_M, 8 layers", "prompt of 512", AVX2, "8b8-Q4_K_M.gguf", "prefill"),
+    (ZEN3, "Llama-3.1-8B shape Q8_0, 8 layers", "decode", EIGHT3, "8b8-Q8_0.gguf", "decode"),
+    (ZEN3, "Llama-3.1-8B shape Q8_0, 8 layers", "prompt of 512", EIGHT3, "8b8-Q8_0.gguf", "prefill"),
     (ZEN3, "SmolLM2-135M shape Q8_0", "decode", AVX2, "smollm2-Q8_0.gguf", "decode"),
     (ZEN3, "SmolLM2-135M shape Q8_0", "prompt of 512", AVX2, "smollm2-Q8_0.gguf", "prefill"),
     (ZEN3, "SmolLM2-135M shape Q8_0", "8 sequences decode", DEEP, "smollm2-Q8_0.gguf", "batch8"),

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sstream>
 
+#include "server/anthropic/messages_request.h"
 #include "server/api/static_files.h"
 #include "server/testing/api.h"
 #include "server/testing/claude_code.h"
@@ -189,6 +190,48 @@ TEST_F(AnthropicTest, SaysWhyAStreamBroke) {
                                "\"api_error\",\"message\":\"it broke\"}"),
             std::string::npos);
   EXPECT_EQ(stream.events.find("message_stop"), std::string::npos);
+}
+
+std::string with_blocks(std::string_view blocks) {
+  return fmt::format(R"({{"max_tokens":9,"messages":[{{"role":"user","content":[{}]}}]}})", blocks);
+}
+
+TEST_F(AnthropicTest, GivesTheModelTheDocumentsAndSearchResultsOfAUser) {
+  const std::string body = with_blocks(R"(
+      {"type":"document","title":"D","context":"C","citations":{"enabled":true},
+       "cache_control":{"type":"ephemeral"},
+       "source":{"type":"text","media_type":"text/plain","data":"words"}},
+      {"type":"document","title":null,"source":{"type":"content","content":[
+       {"type":"text","text":"one"},{"type":"text","text":"two"}]}},
+      {"type":"document","source":{"type":"content","content":"three"}},
+      {"type":"search_result","title":"T","source":"http://a","citations":{"enabled":false},
+       "cache_control":{"type":"ephemeral"},"content":[{"type":"text","text":"found"}]},
+      {"type":"text","text":"What is it?"})");
+  UnknownFields unknown(true);
+  const auto request = parse_messages_request(Json::parse(body), unknown);
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  EXPECT_EQ(request->messages, Json::parse(R"([{"role":"user","content":
+            "D\nC\nwords\none\ntwo\nthree\nT\nhttp://a\nfound\nWhat is it?"}])"));
+}
+
+TEST_F(AnthropicTest, SaysWhichDocumentsItDoesNotRead) {
+  const auto expect_refused = [this](std::string_view block, std::string_view says) {
+    const Seen seen = posted(kPath, with_blocks(block).c_str());
+    EXPECT_EQ(seen.response.status, 400U) << block;
+    EXPECT_EQ(error_type(seen), "invalid_request_error");
+    const std::string message = seen.json()["error"]["message"];
+    EXPECT_NE(message.find(says), std::string::npos) << message;
+  };
+  for (const char* type : {"base64", "url", "file"})
+    expect_refused(fmt::format(R"({{"type":"document","source":{{"type":"{}"}}}})", type),
+                   fmt::format("messages[0].content[0].source.type is \"{}\", but this server "
+                               "reads only documents of text",
+                               type));
+  expect_refused(R"({"type":"document"})", "messages[0].content[0].source is missing");
+  expect_refused(R"({"type":"document","source":{"type":"text"}})", "source.data is missing");
+  expect_refused(R"({"type":"document","source":{"type":"content","content":[{"type":"image"}]}})",
+                 "messages[0].content[0].source.content[0].type is \"image\"");
+  expect_refused(R"({"type":"search_result","title":"T","source":"S"})", "content is missing");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "server/request/fields.h"
 
 namespace kvick::server {
@@ -23,5 +24,18 @@ ApiResult<std::string> read_text_block(Fields& fields);
 // path: the content's name in errors.
 ApiResult<std::vector<std::string>> read_texts(const Fields& outer, const Json& content,
                                                const std::string& path);
+
+// Returns the title, the source and the texts of a search_result block, in lines.
+ApiResult<std::string> read_search_result(Fields& block);
+
+// Returns whether a document's source is text rather than a file. Takes a copy, so that find()
+// does not mark an omitted source as known.
+bool has_text(Fields document);
+
+// Returns the title, the context and the texts of a document, in lines. read: read_texts or
+// similar, for the content of the source. Error: the source is a file.
+using ReadContent = base::FunctionRef<ApiResult<std::vector<std::string>>(
+    const Fields& outer, const Json& content, const std::string& path)>;
+ApiResult<std::string> read_document(Fields& block, ReadContent read);
 
 }  // namespace kvick::server

@@ -124,7 +124,20 @@ class Builder {
     KVICK_TRY(const std::string type, required_string(block, "type"));
     if (type == "text") return add_text_block("user", block);
     if (type == "tool_result") return add_result(block);
-    return wrong_block(block, type, "text and tool_result blocks");
+    if (type == "document" || type == "search_result") return add_source(type, block);
+    return wrong_block(block, type, "text, document, search_result and tool_result blocks");
+  }
+  // Adds what the user lets the model read.
+  ApiResult<bool> add_source(std::string_view type, Fields& block) {
+    const auto only_texts = [](const Fields& outer, const Json& content, const std::string& path) {
+      return read_texts(outer, content, path);
+    };
+    KVICK_TRY(const std::string text,
+              type == "document" ? read_document(block, only_texts) : read_search_result(block));
+    block.ignore({"cache_control"});
+    KVICK_TRY_VOID(block.check_rest());
+    if (!text.empty()) add_text("user", text);
+    return !text.empty();
   }
   ApiResult<bool> add_assistant_block(Fields& block) {
     KVICK_TRY(const std::string type, required_string(block, "type"));

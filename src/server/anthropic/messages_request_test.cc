@@ -322,7 +322,7 @@ TEST(MessagesRequest, SaysWhatIsWrongWithBlocks) {
        {"takes no images"}},
       {of(R"({"role":"user","content":[{"type":"tool_use"}]})"),
        "messages[0].content[0].type",
-       {"text and tool_result"}},
+       {"search_result and tool_result"}},
       {of(R"({"role":"user","content":"x","name":"y"})"), "messages[0].name", {"leave it out"}},
       {with(R"(,"system":[{"type":"image"}])"), "system[0].type", {"takes no images"}},
       {with(R"(,"system":1)"), "system"},

@@ -14,47 +14,7 @@ const Json* function_of(const Tools& tools, const std::string& name) {
   return nullptr;
 }
 
-// Returns whether the document's source is text rather than a file. Takes a copy, so that find()
-// does not mark an omitted source as known.
-bool has_text(Fields document) {
-  const Json* const source = document.find("source");
-  if (source == nullptr || !source->is_object()) return false;
-  const auto type = source->find("type");
-  return type != source->end() && (*type == "text" || *type == "content");
-}
-
-std::string in_lines(std::vector<std::string> texts) {
-  std::erase(texts, "");
-  return fmt::format("{}", fmt::join(texts, "\n"));
-}
-
-ApiResult<std::string> read_search_result(Fields& block) {
-  KVICK_TRY(std::string title, required_string(block, "title"));
-  KVICK_TRY(std::string source, required_string(block, "source"));
-  const std::string path = block.path("content");
-  const Json* const content = block.find("content");
-  if (content == nullptr) return bad_field(path, "{} is missing", path);
-  KVICK_TRY(const std::vector<std::string> texts, read_texts(block, *content, path));
-  block.ignore({"citations"});
-  return in_lines({std::move(title), std::move(source), in_lines(texts)});
-}
-
 }  // namespace
-
-ApiResult<std::string> ToolResults::read_document(Fields& block) {
-  KVICK_TRY(std::string title, block.get_string("title", ""));
-  KVICK_TRY(std::string context, block.get_string("context", ""));
-  KVICK_TRY(Fields source, block.inside(*block.find("source"), block.path("source")));
-  KVICK_TRY(const std::string type, required_string(source, "type"));
-  const char* const name = type == "text" ? "data" : "content";
-  const Json* const content = source.find(name);
-  if (content == nullptr) return bad_field(source.path(name), "{} is missing", source.path(name));
-  KVICK_TRY(const std::vector<std::string> texts, read(source, *content, source.path(name)));
-  source.ignore({"media_type"});
-  KVICK_TRY_VOID(source.check_rest());
-  block.ignore({"citations"});
-  return in_lines({std::move(title), std::move(context), in_lines(texts)});
-}
 
 // Describes a tool in the form in which Claude Code's tool search announces tools to the model.
 std::string ToolResults::reference(const std::string& name) {
@@ -72,7 +32,11 @@ ApiResult<std::string> ToolResults::read_block(Fields& block) {
   } else if (type == "search_result") {
     KVICK_TRY(text, read_search_result(block));
   } else if (type == "document" && has_text(block)) {
-    KVICK_TRY(text, read_document(block));
+    const auto read_content = [this](const Fields& outer, const Json& content,
+                                     const std::string& path) {
+      return read(outer, content, path);
+    };
+    KVICK_TRY(text, read_document(block, read_content));
   } else if (text.empty()) {
     return wrong_block(block, type,
                        "text, image, document, search_result and tool_reference blocks");

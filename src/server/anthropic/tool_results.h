@@ -22,7 +22,6 @@ class ToolResults {
 
  private:
   ApiResult<std::string> read_block(Fields& block);
-  ApiResult<std::string> read_document(Fields& block);  // the source must have text
   std::string reference(const std::string& name);
 
   const Tools& tools_;

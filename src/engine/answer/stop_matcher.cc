@@ -25,12 +25,19 @@ size_t StopMatcher::held_suffix() const {
 std::string StopMatcher::push(std::string_view text) {
   if (stopped_) return {};
   pending_ += text;
-  size_t first = std::string::npos;  // where the earliest stop string begins
-  for (const std::string& stop : stops_)
-    if (const size_t at = pending_.find(stop); at < first) first = at, matched_ = stop;
-  stopped_ = first != std::string::npos;
+  // The stop string that is complete first, and of those the longest, is the same however the text
+  // is cut into pieces. The one that begins first is not: a shorter one may end before it is whole.
+  size_t first_end = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const size_t at = pending_.find(stop);
+    if (at == std::string::npos) continue;
+    const size_t end = at + stop.size();
+    if (end < first_end || (end == first_end && stop.size() > matched_.size()))
+      first_end = end, matched_ = stop;
+  }
+  stopped_ = first_end != std::string::npos;
   const size_t certain =
-      stopped_ ? first + (included_ ? matched_.size() : 0) : pending_.size() - held_suffix();
+      stopped_ ? first_end - (included_ ? 0 : matched_.size()) : pending_.size() - held_suffix();
   std::string out = pending_.substr(0, certain);
   pending_.erase(0, certain);
   return out;

@@ -168,6 +168,7 @@ void PrefixFiles::keep(const BlockKey& key, MakeRows make_rows) {
     files_.splice(files_.end(), files_, at->second);
     return;
   }
+  if (at_write_ == key.id) return;
   for (const auto& [queued, rows] : writes_)
     if (queued.id == key.id) return;
   if (block_bytes(key.row_bytes) > options_.max_bytes ||
@@ -195,11 +196,14 @@ void PrefixFiles::write_queued() noexcept {
   std::unique_lock lock(mutex_);
   while (true) {
     if (writes_.empty() && reads_.empty()) idle_.notify_all();
-    queued_.wait(lock, [&] { return stopping_ || !writes_.empty(); });
+    queued_.wait(lock, [&] {
+      return stopping_ || (!writes_.empty() && at_read_ != writes_.front().first.id);
+    });
     if (stopping_) return;
     const auto [key, rows] = std::move(writes_.front());
     writes_.pop_front();
     writing_ = true;
+    at_write_ = key.id;
     lock.unlock();
     const std::optional<uint64_t> written = write_one(key, rows);
     lock.lock();
@@ -212,6 +216,7 @@ void PrefixFiles::write_queued() noexcept {
     } catch (const std::bad_alloc&) {  // the file is not in the list: nobody reads it
       ++counts_.failed_writes;
     }
+    at_write_.reset();
     lock.unlock();
     for (const fs::path& path : evicted) options_.remove(path);
     lock.lock();
@@ -274,15 +279,27 @@ bool PrefixFiles::read_one(PrefixRead& read, const BlockKey& key) {
   return false;
 }
 
-// As read_one. If that throws (no memory, no descriptor), the file counts as missing but stays.
+// As read_one, but a block that is being written counts as missing. If read_one throws (no memory,
+// no descriptor), the file counts as missing but stays.
 bool PrefixFiles::try_read(PrefixRead& read, const BlockKey& key) noexcept {
-  try {
-    return read_one(read, key);
-  } catch (...) {
-    const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (at_write_ == key.id) {
     ++counts_.missing;
     return false;
   }
+  at_read_ = key.id;
+  lock.unlock();
+  bool good = false, thrown = false;
+  try {
+    good = read_one(read, key);
+  } catch (...) {
+    thrown = true;
+  }
+  lock.lock();
+  if (thrown) ++counts_.missing;
+  at_read_.reset();
+  if (!writes_.empty()) queued_.notify_all();  // the writer may wait for this block
+  return good;
 }
 
 void PrefixFiles::read_queued() noexcept {

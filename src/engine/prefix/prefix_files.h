@@ -72,6 +72,9 @@ class PrefixFiles final : public PrefixTier {
   mutable std::mutex mutex_;
   std::condition_variable queued_, idle_;
   bool stopping_ = false, writing_ = false;
+  // The blocks whose files the writer writes and the reader reads, or removes if they are damaged.
+  // They are never the same block: the reader would remove what was just written.
+  std::optional<BlockId> at_write_, at_read_;
   // A file of the folder; files_ has the least recently used first.
   struct Known {
     BlockId id;

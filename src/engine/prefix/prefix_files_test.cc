@@ -7,6 +7,8 @@
 #include <random>
 #include <sys/resource.h>
 
+#include "base/text_file.h"
+
 namespace kvick::engine {
 namespace {
 
@@ -249,6 +251,74 @@ TEST(PrefixFiles, LetsNobodyWaitWhileAFileIsRemoved) {
   slow = false;
   files->flush();
   EXPECT_TRUE(read->done());
+}
+
+// The reader takes a file for damaged or missing, and the block is kept again before the reader has
+// removed the file: the new file stays.
+TEST(PrefixFiles, KeepsABlockAgainWhileItsFileIsReadOrRemoved) {
+  for (const bool damaged : {true, false}) {
+    SCOPED_TRACE(damaged);
+    const Folder folder;
+    const auto ids = block_ids(prefix_root("model", ""), tokens_of(1));
+    std::unique_ptr<PrefixFiles> files;
+    std::atomic<int> written = 0;
+    std::atomic<bool> again = true;
+    // A writer that does not wait for the reader writes meanwhile.
+    const auto keep_again = [&] {
+      if (!again.exchange(false)) return;
+      const int before = written;
+      put(*files, ids[0], 0);
+      for (int i = 0; i < 100 && written == before; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
+    PrefixFilesOptions options = {.folder = folder.path};
+    options.write = [&](const fs::path& path, std::string_view bytes) {
+      const bool good = base::write_file(path, bytes).ok();
+      ++written;
+      return good;
+    };
+    options.read = [&](const fs::path& path, size_t) -> std::optional<std::string> {
+      const auto bytes = base::read_text(path.string());
+      if (!damaged) keep_again();
+      return bytes.ok() ? std::optional(*bytes) : std::nullopt;
+    };
+    options.remove = [&](const fs::path& path) {
+      if (damaged) keep_again();
+      fs::remove(path);
+    };
+    files = std::move(PrefixFiles::open(std::move(options))).value();
+    if (damaged) {
+      put_all(*files, ids);
+      fs::resize_file(folder.path / ids[0].name(), 10);
+    }
+    EXPECT_EQ(read_all(*files, ids)->ready(), 0u);
+    EXPECT_EQ(files->known(ids), 1u);
+    expect_rows(*read_all(*files, ids), 1);
+  }
+}
+
+TEST(PrefixFiles, WritesABlockOnceThatIsKeptAgainWhileItIsWritten) {
+  const Folder folder;
+  const auto ids = block_ids(prefix_root("model", ""), tokens_of(1));
+  std::atomic<bool> writing{false}, slow{true};
+  PrefixFilesOptions options = {.folder = folder.path};
+  options.write = [&](const fs::path& path, std::string_view bytes) {
+    writing = true;
+    while (slow) std::this_thread::yield();
+    return base::write_file(path, bytes).ok();
+  };
+  const auto files = std::move(PrefixFiles::open(std::move(options))).value();
+  put(*files, ids[0], 0);
+  while (!writing) std::this_thread::yield();
+  put(*files, ids[0], 0);
+  // Its file is not there yet, and nobody waits for it.
+  const auto read = files->read(keys_of(ids));
+  read->wait(3600);
+  EXPECT_EQ(read->ready(), 0u);
+  slow = false;
+  files->flush();
+  EXPECT_EQ(files->counts().writes, 1u);
+  expect_rows(*read_all(*files, ids), 1);
 }
 
 TEST(PrefixFiles, KeepsAFileThatItHasNoDescriptorFor) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <stdexcept>
@@ -54,11 +55,21 @@ std::optional<BlockId> id_of(const fs::path& path) {
   return id.name() == name ? std::optional(id) : std::nullopt;
 }
 
-// Whether a file is half written, or named as an earlier version named its files: by 32 digits.
-bool is_left_over(const std::string& name) {
-  const bool old = name.size() == 35 && name.ends_with(".kv") &&
-                   name.find_first_not_of("0123456789abcdef") == 32;
-  return old || name.find(".kv.") != std::string::npos;
+// Another process may be writing a half written file. Its process id may be of another machine or
+// container, so the file's age decides; writing a block takes seconds.
+constexpr std::chrono::hours kWriterGone{1};
+
+// Whether a file is named as an earlier version named its files, by 32 digits, or was left half
+// written: NAME.kv.PROCESS.part.
+bool is_left_over(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  const size_t digits = name.find_first_not_of("0123456789abcdef");
+  if ((digits != 32 && digits != 64) || name.compare(digits, 3, ".kv") != 0) return false;
+  if (name.size() == digits + 3) return digits == 32;
+  std::error_code gone;
+  const fs::file_time_type written = entry.last_write_time(gone);
+  return name[digits + 3] == '.' && name.ends_with(".part") && !gone &&
+         written < fs::file_time_type::clock::now() - kWriterGone;
 }
 
 }  // namespace
@@ -107,7 +118,7 @@ base::Status<> PrefixFiles::scan() {
     if (!entry.is_regular_file(gone)) continue;
     if (const auto id = id_of(entry.path()))
       found.push_back({entry.last_write_time(gone), {*id, entry.file_size(gone)}});
-    else if (is_left_over(entry.path().filename().string()))
+    else if (is_left_over(entry))
       fs::remove(entry.path(), gone);
   }
   if (error)

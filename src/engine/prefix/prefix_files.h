@@ -38,9 +38,9 @@ struct PrefixFilesOptions {
 
 class PrefixFiles final : public PrefixTier {
  public:
-  // Makes the folder if there is none, adopts the blocks that it finds there, and removes half
-  // written files and those of an earlier version. Error: the folder cannot be made, read or
-  // written.
+  // Makes the folder if there is none, adopts the blocks that it finds there, and removes files of
+  // an earlier version and those that were left half written an hour ago or longer. Error: the
+  // folder cannot be made, read or written.
   static base::Result<std::unique_ptr<PrefixFiles>> open(PrefixFilesOptions options);
   // Waits for the file that is being written; drops the queued ones.
   ~PrefixFiles() override;

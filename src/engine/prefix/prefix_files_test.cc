@@ -363,15 +363,20 @@ TEST(PrefixFiles, SaysThatAFolderCannotBeMadeAndRemovesWhatIsHalfWritten) {
   const Folder folder;
   fs::create_directories(folder.path);
   const fs::path half = folder.path / (BlockId{{1, 2}}.name() + ".77.part");
+  const fs::path being_written = folder.path / (BlockId{{1, 3}}.name() + ".77.part");
   const fs::path old = folder.path / (std::string(32, 'a') + ".kv");
-  const fs::path other = folder.path / "notes.txt";
-  std::ofstream(half) << "x";
-  std::ofstream(old) << "x";
-  std::ofstream(other) << "x";
+  const std::vector<fs::path> others = {folder.path / "notes.txt", folder.path / "my.kv.part",
+                                        folder.path / (std::string(64, 'a') + ".kv.zip")};
+  for (const fs::path& file : {half, being_written, old}) std::ofstream(file) << "x";
+  for (const fs::path& file : others) std::ofstream(file) << "x";
+  const auto day = fs::file_time_type::clock::now() - std::chrono::hours(24);
+  fs::last_write_time(half, day);
+  for (const fs::path& file : others) fs::last_write_time(file, day);
   open_files(folder.path);
   EXPECT_FALSE(fs::exists(half));
+  EXPECT_TRUE(fs::exists(being_written)) << "by another process";
   EXPECT_FALSE(fs::exists(old)) << "of a version that nobody reads";
-  EXPECT_TRUE(fs::exists(other));
+  for (const fs::path& file : others) EXPECT_TRUE(fs::exists(file)) << file;
 }
 
 }  // namespace

@@ -233,9 +233,18 @@ Result<std::unique_ptr<Wire>> Wire::connect(const StoreAddress& address, Until u
       ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
   if (error != 0) return base::fail("its name is not found: {}", ::gai_strerror(error));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, &::freeaddrinfo);
+  return connect(all.get(), address, until);
+}
+
+Result<std::unique_ptr<Wire>> Wire::connect(const addrinfo* addresses, const StoreAddress& address,
+                                            Until until) {
+  size_t left = 0;
+  for (const addrinfo* one = addresses; one != nullptr; one = one->ai_next) ++left;
   base::Error last = {"its name has no address"};
-  for (const addrinfo* one = all.get(); one != nullptr; one = one->ai_next) {
-    auto socket = connect_to(*one, until);
+  for (const addrinfo* one = addresses; one != nullptr; one = one->ai_next, --left) {
+    const double now = base::steady_seconds();
+    const double share = (until.deadline - now) / static_cast<double>(left);
+    auto socket = connect_to(*one, {now + share, until.stop});
     if (!socket.ok()) {
       last = std::move(socket).error();
       continue;

@@ -10,6 +10,8 @@
 
 #include "base/result.h"
 
+struct addrinfo;  // of <netdb.h>
+
 namespace kvick::store {
 
 // When a call gives up: at a time of base::steady_seconds(), or when the flag, which another thread
@@ -25,6 +27,10 @@ class Wire {
   // The error of every call is one sentence, after which only the destructor may be called. The
   // deadline does not bound the lookup of the host's name by the system's resolver.
   static base::Result<std::unique_ptr<Wire>> connect(const StoreAddress& address, Until until);
+  // The same for a host whose addresses are known: tries them in turn. Each has an equal share of
+  // the time that is left, so that one that does not answer leaves time for the next.
+  static base::Result<std::unique_ptr<Wire>> connect(const addrinfo* addresses,
+                                                     const StoreAddress& address, Until until);
   virtual base::Status<> write(std::string_view bytes, Until until) = 0;
   // Reads at least one byte, at most `most`; returns the number of bytes read.
   virtual base::Result<size_t> read(char* bytes, size_t most, Until until) = 0;

@@ -20,7 +20,13 @@ Status<> Link::connect() {
 
 bool Link::try_to_connect() {
   if (!usable_ && !breaker_.closed(base::steady_seconds())) return false;
-  const Status<> connected = connect();
+  const Status<> connected = [&]() -> Status<> {
+    try {
+      return connect();
+    } catch (const std::bad_alloc&) {  // the next try waits, or its thread would do nothing else
+      return base::Error{"no memory"};
+    }
+  }();
   if (!connected.ok()) {
     fail(connected.error().message);
     return false;

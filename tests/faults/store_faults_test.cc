@@ -9,6 +9,7 @@
 #include "store/redis_tier.h"
 #include "store/test_server.h"
 
+#include "base/clock.h"
 #include "engine/prefix/prefix_events.h"
 
 namespace kvick::store {
@@ -74,6 +75,20 @@ TEST(StoreFaults, AnyAllocationMayFailAndTheStoreIsUsedAgain) {
     use_until_all_come(keys);
   }
   EXPECT_GT(faults::failed_allocations() - failed, kMostAllocations / 3);
+}
+
+TEST(StoreFaults, AConnectionWithoutMemoryIsTriedAgainAfterThePause) {
+  test::TestServer server;
+  Link link({.address = {.host = "127.0.0.1", .port = server.port()},
+             .first_pause_seconds = 3600,
+             .most_pause_seconds = 3600,
+             .report = {}});
+  faults::fail_nth(1);
+  EXPECT_FALSE(link.try_to_connect());
+  faults::fail_nth(0);
+  EXPECT_FALSE(link.usable());
+  EXPECT_GT(link.retry_at(), base::steady_seconds());
+  EXPECT_EQ(link.failures(), 1u);
 }
 
 TEST(EventFaults, AReaderWithoutMemoryIsToldAgain) {

@@ -212,7 +212,7 @@ void Generation::on(JobPiece of) {
 }
 
 void Generation::on(JobEnd of) {
-  note([&](RequestFacts& facts) { facts.add(of.outcome); });
+  if (!std::exchange(of.noted, true)) note([&](RequestFacts& facts) { facts.add(of.outcome); });
   if (gone_) return;
   if (plan_ == nullptr) {
     early_.emplace_back(std::move(of));

@@ -41,6 +41,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   struct JobEnd {
     size_t job = 0;
     engine::JobOutcome outcome;
+    bool noted = false;  // the request's record has it
   };
   using Event = std::variant<JobPiece, JobEnd, Started, engine::Refusal>;
 

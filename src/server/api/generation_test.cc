@@ -25,11 +25,22 @@ class LoggedReply : public Reply {
   void event(std::string_view) override { log_.push_back(name_ + ": event"); }
   void end_events() override { log_.push_back(name_ + ": end"); }
   void on_gone(std::function<void()>) override {}
+  std::shared_ptr<RequestRecord> record() const override { return noted; }
   std::string body;
+  const std::shared_ptr<RequestRecord> noted = std::make_shared<RequestRecord>(RequestFacts());
 
  private:
   Log& log_;
   std::string name_;
+};
+
+class HookedService : public ManualService {
+ public:
+  base::Result<engine::JobId, engine::Refusal> submit(engine::Job job) override {
+    if (before_submit) before_submit();
+    return ManualService::submit(std::move(job));
+  }
+  std::function<void()> before_submit;
 };
 
 class AnswerThreads : public testing::Test {
@@ -85,7 +96,7 @@ class AnswerThreads : public testing::Test {
     taken.on_end({});
   }
 
-  ManualService service_;
+  HookedService service_;
   NetworkCounters counters_;
   Queue network_, answers_;
   Log log_;
@@ -137,6 +148,26 @@ TEST_F(AnswerThreads, SendTheEventsOfAStreamInTheirOrder) {
   job.on_end({});
   run(answers_), run(network_);
   EXPECT_EQ(log_, (Log{"A: event", "A: event", "A: event", "A: event", "A: end"}));
+}
+
+TEST_F(AnswerThreads, CountAJobOnceThatEndsBeforeTheNextOneIsSubmitted) {
+  const auto end = [&](size_t job, uint32_t prompt_tokens) {
+    service_.jobs.at(job).on_piece({.text = "x", .finish = engine::Finish::kEnd});
+    service_.jobs.at(job).on_end(
+        {.prompt_tokens = prompt_tokens, .generated_tokens = 1, .error = {}});
+    run(answers_);
+  };
+  service_.before_submit = [&] {
+    if (service_.jobs.size() == 1) end(0, 5);
+  };
+  const auto reply = complete("A", R"({"prompt":["x","y"]})");
+  ASSERT_EQ(service_.jobs.size(), 2U);
+  end(1, 7);
+  run(network_);
+  EXPECT_EQ(log_, Log{"A: 200"});
+  EXPECT_EQ(Json::parse(reply->body)["usage"]["prompt_tokens"], 12);
+  EXPECT_EQ(reply->noted->facts().prompt_tokens, 12U);
+  EXPECT_EQ(reply->noted->facts().answer_tokens, 2U);
 }
 
 // Uses real sockets and threads.

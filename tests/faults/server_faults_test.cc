@@ -20,6 +20,7 @@
 #include "server/api/api.h"
 #include "server/net/server.h"
 #include "server/openai/answer_forms.h"
+#include "server/responses/response_store.h"
 #include "server/testing/client.h"
 #include "server/watch/otlp_exporter.h"
 
@@ -270,6 +271,32 @@ TEST(TraceFaults, WithoutMemoryForABatchItsSpansAreDroppedAndTheNextAreSent) {
   exporter.add(RequestFacts());
   while (counted() < 4) std::this_thread::yield();
   EXPECT_EQ(exporter.counts().failed, 1u);
+}
+
+TEST(ResponseFaults, AResponseThatFindsNoMemoryTakesNoneOfTheStoresRoom) {
+  ResponseStore store(100'000);
+  size_t put = 0, failed = 0;
+  for (uint64_t nth = 1; nth <= 8; ++nth) {
+    SCOPED_TRACE(nth);
+    const std::string id = fmt::format("resp_{}", nth);
+    std::string same = id;
+    StoredResponse response = {.response = std::string(100, 'r'), .input = std::string(100, 'i')};
+    faults::fail_nth(nth);
+    bool thrown = false;
+    try {
+      EXPECT_TRUE(store.put(std::move(same), 1, std::move(response)));
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+    faults::fail_nth(0);
+    ++(thrown ? failed : put);
+    EXPECT_EQ(store.find(id, 1) == nullptr, thrown);
+    EXPECT_EQ(store.size(), put);
+  }
+  EXPECT_GT(failed, 1u);
+  EXPECT_GT(put, 0u);
+  for (uint64_t nth = 1; nth <= 8; ++nth) store.erase(fmt::format("resp_{}", nth), 1);
+  EXPECT_EQ(store.bytes(), 0u);
 }
 
 }  // namespace

@@ -13,9 +13,14 @@ bool ResponseStore::put(std::string id, size_t owner, StoredResponse response) {
   if (entry.bytes > max_bytes_ || max_responses_ == 0 || places_.contains(entry.id)) return false;
   while (bytes_ + entry.bytes > max_bytes_ || entries_.size() == max_responses_)
     drop(std::prev(entries_.end()));
-  bytes_ += entry.bytes;
   entries_.push_front(std::move(entry));
-  places_.emplace(entries_.front().id, entries_.begin());
+  try {
+    places_.emplace(entries_.front().id, entries_.begin());
+  } catch (const std::bad_alloc&) {
+    entries_.pop_front();
+    throw;
+  }
+  bytes_ += entries_.front().bytes;  // last: bytes of no entry could never be evicted
   return true;
 }
 

@@ -18,9 +18,12 @@
 #include "engine/prefix/prefix_files.h"
 #include "engine/serving/instances.h"
 #include "server/api/api.h"
+#include "server/embeddings/embed.h"
 #include "server/net/server.h"
 #include "server/openai/answer_forms.h"
+#include "server/request/request_record.h"
 #include "server/responses/response_store.h"
+#include "server/testing/api.h"
 #include "server/testing/client.h"
 #include "server/watch/otlp_exporter.h"
 
@@ -297,6 +300,41 @@ TEST(ResponseFaults, AResponseThatFindsNoMemoryTakesNoneOfTheStoresRoom) {
   EXPECT_GT(put, 0u);
   for (uint64_t nth = 1; nth <= 8; ++nth) store.erase(fmt::format("resp_{}", nth), 1);
   EXPECT_EQ(store.bytes(), 0u);
+}
+
+// A reply of a request that has a record.
+class NotedReply : public RecordedReply {
+ public:
+  NotedReply(Seen& seen, std::shared_ptr<RequestRecord> record)
+      : RecordedReply(seen), record_(std::move(record)) {}
+  std::shared_ptr<RequestRecord> record() const override { return record_; }
+
+ private:
+  const std::shared_ptr<RequestRecord> record_;
+};
+
+// The service tells a job's end again where telling it failed.
+TEST(EmbeddingFaults, AnEndWithoutMemoryIsCountedOnceWhenItIsToldAgain) {
+  ManualService service;
+  Seen seen;
+  const auto record = std::make_shared<RequestRecord>(RequestFacts());
+  const Post at_once = [](const std::function<void()>& task) { task(); };
+  TextsToEmbed texts = {.pooling = engine::Pooling::kMean, .field = "input"};
+  texts.texts.push_back({1, 7});
+  std::vector<uint64_t> tokens;
+  embed(service, Threads{at_once, at_once, at_once}, std::move(texts),
+        std::make_shared<NotedReply>(seen, record), [&](const ApiResult<Embeddings>& result) {
+          tokens.push_back(result.ok() ? (*result).tokens : 0);
+        });
+  ASSERT_EQ(service.jobs.size(), 1u);
+  const engine::JobOutcome outcome = {.prompt_tokens = 2, .error = {}, .embedding = {1, 2}};
+  faults::fail_nth(1);
+  EXPECT_THROW(service.jobs[0].on_end(outcome), std::bad_alloc);
+  faults::fail_nth(0);
+  EXPECT_TRUE(tokens.empty());
+  service.jobs[0].on_end(outcome);
+  EXPECT_EQ(tokens, std::vector<uint64_t>{2});
+  EXPECT_EQ(record->facts().prompt_tokens, 2u);
 }
 
 }  // namespace

@@ -143,15 +143,17 @@ void EmbeddingJobs::submit() noexcept {
   }
 }
 
-// Runs on the service's thread, which calls it again if it throws, so calls that may throw come
-// first.
+// Runs on the service's thread, which calls it again if it throws, so what may throw comes before
+// anything is counted.
 void EmbeddingJobs::take(size_t text, const engine::JobOutcome& outcome) {
+  std::vector<float> embedding = outcome.embedding;
+  std::optional<engine::Refusal> error = outcome.error;
   if (record_ != nullptr) record_->change([&](RequestFacts& facts) { facts.add(outcome); });
   bool more = false;
   {
     const std::lock_guard lock(mutex_);
-    embeddings_.vectors[text] = outcome.embedding;
-    if (outcome.error && !error_) error_ = outcome.error;
+    embeddings_.vectors[text] = std::move(embedding);
+    if (error && !error_) error_ = std::move(error);
     embeddings_.tokens += outcome.prompt_tokens;
     stopped_ = stopped_ || outcome.error;
     --running_;

@@ -272,6 +272,8 @@ class Chat {
     fmt::print("\n");
     std::fflush(stdout);
     keep(message, std::move(request->prompt), printer);
+    if (!last_.draft_failure.empty() && !options_.quiet)
+      say(fmt::format("the rest had no draft tokens: {}", last_.draft_failure));
     if (last_.finish == engine::Finish::kLoop && !options_.quiet) say(kLoopNote);
     if (options_.prompts) show_turn();
     return true;

@@ -141,6 +141,8 @@ void show_end(const engine::Answer& answer, const AnswerPrinter& printer,
   std::fflush(stdout);
   if (common.quiet) return;
   if (!common.json) print_summary(answer, answering.max_tokens);
+  if (!answer.draft_failure.empty())
+    fmt::print(stderr, "the rest had no draft tokens: {}\n", answer.draft_failure);
   if (answer.finish == engine::Finish::kLoop) fmt::print(stderr, "{}\n", kLoopNote);
 }
 

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <list>
 #include <random>
+#include <stdexcept>
 
+#include "engine/serving/step_work.h"
 #include "engine/serving/test_jobs.h"
+#include "engine/sharing/failure_text.h"
 
 namespace kvick::engine {
 namespace {
@@ -243,6 +246,27 @@ TEST(SchedulerDrafts, OfAModelMakeRoomForAnotherInstanceBeforeAnyJobDoes) {
   EXPECT_EQ(scheduler->metrics().recomputations, 0u) << "both were enough";
   run_all(*scheduler);
   EXPECT_EQ(heard.tokens[0], right.tokens);
+}
+
+TEST(SchedulerDrafts, TellWhatADrafterThrewThatReadsStates) {
+  struct Throws final : Drafter {
+    bool reads_states() const override { return true; }
+    void see(const SeenRows&) override { throw std::runtime_error("a bug"); }
+    void draft(const DraftAsk&, DraftTree&) override {}
+  };
+  const auto engine = tiny_engine();
+  const model::Executor executor = engine->make_executor();
+  Speculation speculation(*engine);
+  RunningJob running;
+  AnswerSequence& answer = running.answers.emplace_back();
+  const StepWork work = {.running = &running, .answer = 0, .tokens = 0, .logits = false};
+  EXPECT_EQ(show_states(work, 0, executor), nullptr) << "it has no speculator";
+  answer.speculator = speculation.begin(parse_spec_options("lookup").value());
+  answer.speculator->add(std::make_unique<Throws>());
+  const std::exception_ptr failed = show_states(work, 0, executor);
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failure_text(failed), "a bug");
+  EXPECT_EQ(show_states(work, 0, executor), nullptr) << "it is reported again";
 }
 
 // A fork that copies its rows finds no room beside the rows of the draft model.

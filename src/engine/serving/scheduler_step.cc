@@ -301,7 +301,7 @@ void Scheduler::take_rows(const StepWork& one) {
   AnswerSequence& answer = one.running->answers[one.answer];
   const uint32_t before = answer.committed;
   answer.committed += one.drafts.size() > 0 ? static_cast<uint32_t>(one.kept.size()) : one.tokens;
-  show_states(one, before, executor_);
+  if (const auto failed = show_states(one, before, executor_)) report(failed);
   one.running->keep_checkpoints(answer, before);
   keep_rows(one);
   if (one.answer == 0) take_moves(*one.running);

@@ -28,18 +28,19 @@ std::vector<uint32_t> states_of(std::span<StepWork> work) {
   return tokens;
 }
 
-void show_states(const StepWork& one, uint32_t first, const model::Executor& executor) {
+std::exception_ptr show_states(const StepWork& one, uint32_t first,
+                               const model::Executor& executor) {
   const AnswerSequence& answer = one.running->answers[one.answer];
-  if (answer.speculator == nullptr || !answer.speculator->reads_states()) return;
+  if (answer.speculator == nullptr || !answer.speculator->reads_states()) return nullptr;
   std::vector<uint32_t> kept = one.kept;
   if (one.drafts.size() == 0) {
     kept.resize(one.tokens);
     std::iota(kept.begin(), kept.end(), 0U);
   }
   const std::vector<float> states = states_of_rows(executor, kept, one.first_state);
-  answer.speculator->see({.text = std::span(answer.tokens).first(answer.committed),
-                          .first = first,
-                          .states = states.data()});
+  return answer.speculator->see({.text = std::span(answer.tokens).first(answer.committed),
+                                 .first = first,
+                                 .states = states.data()});
 }
 
 void pool_states(const StepWork& one, std::span<const float> states, const model::Model& model) {

@@ -38,8 +38,9 @@ struct StepDraw {
 // the batch. Sets first_state and states of each work.
 std::vector<uint32_t> states_of(std::span<StepWork> work);
 // Shows the states that a step has committed to drafters that read states. first: the position of
-// the first committed token.
-void show_states(const StepWork& one, uint32_t first, const model::Executor& executor);
+// the first committed token. Returns what a drafter threw, as Speculator::see.
+std::exception_ptr show_states(const StepWork& one, uint32_t first,
+                               const model::Executor& executor);
 // Adds states to the job's pool; once all have been added, sets the outcome's embedding. states:
 // [tokens of states_of][dim].
 void pool_states(const StepWork& one, std::span<const float> states, const model::Model& model);

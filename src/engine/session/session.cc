@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/sharing/failure_text.h"
 #include "engine/speculation/verify.h"
 
 namespace kvick::engine {
@@ -93,10 +94,11 @@ base::Status<> Session::advance(std::span<const Token> tokens, Speculator* specu
   return base::Done{};
 }
 
-void Session::show(Speculator* speculator, size_t first, std::span<const uint32_t> kept) const {
+void Session::show(Speculator* speculator, size_t first, std::span<const uint32_t> kept) {
   if (speculator == nullptr || !speculator->reads_states()) return;
   const std::vector<float> states = states_of_rows(executor_, kept);
-  speculator->see({.text = committed_, .first = first, .states = states.data()});
+  if (auto failed = speculator->see({.text = committed_, .first = first, .states = states.data()}))
+    draft_failure_ = std::move(failed);
 }
 
 // A slower tier has lost the sequence's rows: the next prompt gets a new sequence.
@@ -141,7 +143,7 @@ bool Session::take(Writing& writing, WrittenTokens&& written) {
   return wanted && !written.finish;
 }
 
-Drafts Session::propose(const Writing& writing) {
+Drafts Session::propose(Writing& writing) {
   if (writing.speculator == nullptr) return {};
   const PlainStep plain = plain_step(1, store_.length(seq_));
   const double stake = speculation_.account.tokens();
@@ -149,16 +151,24 @@ Drafts Session::propose(const Writing& writing) {
   uint32_t room = draft_room(store_, seq_, spec_.grow);
   if (writing.request.max_tokens != 0)
     room = std::min(room, writing.request.max_tokens - writing.writer.tokens() - 1);
-  Drafts drafts = writing.speculator->propose({.text = writing.text,
-                                               .most = room,
-                                               .depth = room,
-                                               .store = &store_,
-                                               .seq = seq_,
-                                               .sampler = &writing.writer.sampler(),
-                                               .form = writing.writer.constraint(),
-                                               .adapter = adapter_.weights(),
-                                               .adapter_scale = adapter_.scale},
-                                              plain);
+  const DraftAsk ask = {.text = writing.text,
+                        .most = room,
+                        .depth = room,
+                        .store = &store_,
+                        .seq = seq_,
+                        .sampler = &writing.writer.sampler(),
+                        .form = writing.writer.constraint(),
+                        .adapter = adapter_.weights(),
+                        .adapter_scale = adapter_.scale};
+  Drafts drafts;
+  try {
+    drafts = writing.speculator->propose(ask, plain);
+  } catch (...) {  // the answer continues without draft tokens
+    draft_failure_ = std::current_exception();
+    speculation_.distrust();
+    writing.speculator.reset();
+    return {};
+  }
   if (spec_.gain) drafts.keep(least_chance(drafts.chances, plain, speculation_.cost, stake), room);
   return drafts;
 }
@@ -239,12 +249,14 @@ base::Result<Answer> Session::generate(const Request& request) {
   answer.prompt_tokens = static_cast<uint32_t>(request.prompt.size());
   answer.cached_tokens = reuse(request.prompt);
   const double start = clock_();
+  draft_failure_ = nullptr;
   std::unique_ptr<Speculator> speculator = speculation_.begin(spec_);
   KVICK_TRY_VOID(prefill(request, answer.cached_tokens, speculator.get()));
   const double prefilled = clock_();
   KVICK_TRY_VOID(decode(request, std::move(speculator), answer));
   answer.prefill_s = prefilled - start;
   answer.decode_s = clock_() - prefilled;
+  if (draft_failure_) answer.draft_failure = failure_text(draft_failure_);
   return answer;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 // One growing sequence, of a chat or a one-shot run: takes prompts and generates answers.
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,6 +40,7 @@ struct Answer {
   uint32_t prompt_tokens = 0, cached_tokens = 0;  // cached: rows were in the store
   double prefill_s = 0, decode_s = 0;
   uint32_t drafted = 0, accepted = 0;  // draft tokens
+  std::string draft_failure;           // what ended drafting early; empty: nothing did
 };
 
 class Session {
@@ -84,12 +86,12 @@ class Session {
                         Answer& answer);
   // Shows the speculator the final states of tokens just committed. first: the position of the
   // first one in the sequence; kept: their rows of the step.
-  void show(Speculator* speculator, size_t first, std::span<const uint32_t> kept) const;
+  void show(Speculator* speculator, size_t first, std::span<const uint32_t> kept);
   // Extends the answer by one token or more. Returns false if it has ended.
   base::Result<bool> go_on(Writing& writing);
   base::Result<bool> step(Writing& writing, const Drafts& drafts);
   bool take(Writing& writing, WrittenTokens&& written);
-  Drafts propose(const Writing& writing);
+  Drafts propose(Writing& writing);
 
   Engine& engine_;
   kv::Store& store_;
@@ -99,6 +101,7 @@ class Session {
   std::vector<Token> committed_;  // the tokens that have rows
   Speculation speculation_;
   SpecOptions spec_;
+  std::exception_ptr draft_failure_;  // of the current answer
   model::Role prompt_role_ = model::Role::kAnswer;
   AdapterUse adapter_;
 };

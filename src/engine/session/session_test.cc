@@ -1,6 +1,8 @@
 #include "engine/session/session.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
+#include <stdexcept>
 
 #include "engine/core/test_engine.h"
 #include "text/schema/json_constraint.h"
@@ -38,6 +40,39 @@ TEST(Session, GeneratesAsManyTokensAsAsked) {
     EXPECT_EQ(answer.finish, Finish::kLength);
     EXPECT_EQ(answer.prompt_tokens, 3u);
   }
+}
+
+TEST(Session, AnswersWithoutDraftTokensWhereDraftingThrows) {
+  // The answer clones its form once; only drafting clones that clone.
+  struct Fragile final : text::Constraint {
+    bool cloned = false;
+    std::unique_ptr<text::Constraint> clone() const override {
+      if (cloned) throw std::runtime_error("a bug");
+      auto copy = std::make_unique<Fragile>();
+      copy->cloned = true;
+      return copy;
+    }
+    void mask(std::span<float> logits) override {
+      for (size_t i = 0; i < logits.size(); ++i)
+        if (i < 10 || i >= 40) logits[i] = -INFINITY;
+    }
+    void accept(int32_t) override {}
+    bool complete() const override { return false; }
+  };
+  const auto answered = [](const char* spec) {
+    Fixture f;
+    EXPECT_TRUE(f.session->speculate(parse_spec_options(spec).value()).ok());
+    Request request = Fixture::request({3, 4, 5}, 20);
+    request.ignore_end = false;
+    request.constraint = std::make_shared<Fragile>();
+    return std::move(f.session->generate(request)).value();
+  };
+  const Answer plain = answered("none"), failed = answered("skip:gain=off,layers=0");
+  EXPECT_EQ(plain.draft_failure, "");
+  EXPECT_EQ(plain.tokens.size(), 20u);
+  EXPECT_EQ(failed.draft_failure, "a bug");
+  EXPECT_EQ(failed.drafted, 0u);
+  EXPECT_EQ(failed.tokens, plain.tokens);
 }
 
 TEST(Session, StopsWhereTheContextEnds) {

@@ -11,6 +11,7 @@
 #include "engine/sampling/sampler.h"
 #include "engine/serving/scheduler.h"
 #include "engine/session/session.h"
+#include "engine/sharing/failure_text.h"
 
 namespace kvick::engine {
 namespace {
@@ -256,7 +257,10 @@ TEST(SmallModelDrafter, IsNotTrustedWhereADrafterThrowsAndTheAnswerGoesOn) {
   EXPECT_GT(speculator->propose(ask, plain_step(1, 0)).size(), 0u);
   ASSERT_GT(speculation.draft_usage().allocated_bytes, 0u);
   speculator->add(std::make_unique<Throws>());
-  EXPECT_NO_THROW(speculator->see({.text = text}));
+  const std::exception_ptr failed = speculator->see({.text = text});
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failure_text(failed), "a bug");
+  EXPECT_EQ(speculator->see({.text = text}), nullptr) << "it is reported again";
   EXPECT_EQ(speculation.draft_usage().allocated_bytes, 0u);
   EXPECT_EQ(speculator->propose(ask, plain_step(1, 0)).size(), 0u);
 }

@@ -150,11 +150,14 @@ bool Speculator::reads_states() const {
   return std::ranges::any_of(drafters_, [](const auto& one) { return one->reads_states(); });
 }
 
-void Speculator::see(const SeenRows& rows) {
+std::exception_ptr Speculator::see(const SeenRows& rows) noexcept {
   try {
     for (const auto& drafter : drafters_) drafter->see(rows);
-  } catch (...) {  // whatever it is, the answer continues without these draft tokens
+    return nullptr;
+  } catch (...) {  // whatever it is, the answer continues without draft tokens
     all_.distrust();
+    drafters_.clear();  // each would fail again, and be reported again, at every step
+    return std::current_exception();
   }
 }
 

@@ -8,6 +8,7 @@
 // random numbers, as without draft tokens: a draft token x is accepted with the model's probability
 // of x, as rejection sampling does with a draft token that was not drawn at random.
 
+#include <exception>
 #include <memory>
 #include <span>
 #include <vector>
@@ -53,10 +54,11 @@ class Speculator {
   // would not pay, apart from a trial now and then.
   Drafts propose(DraftAsk ask, const PlainStep& plain);
   const SpecOptions& options() const { return options_; }
-  // Whether a drafter reads states: then see() must be called with all rows of the sequence. If a
-  // drafter throws, all drafters with the draft model stop; see() itself does not throw.
+  // Whether a drafter reads states: then see() must be called with all rows of the sequence.
   bool reads_states() const;
-  void see(const SeenRows& rows);
+  // Returns what a drafter threw, for a report; null if none did. After a failure this sequence
+  // drafts no more, and neither does any other with the draft model.
+  std::exception_ptr see(const SeenRows& rows) noexcept;
 
  private:
   void learn(std::span<const Token> text);

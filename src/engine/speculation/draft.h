@@ -72,6 +72,8 @@ class Drafter {
   virtual void see(const SeenRows&) {}
   // Adds draft tokens to an empty tree; none if it has no guess, or no room to compute one.
   virtual void draft(const DraftAsk& ask, DraftTree& tree) = 0;
+  // Whether the last draft() only read a part of a long text: the next one continues.
+  virtual bool is_behind() const { return false; }
   // For drafters that take time, about the same for each level of a tree: returns how often a child
   // of each rank is expected to be accepted. Empty: drafting takes no time.
   virtual std::vector<double> rates() const { return {}; }

@@ -311,36 +311,41 @@ void SmallModelDrafter::give_up() noexcept {
   }
 }
 
+// Takes rows of the text that other sequences have computed, if they are more than its own: several
+// answers to one prompt compute it once.
+void SmallModelDrafter::take_cached(std::span<const Token> text) {
+  const kv::Opened opened = small_.store->open(text);
+  if (opened.cached <= committed_.size() && !committed_.empty())
+    return small_.store->close(opened.seq);
+  small_.store->close(*std::exchange(seq_, opened.seq));
+  committed_.assign(text.begin(), text.begin() + opened.cached);
+}
+
 // Computes and commits tokens of the text; the executor then has the logits after the last one.
 bool SmallModelDrafter::read(std::span<const Token> tokens) {
-  constexpr size_t kChunk = 512;  // as Session::kPrefillChunk
-  while (!tokens.empty()) {
-    const auto chunk = tokens.first(std::min(kChunk, tokens.size()));
-    const model::Slot slot = {.seq = *seq_,
-                              .past = static_cast<uint32_t>(committed_.size()),
-                              .tokens = chunk,
-                              .parents = {},
-                              .reusable = shares_};
-    const auto last = static_cast<uint32_t>(chunk.size() - 1);
-    if (!executor_->advance(*small_.store, {.slots = {&slot, 1}}, {&last, 1}).ok()) return false;
-    committed_.insert(committed_.end(), chunk.begin(), chunk.end());
-    tokens = tokens.subspan(chunk.size());
-  }
+  const model::Slot slot = {.seq = *seq_,
+                            .past = static_cast<uint32_t>(committed_.size()),
+                            .tokens = tokens,
+                            .parents = {},
+                            .reusable = shares_};
+  const auto last = static_cast<uint32_t>(tokens.size() - 1);
+  if (!executor_->advance(*small_.store, {.slots = {&slot, 1}}, {&last, 1}).ok()) return false;
+  committed_.insert(committed_.end(), tokens.begin(), tokens.end());
   return true;
 }
 
 // The text only grows, so the committed tokens stay its beginning.
 ModelDrafter::Ground SmallModelDrafter::ground(const DraftAsk& ask) {
+  const bool continues = std::exchange(behind_, false);
   if (!seq_ || small_.broken || ask.text.size() + ask.most > small_.store->most_tokens()) return {};
   // Asked again after a failed step: the executor has the logits after that step's draft tokens.
   if (ask.text.size() == committed_.size()) return {};
-  if (committed_.empty() && shares_) {  // several answers to one prompt compute it once
-    small_.store->close(*std::exchange(seq_, std::nullopt));
-    const kv::Opened opened = small_.store->open(ask.text.first(ask.text.size() - 1));
-    seq_ = opened.seq;
-    committed_.assign(ask.text.begin(), ask.text.begin() + opened.cached);
-  }
-  if (!read(ask.text.subspan(committed_.size()))) return {};
+  if (shares_ && (continues || committed_.empty()))
+    take_cached(ask.text.first(ask.text.size() - 1));
+  const auto unread = ask.text.subspan(committed_.size());
+  if (!read(unread.first(std::min(kMostRead, unread.size())))) return {};
+  behind_ = unread.size() > kMostRead;
+  if (behind_) return {};
   return {.store = small_.store.get(),
           .seq = *seq_,
           .past = static_cast<uint32_t>(committed_.size()),

@@ -112,6 +112,11 @@ class SmallModelDrafter : public ModelDrafter {
   ~SmallModelDrafter() override;
   // Frees its rows and drafts no more: if it read the text again, memory would soon be short again.
   void give_up() noexcept;
+  bool is_behind() const override { return behind_; }
+
+  // The most tokens of the text that one draft() reads: as many as Session::kPrefillChunk, since
+  // all other answers of the step wait for it.
+  static constexpr size_t kMostRead = 512;
 
  protected:
   DraftModel& small_;
@@ -120,9 +125,11 @@ class SmallModelDrafter : public ModelDrafter {
 
  private:
   Ground ground(const DraftAsk& ask) override;
+  void take_cached(std::span<const Token> text);
   bool read(std::span<const Token> tokens);
 
   std::vector<Token> committed_;
+  bool behind_ = false;  // it has read a part of the text, and the rest will follow
 };
 
 class SkipDrafter final : public ModelDrafter {

@@ -198,6 +198,100 @@ TEST(SmallModelDrafter, TakesMemoryToReadAPromptOnceForAllSequences) {
   EXPECT_EQ(drafted(first, text), alone(text));
 }
 
+// A draft model with room for texts that it reads in several pieces.
+struct LongTexts {
+  LongTexts() {
+    tools::Spec spec = model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32);
+    spec.context = 2048;
+    base::ThreadPool pool(1);
+    const std::string path = model::write_model(spec, pool, false);
+    const SpecOptions options = parse_spec_options("draft:model=" + path).value();
+    small =
+        std::move(DraftModel::make(*engine, DraftWeights::load(*engine, options).value(), nullptr))
+            .value();
+    std::filesystem::remove(path);
+  }
+  SmallModelDrafter drafter(bool shares) const { return {*small, *engine, acceptance, shares}; }
+  // Returns the first draft token; -1: there is none.
+  Token drafted(SmallModelDrafter& by, std::span<const Token> of) const {
+    const Sampler sampler({.temperature = 0}, engine->kernels());
+    DraftTree tree;
+    by.draft({.text = of, .most = 4, .depth = 4, .sampler = &sampler}, tree);
+    return tree.nodes.empty() ? -1 : tree.nodes[0].token;
+  }
+
+  std::unique_ptr<Engine> engine = tiny_engine();
+  std::unique_ptr<DraftModel> small;
+  Acceptance acceptance;
+  std::vector<Token> text = prompt_of(2 * SmallModelDrafter::kMostRead + 40, 5);
+};
+
+TEST(SmallModelDrafter, ReadsALongTextInPiecesAndDraftsNothingBeforeItsEnd) {
+  LongTexts f;
+  SmallModelDrafter by = f.drafter(false);
+  const uint64_t piece = SmallModelDrafter::kMostRead * f.small->store->shape().token_bytes();
+  for (const uint64_t pieces : {1, 2}) {
+    EXPECT_EQ(f.drafted(by, f.text), -1);
+    EXPECT_TRUE(by.is_behind());
+    EXPECT_EQ(f.small->store->usage().used_bytes, pieces * piece);
+    f.text.push_back(7);
+  }
+  const Token drafted = f.drafted(by, f.text);
+  EXPECT_FALSE(by.is_behind());
+  // Another one reads other pieces of the same text.
+  SmallModelDrafter other = f.drafter(false);
+  const std::span<const Token> text = f.text;
+  EXPECT_NE(f.drafted(other, text.first(300)), -1);
+  EXPECT_NE(f.drafted(other, text.first(700)), -1);
+  EXPECT_EQ(f.drafted(other, text), drafted);
+}
+
+TEST(SmallModelDrafter, ReadsALongTextTogetherWithTheOtherAnswersToIt) {
+  LongTexts f;
+  SmallModelDrafter first = f.drafter(true), second = f.drafter(true);
+  EXPECT_EQ(f.drafted(first, f.text), -1);
+  EXPECT_EQ(f.drafted(second, f.text), -1);
+  // Both pieces are there now, one read by each.
+  const Token drafted = f.drafted(first, f.text);
+  EXPECT_NE(drafted, -1);
+  EXPECT_EQ(f.drafted(second, f.text), drafted);
+}
+
+double stopped_clock() { return 0; }
+
+TEST(Speculator, GoesOnWithATrialThatReadsALongTextAndDoesNotCountItsTime) {
+  // Drafts each third time, after it has read the text.
+  struct Reader final : Drafter {
+    explicit Reader(uint32_t& calls) : calls_(calls) {}
+    bool is_behind() const override { return calls_ % 3 != 0; }
+    void draft(const DraftAsk&, DraftTree& tree) override {
+      if (++calls_ % 3 == 0) tree.add(-1, 1, kModelKinds);
+    }
+    std::vector<double> rates() const override { return {0.9}; }
+    uint32_t& calls_;
+  };
+  const auto engine = tiny_engine();
+  Speculation speculation(*engine, stopped_clock);
+  const PlainStep plain = plain_step(1, 0);
+  speculation.cost.observe(plain.shape, 1.0);
+  speculation.level_cost.observe(1, 1000);  // drafting does not pay
+  const auto speculator = speculation.begin(parse_spec_options("lookup").value());
+  uint32_t calls = 0;
+  speculator->add(std::make_unique<Reader>(calls));
+  std::vector<Token> text = {3};
+  std::vector<size_t> steps;
+  for (size_t i = 0; i < 100; ++i) {
+    // Each token occurs once: there is nothing to look up.
+    text.push_back(static_cast<Token>(4 + i));
+    const uint32_t before = calls;
+    speculator->propose({.text = text, .most = 6, .depth = 6}, plain);
+    if (calls != before) steps.push_back(i);
+  }
+  // Trials come after 32 steps, then after 64 more.
+  EXPECT_EQ(steps, (std::vector<size_t>{31, 32, 33, 97, 98, 99}));
+  EXPECT_EQ(speculation.level_cost.seconds(), 1000);
+}
+
 TEST(SmallModelDrafter, ReadsAPromptOnceForTheAnswersThatMayShareIt) {
   const auto engine = tiny_engine();
   base::ThreadPool pool(1);

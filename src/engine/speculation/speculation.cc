@@ -112,15 +112,18 @@ double Speculator::draft(Drafter& drafter, DraftAsk ask, const PlainStep& plain,
     const TreeSize size = worth(rates, {ask.most, ask.depth}, {plain, all_.cost, all_.level_cost},
                                 chances_of(tree, acceptance_));
     const bool pays = size.nodes > 0;
-    if (!tries(pays)) return 0;
+    // A trial that has begun to read the text goes on until it has drafted.
+    if (!drafter.is_behind() && !tries(pays)) return 0;
     if (pays) std::tie(ask.most, ask.depth) = std::pair(size.nodes, size.depth);
   }
+  const bool continues = drafter.is_behind();
   const double start = all_.clock();
   drafter.draft(ask, grown);
   uint32_t levels = 0;
   for (const DraftTree::Node& node : grown.nodes) levels = std::max(levels, node.depth);
   const double seconds = all_.clock() - start;
-  const bool reads = ask.text.size() >= computed_length_ + kMuchText;
+  const bool reads =
+      continues || drafter.is_behind() || ask.text.size() >= computed_length_ + kMuchText;
   if (!reads) all_.level_cost.observe(levels, seconds);
   computed_length_ = ask.text.size();
   tree.add_all(grown);

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""`kvick run` with a thinking model (where its thoughts and its answer are printed), and with an adapter."""
+"""`kvick run` with a thinking model (where its thoughts and its answer are printed), with an adapter, and on a terminal."""
 
 import json
+import os
 import pathlib
+import pty
 import subprocess
 import unittest
 
@@ -55,6 +57,30 @@ class ThinkingTest(CommandTest):
 
     def program(self):
         return [KVICK, "run", "-m", str(self.folder), "--threads", "2"]
+
+
+class TerminalTest(CommandTest):
+    COMMAND = "run"
+    # Moves the cursor, sets the title, and clears the screen by C1's form of ESC [.
+    ANSWER = "a\x1b[Hb\x1b]0;t\x07\tc\u009b2Jd\né"
+    SHOWN = "a?[Hb?]0;t?\tc?2Jd\né"
+
+    def program(self):
+        form = self.ANSWER.replace("[", "\\[")
+        return [KVICK, "--quiet", "run", "-m", self.model, "--threads", "2", "--raw", "-p", "x", "--regex", form]
+
+    def test_an_answer_sends_no_control_characters_to_a_terminal(self):
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        self.addCleanup(os.close, slave)
+        subprocess.run(self.program(), env=self.env, stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.DEVNULL, check=True,
+                       timeout=120)
+        shown = os.read(master, 4096).decode()
+        self.assertEqual(shown.replace("\r\n", "\n"), self.SHOWN + "\n")
+
+    def test_a_pipe_gets_the_answer_as_it_is(self):
+        done = subprocess.run(self.program(), env=self.env, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=120)
+        self.assertEqual(done.stdout.decode(), self.ANSWER + "\n")
 
 
 class LoraTest(CommandTest):

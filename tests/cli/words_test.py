@@ -33,6 +33,9 @@ class WordsTest(CommandTest):
         self.wrong("serve", "--prt=80", says="serve has no option --prt; did you mean '--port'?")
         self.wrong("run", "--qiet", "x", says="did you mean '--quiet'?")  # a global option
 
+    def test_a_complaint_shows_no_control_characters_of_a_word(self):
+        self.wrong("run", "--pro\x1b[2Jmt", "x", says="run has no option --pro?[2Jmt")
+
     def test_a_shape_too_wide_to_measure_is_refused(self):
         self.wrong("plan", "--quiet", "--threads", "2", "--ctx", "64", "--shape",
                    "layers=2,heads=4,kv_heads=2,head_dim=32,dim=16777216,ffn=16777216", says="bytes of memory to measure, but only")

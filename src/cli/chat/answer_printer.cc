@@ -26,7 +26,7 @@ size_t words_of(std::string_view text) {
 
 AnswerPrinter::AnswerPrinter(const engine::Engine& engine, std::span<const engine::Token> prompt,
                              PrinterOptions options)
-    : options_(options), dim_(isatty(STDERR_FILENO) == 1) {
+    : options_(options), dim_(isatty(STDERR_FILENO) == 1), terminal_(isatty(STDOUT_FILENO) == 1) {
   if (!options.raw) parts_.emplace(engine.answer_syntax(), server::inside_thoughts(engine, prompt));
   if (options.markdown) markdown_.emplace(terminal_of(STDOUT_FILENO).utf8);
 }
@@ -54,7 +54,7 @@ void AnswerPrinter::show_thoughts(std::string_view text) {
   const bool fold = options_.thoughts == ChatSettings::Thoughts::kFold;
   if (!thinking_) fmt::print(stderr, "{}{}", dim_ ? kDim : "", fold ? "(thinking ..." : "");
   thinking_ = true;
-  if (!fold) fmt::print(stderr, "{}", text);
+  if (!fold) fmt::print(stderr, "{}", dim_ ? printable(text) : std::string(text));
 }
 
 void AnswerPrinter::show(const server::AnswerParts::Found& found) {
@@ -64,7 +64,8 @@ void AnswerPrinter::show(const server::AnswerParts::Found& found) {
   show_thoughts(found.reasoning);
   if (found.content.empty()) return;
   end_thoughts();
-  print(markdown_ ? markdown_->push(found.content) : found.content);
+  const std::string text = terminal_ ? printable(found.content) : found.content;
+  print(markdown_ ? markdown_->push(text) : text);
 }
 
 void AnswerPrinter::print(const std::string& text) {

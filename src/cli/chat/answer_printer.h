@@ -1,6 +1,7 @@
 #pragma once
 // Prints a growing answer on the terminal: the text on stdout, and the thoughts before it on
-// stderr, dimmed if stderr is a terminal.
+// stderr, dimmed if stderr is a terminal. Control characters are printed as "?" on a terminal; see
+// printable().
 
 #include <cstdint>
 #include <optional>
@@ -49,6 +50,7 @@ class AnswerPrinter {
   std::optional<MarkdownWriter> markdown_;
   std::string thoughts_, answer_;
   bool dim_ = false;       // stderr is a terminal with colours
+  bool terminal_ = false;  // stdout is a terminal
   bool thinking_ = false;  // the text printed last belongs to the thoughts
 };
 

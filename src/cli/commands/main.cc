@@ -13,6 +13,7 @@
 #include "base/cpu.h"
 #include "cli/commands/commands.h"
 #include "cli/options/engine_options.h"
+#include "cli/terminal/terminal.h"
 #include "cli/terminal/version.h"
 #include "kv/registry/plugin.h"
 
@@ -106,7 +107,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "kvick: out of memory\n");
   } catch (const std::exception& error) {
-    fmt::print(stderr, "kvick: {}\n", error.what());
+    fmt::print(stderr, "kvick: {}\n", kvick::cli::printable(error.what()));
   }
   return 1;
 }

@@ -370,7 +370,7 @@ int run_command_line(int argc, char** argv, const ProgramText& text,
   app.add_subcommand(kHelpCommand, "a command's help: kvick help run");
   auto words = words_of(argc, argv, app);
   if (!words.ok()) {
-    fmt::print(stderr, "kvick: {}\n", words.error().message);
+    fmt::print(stderr, "kvick: {}\n", printable(words.error().message));
     return 2;
   }
   try {
@@ -378,7 +378,7 @@ int run_command_line(int argc, char** argv, const ProgramText& text,
     app.parse(std::move(*words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "kvick: {}\n", complaint(app, error));
+    fmt::print(stderr, "kvick: {}\n", printable(complaint(app, error)));
     return 2;
   }
   if (!chosen) {  // `kvick --option VALUE help`

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <new>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,12 +47,12 @@ XXH128_hash_t sum_of(Header header, std::span<const std::byte> rest) {
 }
 
 // Maps the whole file at a multiple of a huge page. Files that were written in large pieces are in
-// huge pages of the page cache, and are then mapped as huge pages.
+// huge pages of the page cache, and are then mapped as huge pages. Throws std::bad_alloc.
 base::Result<std::byte*> map_file(int fd, uint64_t bytes) {
   const uint64_t kept = round_up(bytes, base::page_bytes());
   void* const room = mmap(nullptr, kept + kPackedUnit, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED) return fail("no address space for {} bytes", bytes);
+  if (room == MAP_FAILED) throw std::bad_alloc();
   const auto begin = reinterpret_cast<uintptr_t>(room), first = round_up(begin, kPackedUnit);
   if (first > begin) munmap(room, first - begin);
   munmap(reinterpret_cast<void*>(first + kept), begin + kPackedUnit - first);
@@ -60,6 +61,7 @@ base::Result<std::byte*> map_file(int fd, uint64_t bytes) {
   if (mapped == MAP_FAILED) {
     const int error = errno;
     munmap(reinterpret_cast<void*>(first), kept);
+    if (error == ENOMEM) throw std::bad_alloc();
     return fail("cannot be mapped: {}", std::strerror(error));
   }
   // Advice only: data that is not in memory is read 2 MiB at a time.

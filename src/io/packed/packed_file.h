@@ -80,7 +80,8 @@ uint64_t piece_sum(std::span<const std::byte> piece, uint64_t number);
 class PackedFile {
  public:
   // Opens the file and checks all but the data. Errors: it cannot be read, those of
-  // parse_packed_head, or a key or sizes other than the plan's.
+  // parse_packed_head, or a key or sizes other than the plan's. Throws std::bad_alloc if the system
+  // gives no memory to map it, which says nothing about the file.
   static base::Result<PackedFile> open(const std::filesystem::path& path, const PackedPlan& plan);
   PackedFile(PackedFile&& other) noexcept { swap(other); }
   PackedFile& operator=(PackedFile&& other) noexcept {

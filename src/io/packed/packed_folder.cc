@@ -4,7 +4,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <new>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,6 +70,23 @@ int open_error(const fs::path& path) {
   return 0;
 }
 
+// Returns whether this process may map so many bytes more. A limit (ulimit -v) may forbid it.
+bool can_map(uint64_t bytes) {
+  void* const room =
+      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return false;
+  munmap(room, bytes);
+  return true;
+}
+
+base::Result<PackedFile> open_checked(const fs::path& path, const PackedPlan& plan,
+                                      base::ThreadPool& pool, PackedFile::Progress* progress,
+                                      PackedFile::After after) {
+  KVICK_TRY(PackedFile file, PackedFile::open(path, plan));
+  KVICK_TRY_VOID(file.check(pool, progress, after));
+  return file;
+}
+
 std::string gigabytes(uint64_t bytes) {
   return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9);
 }
@@ -85,21 +104,18 @@ std::optional<PackedFile> PackedFolder::find(const PackedPlan& plan, base::Threa
   if (!fs::exists(path, none)) return std::nullopt;
   // The file may be good, so it is neither deleted nor replaced: begin() refuses as well.
   if (open_error(path) != 0) return std::nullopt;
-  auto file = PackedFile::open(path, plan);
-  base::Status<> good = base::Done{};
-  if (file.ok()) {
-    good = file->check(pool, progress, options_.after_check);
-  } else {
-    good = std::move(file).error();
+  try {
+    auto file = open_checked(path, plan, pool, progress, options_.after_check);
+    if (file.ok()) {
+      // Fails in a read-only folder, in which files then have no order of use.
+      utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+      return std::move(file).value();
+    }
+    options_.say(fmt::format("{} is damaged: {}; the weights are packed again", path.string(),
+                             file.error().message));
+    fs::remove(path, none);
+  } catch (const std::bad_alloc&) {  // the file may be good; begin() says what is wrong
   }
-  if (good.ok()) {
-    // Fails in a read-only folder, in which files then have no order of use.
-    utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
-    return std::move(file).value();
-  }
-  options_.say(fmt::format("{} is damaged: {}; the weights are packed again", path.string(),
-                           good.error().message));
-  fs::remove(path, none);
   return std::nullopt;
 }
 
@@ -138,6 +154,11 @@ base::Result<PackedWriter> PackedFolder::begin(const PackedPlan& plan) const {
   if (const int why = open_error(path_of(plan.key)); why != 0)
     return fail("{} is there, but cannot be opened: {}", path_of(plan.key).string(),
                 std::strerror(why));
+  if (fs::exists(path_of(plan.key), error) && !can_map(plan.file_bytes() + kPackedUnit))
+    return fail(
+        "{} is there, but the system lets this process map no {} more: raise its limit of memory "
+        "(ulimit -v)",
+        path_of(plan.key).string(), gigabytes(plan.file_bytes()));
   KVICK_TRY(PackedWriter writer, PackedWriter::create(path_of(plan.key), plan));
   KVICK_TRY_VOID(make_room(plan.file_bytes()));
   return writer;

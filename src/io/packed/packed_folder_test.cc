@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "io/file/builder.h"
 #include "io/packed/packed_key.h"
 
@@ -127,6 +128,30 @@ TEST_F(PackedFolders, LeaveAFileAloneThatCannotBeOpened) {
   EXPECT_EQ(notes_, std::vector<std::string>()) << "nothing is damaged";
   EXPECT_TRUE(has(1));
 }
+
+// Sanitizers reserve more address space than any limit here.
+#if !defined(KVICK_SANITIZED)
+TEST_F(PackedFolders, LeaveAFileAloneThatCannotBeMappedForWantOfMemory) {
+  ASSERT_TRUE(write(plan(1)).ok());
+  uint64_t pages = 0;  // of address space, in use
+  std::ifstream("/proc/self/statm") >> pages;
+  ASSERT_GT(pages, 0U);
+  rlimit space{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &space), 0);
+  const rlimit tight{.rlim_cur = pages * base::page_bytes() + kBytes, .rlim_max = space.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
+  const bool found = has(1);
+  const auto writer = folder().begin(plan(1));
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &space), 0);
+  EXPECT_FALSE(found);
+  ASSERT_FALSE(writer.ok());
+  EXPECT_NE(writer.error().message.find("is there, but the system lets this process map no"),
+            std::string::npos)
+      << writer.error().message;
+  EXPECT_EQ(notes_, std::vector<std::string>()) << "nothing is damaged";
+  EXPECT_TRUE(has(1));
+}
+#endif
 
 TEST_F(PackedFolders, RemoveWhatADeadWriterLeftAndNotALivingOnes) {
   ASSERT_TRUE(write(plan(1)).ok());

@@ -274,7 +274,7 @@ Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
   if (text.size() < 2) return fail("the text has {} tokens; it needs at least 2", text.size());
   const uint32_t window = static_cast<uint32_t>(std::min<size_t>(options.window, text.size()));
   const size_t windows = text.size() / window;
-  if (options.prompt + 2 > window)
+  if (size_t{options.prompt} + 2 > window)
     return fail("a prompt of {} tokens leaves nothing to predict in a window of {}", options.prompt,
                 window);
 

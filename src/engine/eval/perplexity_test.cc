@@ -183,6 +183,12 @@ TEST(Perplexity, RefusesWindowsThatCannotBe) {
   EXPECT_NE(perplexity(*engine, text_of(300), options).error().message.find("context of 128"),
             std::string::npos);
   options.window = 64;
+  options.prompt = UINT32_MAX;
+  EXPECT_NE(perplexity(*engine, text_of(300), options)
+                .error()
+                .message.find("a prompt of 4294967295 tokens leaves nothing to predict"),
+            std::string::npos);
+  options.prompt = 0;
   EXPECT_NE(perplexity(*engine, text_of(1), options).error().message.find("at least 2"),
             std::string::npos);
 }

@@ -200,8 +200,12 @@ class SpecBench final : public Experiment {
     size_t differ = 0;
     if (first.runs.empty()) return one.runs.size();
     const Json& right = first.runs[0]["answers"];
-    for (const Json& run : one.runs)
-      for (size_t i = 0; i < right.size(); ++i) differ += run["answers"][i] == right[i] ? 0 : 1;
+    for (const Json& run : one.runs) {
+      const Json& answers = run["answers"];
+      const size_t both = std::min(answers.size(), right.size());
+      differ += std::max(answers.size(), right.size()) - both;
+      for (size_t i = 0; i < both; ++i) differ += answers[i] == right[i] ? 0 : 1;
+    }
     return differ;
   }
 

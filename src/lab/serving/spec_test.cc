@@ -51,6 +51,8 @@ TEST(Spec, GoesThroughTheStoresAndWaysThatItIsGivenWithSeveralPromptsAtOnce) {
   EXPECT_EQ(experiment->findings(all).summary["different_answers"], 0);
   all[4].runs[0]["answers"][1] = "other";
   EXPECT_EQ(experiment->findings(all).summary["different_answers"], 1);
+  all[4].runs[0]["answers"].erase(2);
+  EXPECT_EQ(experiment->findings(all).summary["different_answers"], 2) << "one is missing";
   std::filesystem::remove(t.bench.file);
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text_file.h"
+#include "engine/artifacts/json_fields.h"
 #include "io/file/model_file.h"
 #include "io/gguf/ggml_types.h"
 #include "io/gguf/gguf_writer.h"
@@ -233,11 +234,6 @@ Result<PredictorFile> file_of(const io::ModelFile& gguf) {
   return file;
 }
 
-std::string describe(const ModelIdentity& model) {
-  return fmt::format("{} layers of {} KV heads of {} values, architecture {}", model.layers,
-                     model.kv_heads, model.head_dim, model.arch);
-}
-
 }  // namespace
 
 std::string_view form_name(kv::PredictorForm form) { return kForms[static_cast<size_t>(form)]; }
@@ -300,12 +296,9 @@ Result<std::shared_ptr<const kv::Predictor>> read_predictor(const std::string& p
   KVICK_TRY(const io::ModelFile gguf, io::ModelFile::open_for_inspection(path));
   auto file = file_of(gguf);
   if (!file.ok()) return fail("{}: {}", path, file.error().message);
-  if (describe(file->model) != describe(model))
-    return fail("{} is for another model: {}; this one has {}", path, describe(file->model),
-                describe(model));
+  KVICK_TRY_VOID(check_identity(path, file->model, model, "kvick train"));
   kv::Predictor& predictor = file->predictor;
-  if (file->model != model || predictor.shape.dim != config.dim ||
-      predictor.shape.heads != config.heads_layer().heads)
+  if (predictor.shape.dim != config.dim || predictor.shape.heads != config.heads_layer().heads)
     return fail("{} is for other weights than this model's: make its own with kvick train", path);
   if (predictor.shape.form == kv::PredictorForm::kRandom)
     predictor.projection = {config.dim, predictor.shape.projected(), predictor.shape.seed};

@@ -87,8 +87,8 @@ void BoundedStep::view_rows(const Query&, base::Arena&, kernels::View&) {
   KVICK_CHECK(false, "view() of a strategy that keeps slots: read() them");
 }
 
-BoundedStep::WorkSpace BoundedStep::make_desk(const Where& at, uint32_t tokens, uint32_t group,
-                                              base::Arena& scratch) const {
+BoundedStep::WorkSpace BoundedStep::make_work_space(const Where& at, uint32_t tokens,
+                                                    uint32_t group, base::Arena& scratch) const {
   const size_t queries = size_t{tokens} * group, rows = tokens + queries;
   return {.x = scratch.make<float>(rows * keys(at).inputs).data(),
           .scores = scratch.make<float>(rows * stride()).data(),
@@ -158,7 +158,7 @@ void BoundedStep::keep_few(const Where& at, const WorkSpace& work) {
 void BoundedStep::read_chain(const Where& at, const SlotQueries& queries, base::Arena& scratch) {
   const uint32_t fresh = step_slots()[at.slot].fresh;
   const uint32_t most = std::min(fresh, most_tokens(queries.group));
-  const WorkSpace work = make_desk(at, most, queries.group, scratch);
+  const WorkSpace work = make_work_space(at, most, queries.group, scratch);
   // The values so far, if the tokens do not fit into one walk.
   float* now = fresh > most ? scratch.make<float>(head_floats()).data() : nullptr;
   for (uint32_t first = 0; first < fresh; first += most) {
@@ -181,7 +181,7 @@ void BoundedStep::read_chain(const Where& at, const SlotQueries& queries, base::
 // Reads a tree: each token gets its own walk over copies of the weights of the tokens on its path.
 void BoundedStep::read_tree(const Where& at, const SlotQueries& queries, base::Arena& scratch) {
   const uint32_t fresh = step_slots()[at.slot].fresh, dim = shape().head_dim;
-  const WorkSpace work = make_desk(at, fresh, queries.group, scratch);
+  const WorkSpace work = make_work_space(at, fresh, queries.group, scratch);
   weigh(at, {0, fresh}, queries, work);
   WorkSpace path = {.x = nullptr,
                     .scores = scratch.make<float>(size_t{fresh} * stride()).data(),
@@ -241,7 +241,7 @@ void BoundedStep::absorb(const Where& at, const Rows& rows, base::Arena& scratch
                       .adds = few_adds(at) + size_t{rows.first} * shape().head_dim,
                       .inverse = nullptr});
   const uint32_t most = std::min(rows.count, most_tokens(0));
-  const WorkSpace work = make_desk(at, most, 0, scratch);
+  const WorkSpace work = make_work_space(at, most, 0, scratch);
   for (uint32_t first = 0; first < rows.count; first += most) {
     const uint32_t n = std::min(most, rows.count - first);
     const Rows some = {rows.first + first, n};

@@ -109,7 +109,8 @@ class BoundedStep final : public CheckedStep, public SlotReader {
   void view_rows(const Query& query, base::Arena& scratch, kernels::View& out) override;
   void keep_rows(uint32_t slot, std::span<const uint32_t> rows) override;
 
-  WorkSpace make_desk(const Where& at, uint32_t tokens, uint32_t group, base::Arena& scratch) const;
+  WorkSpace make_work_space(const Where& at, uint32_t tokens, uint32_t group,
+                            base::Arena& scratch) const;
   void weigh(const Where& at, const Rows& rows, const SlotQueries& queries,
              const WorkSpace& work) const;
   kernels::MemoryWalk walk_of(const Where& at, const Rows& rows, const WorkSpace& work) const;

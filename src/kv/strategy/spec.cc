@@ -34,10 +34,10 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::optional<uint64_t> millionths(std::string_view text) {
   const size_t point = std::min(text.find('.'), text.size());
   std::string digits(text.substr(0, point));
-  const std::string_view step_slots = text.substr(std::min(point + 1, text.size()));
-  if (digits.empty() || step_slots.empty() != (point == text.size()) || step_slots.size() > 6)
+  const std::string_view decimals = text.substr(std::min(point + 1, text.size()));
+  if (digits.empty() || decimals.empty() != (point == text.size()) || decimals.size() > 6)
     return std::nullopt;
-  digits.append(step_slots).append(6 - step_slots.size(), '0');
+  digits.append(decimals).append(6 - decimals.size(), '0');
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;

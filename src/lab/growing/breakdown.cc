@@ -6,6 +6,7 @@
 #include "kv/stores/growth_model.h"
 #include "lab/data/shapes.h"
 #include "lab/measure/growth_run.h"
+#include "lab/measure/sampled_decode.h"
 
 namespace kvick::lab {
 namespace {
@@ -13,9 +14,6 @@ namespace {
 constexpr uint32_t kBatch = 8, kTokens = 1024, kPieces = 64;
 constexpr const char* kDefaultShapes[] = {"opt-13b", "s", "m", "l7"};
 
-struct Way {
-  const char *spec, *attention;
-};
 constexpr Way kWays[] = {{"iterative", "bmm"}, {"upfront", "bmm"},    {"bmc", "bmm"},
                          {"virtual", "bmm"},   {"virtual", "fused"},  {"paged", "fused"},
                          {"bmc", "fused"},     {"iterative", "fused"}};

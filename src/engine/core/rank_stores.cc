@@ -1,7 +1,6 @@
 #include "engine/core/rank_stores.h"
 
 #include <algorithm>
-#include <atomic>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
@@ -56,12 +55,6 @@ Result<KvOptions> options_of(const std::string& text, Budgets& budgets) {
   return options;
 }
 
-// Returns a number that no other store of this process has, whichever engine it belongs to.
-uint32_t next_store() {
-  static std::atomic<uint32_t> next = 0;
-  return next++;
-}
-
 // Returns what ranks add to the arithmetic of one process. Tensor ranks add partial results in
 // their order, so their rows differ from those of one process. Ranks of a pipeline compute the same
 // rows, and keep them in the same layout if all layers are of one group. others: the arithmetic of
@@ -108,7 +101,7 @@ base::Status<> agree_on_opening(model::Ranks& ranks, base::Result<std::unique_pt
 
 Result<std::unique_ptr<kv::Store>> spread_store(model::Ranks& ranks, const KvOptions& resolved,
                                                 std::unique_ptr<kv::Store> own) {
-  const uint32_t number = next_store();
+  const uint32_t number = ranks.next_store();
   model::MessageWriter message(model::Order::kMakeStore);
   message.add(number);
   message.add_text(text_of(resolved));

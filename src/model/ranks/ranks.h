@@ -5,6 +5,7 @@
 // (parallel/follower.h).
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -37,6 +38,8 @@ class Ranks {
   unsigned rank() const { return rank_; }
   unsigned size() const { return size_; }
   bool leads() const { return rank_ == 0; }
+  // Rank 0: returns a number that no other store of these ranks has.
+  uint32_t next_store() { return stores_++; }
   // The format that parts are rounded to when sent; empty: they are not rounded.
   virtual std::string_view rounding() const { return {}; }
 
@@ -89,6 +92,7 @@ class Ranks {
 
  private:
   const unsigned rank_, size_;
+  uint32_t stores_ = 0;
 };
 
 }  // namespace kvick::model

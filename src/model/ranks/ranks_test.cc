@@ -20,6 +20,13 @@ TEST_P(RanksOfThreads, AddAndTalk) {
 }
 INSTANTIATE_TEST_SUITE_P(Some, RanksOfThreads, testing::Values(1, 2, 3, 4));
 
+TEST(Ranks, NumberTheirOwnStores) {
+  ThreadRanks ranks(2), others(2);
+  const uint32_t first = ranks[0].next_store();
+  EXPECT_EQ(others[0].next_store(), first) << "other ranks count for themselves";
+  EXPECT_EQ(ranks[0].next_store(), first + 1);
+}
+
 TEST(Ranks, AreLostIfOneIsGone) {
   std::atomic<bool> gone = false;
   std::atomic<int> told = 0;

@@ -49,7 +49,7 @@ class AnswerPrinter {
   std::optional<server::AnswerParts> parts_;  // empty if raw
   std::optional<MarkdownWriter> markdown_;
   std::string thoughts_, answer_;
-  bool dim_ = false;       // stderr is a terminal with colours
+  bool dim_ = false;       // stderr is a terminal
   bool terminal_ = false;  // stdout is a terminal
   bool thinking_ = false;  // the text printed last belongs to the thoughts
 };

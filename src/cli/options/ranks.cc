@@ -99,7 +99,8 @@ base::Result<std::unique_ptr<engine::Engine>> join_ranks(
     std::signal(SIGINT, SIG_IGN);
     std::signal(SIGTERM, SIG_IGN);
     if (engine.ok())
-      engine::follow(**engine);
+      engine::follow(**engine,
+                     [](const std::string& why) { fmt::print(stderr, "kvick: {}\n", why); });
     else  // rank 0 reports the error
       (void)ranks->hear();
   } catch (const model::RankLost& lost) {

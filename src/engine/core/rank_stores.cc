@@ -120,13 +120,13 @@ Result<std::unique_ptr<kv::Store>> spread_store(model::Ranks& ranks, const KvOpt
   return std::unique_ptr<kv::Store>(std::move(store));
 }
 
-void follow(const Engine& engine) {
+void follow(const Engine& engine, std::function<void(const std::string&)> report) {
   Budgets budgets;
-  model::Follower follower(engine.model(), engine.make_workspace(),
-                           [&](const std::string& text) -> Result<std::unique_ptr<kv::Store>> {
-                             KVICK_TRY(const KvOptions options, options_of(text, budgets));
-                             return engine.make_store(options);
-                           });
+  const auto make_store = [&](const std::string& text) -> Result<std::unique_ptr<kv::Store>> {
+    KVICK_TRY(const KvOptions options, options_of(text, budgets));
+    return engine.make_store(options);
+  };
+  model::Follower follower(engine.model(), engine.make_workspace(), make_store, std::move(report));
   follower.run();
 }
 

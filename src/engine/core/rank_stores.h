@@ -2,7 +2,9 @@
 // A model that several processes, its ranks, run together (model/ranks/ranks.h). Each rank has an
 // engine over its share of the weights. For each store of rank 0, every other rank has one too.
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "engine/core/engine.h"
 #include "model/ranks/ranks.h"
@@ -19,8 +21,8 @@ base::Result<std::unique_ptr<kv::Store>> spread_store(model::Ranks& ranks,
                                                       const KvOptions& resolved,
                                                       std::unique_ptr<kv::Store> own);
 
-// Called by the other ranks: follows the orders of rank 0 until it has no more. Throws
-// model::RankLost.
-void follow(const Engine& engine);
+// Called by the other ranks: follows the orders of rank 0 until it has no more. report: gets a
+// sentence for each step that this rank could not compute. Throws model::RankLost.
+void follow(const Engine& engine, std::function<void(const std::string&)> report);
 
 }  // namespace kvick::engine

@@ -1,7 +1,9 @@
 #include "model/parallel/follower.h"
 
+#include <fmt/format.h>
 #include <new>
 #include <optional>
+#include <string_view>
 
 #include "kv/strategy/facet_calls.h"
 #include "model/parallel/ranked_store.h"
@@ -171,9 +173,17 @@ void Follower::begin(Stored& stored, MessageReader& message) {
   model_.ranks()->answer(answer.bytes());
 }
 
-// All ranks learn of a failure here, and rank 0 drops the step.
+// All ranks learn of a failure here, and rank 0 drops the step. Only this rank knows the reason.
 void Follower::forward(MessageReader& message) {
   KVICK_CHECK(begun_ != nullptr && begun_->step != nullptr, "a forward without a step");
+  const auto report = [&](std::string_view why) {
+    try {
+      report_(fmt::format("rank {} could not compute its part of a step: {}",
+                          model_.ranks()->rank(), why));
+    } catch (const std::bad_alloc&) {  // there is no memory even to say so
+    }
+  };
+  constexpr std::string_view kNoMemory = "the system gives no memory";
   OwnedBatch owned;
   std::vector<uint32_t> wanted;
   try {
@@ -181,7 +191,8 @@ void Follower::forward(MessageReader& message) {
     wanted = message.take_list<uint32_t>();
     for (Slot& slot : owned.slots) slot.seq = begun_->sequences.at(slot.seq);
   } catch (const std::bad_alloc&) {
-    return model_.give_up();
+    model_.give_up();
+    return report(kNoMemory);
   }
   try {
     Batch batch = owned.batch();
@@ -189,7 +200,11 @@ void Follower::forward(MessageReader& message) {
     model_.forward(batch, *begun_->step, workspace_, wanted, nullptr);
   } catch (const RankLost&) {
     throw;
-  } catch (const std::exception&) {
+  } catch (const RankFailed&) {  // the rank that failed reports it
+  } catch (const std::bad_alloc&) {
+    report(kNoMemory);
+  } catch (const std::exception& error) {
+    report(error.what());
   }
 }
 

@@ -18,9 +18,15 @@ class Follower {
   // Makes this rank's store from the option text of rank 0's store, for this rank's share.
   using MakeStore =
       std::function<base::Result<std::unique_ptr<kv::Store>>(const std::string& options)>;
+  // Gets one sentence for each step that this rank could not compute: rank 0 learns of it, but not
+  // why.
+  using Report = std::function<void(const std::string&)>;
   // The model must be loaded with ranks and outlive the follower.
-  Follower(const Model& model, Workspace workspace, MakeStore make_store)
-      : model_(model), workspace_(std::move(workspace)), make_store_(std::move(make_store)) {}
+  Follower(const Model& model, Workspace workspace, MakeStore make_store, Report report)
+      : model_(model),
+        workspace_(std::move(workspace)),
+        make_store_(std::move(make_store)),
+        report_(std::move(report)) {}
 
   // Runs until rank 0 sends Order::kEnd. Throws RankLost if a rank is gone.
   void run();
@@ -55,6 +61,7 @@ class Follower {
   const Model& model_;
   Workspace workspace_;
   MakeStore make_store_;
+  Report report_;
   std::map<uint32_t, Stored> stores_;
   Stored* begun_ = nullptr;  // the store whose step was begun last
 };

@@ -292,6 +292,12 @@ TEST(RankedStore, DropsAStepThatARankCannotCompute) {
     }
     EXPECT_EQ(team.store->length(seq), 0u);
     ASSERT_TRUE(team.executor->advance(*team.store, {.slots = {&slot, 1}}, {&last, 1}).ok());
+    // Each rank that failed has reported before it took part in the second step.
+    std::vector<std::string> why;
+    if (failing != 0)
+      why = {fmt::format("rank {} could not compute its part of a step: the system gives no memory",
+                         failing)};
+    EXPECT_EQ(team.reports, why);
     Slot same = slot;
     same.seq = alone.store->open({}).seq;
     ASSERT_TRUE(alone.executor->advance(*alone.store, {.slots = {&same, 1}}, {&last, 1}).ok());

@@ -2,7 +2,6 @@
 // A model that several threads run as ranks, each with its share and its own store.
 
 #include <functional>
-#include <list>
 #include <thread>
 
 #include "kv/registry/registry.h"
@@ -124,10 +123,11 @@ class Team {
   void follow(unsigned r, const std::string& path) {
     base::ThreadPool pool(1);
     const std::unique_ptr<Model> model = load(path, r, pool);
-    Follower follower(*model, Workspace(pool, kernels_),
-                      [&](const std::string& spec) -> base::Result<std::unique_ptr<kv::Store>> {
-                        return make_store(*model, r, pool, spec);
-                      });
+    const auto make = [&](const std::string& spec) {
+      return base::Result<std::unique_ptr<kv::Store>>(make_store(*model, r, pool, spec));
+    };
+    Follower follower(*model, Workspace(pool, kernels_), make,
+                      [this](const std::string& why) { reports.push_back(why); });
     follower.run();
   }
 
@@ -144,6 +144,7 @@ class Team {
  public:
   std::optional<Executor> executor;
   std::unique_ptr<kv::Store> store;
+  std::vector<std::string> reports;  // of the other ranks; a test fails one at a time
 };
 
 }  // namespace kvick::model

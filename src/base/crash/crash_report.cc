@@ -1,6 +1,7 @@
 #include "base/crash/crash_report.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -70,6 +71,7 @@ class Block {
     size_t at = 0;
     while (at < used_) {
       const ssize_t n = write(STDERR_FILENO, bytes_ + at, used_ - at);
+      if (n < 0 && errno == EINTR) continue;
       if (n <= 0) break;
       at += static_cast<size_t>(n);
     }

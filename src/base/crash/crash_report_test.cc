@@ -4,9 +4,12 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <fcntl.h>
+#include <functional>
 #include <gtest/gtest.h>
 #include <regex>
 #include <string>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -17,9 +20,10 @@ namespace {
 #ifndef KVICK_SANITIZED
 
 // Runs `crash` in a child process that has installed the report. Returns what the child wrote to
-// stderr and its exit status.
+// stderr and its exit status. wait: called before anything is read.
 template <typename Crash>
-std::pair<std::string, int> said_by(const Crash& crash) {
+std::pair<std::string, int> said_by(
+    const Crash& crash, const std::function<void()>& wait = [] {}) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   const pid_t child = fork();
@@ -32,6 +36,7 @@ std::pair<std::string, int> said_by(const Crash& crash) {
     _exit(0);
   }
   close(ends[1]);
+  wait();
   std::string said;
   std::array<char, 4096> bytes;
   for (ssize_t n; (n = read(ends[0], bytes.data(), bytes.size())) > 0;)
@@ -82,6 +87,45 @@ TEST(CrashReport, HasOffsetsThatLeadToTheFunctionThatCrashed) {
     names += output_of("addr2line -Cfe " + (*at)[1].str() + " " + (*at)[2].str() + " 2>&1");
   if (names.find("not found") != std::string::npos) GTEST_SKIP() << "there is no addr2line here";
   EXPECT_NE(names.find("write_nowhere"), std::string::npos) << said << names;
+}
+
+int g_interruptions[2];  // a pipe: a byte for each signal that the crashing process handled
+
+// Writes to stderr, a pipe, until it is full, and lets a timer interrupt what writes next.
+void fill_stderr() {
+  const int flags = fcntl(STDERR_FILENO, F_GETFL);
+  fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
+  const std::string filler(4096, '.');
+  while (write(STDERR_FILENO, filler.data(), filler.size()) > 0) {
+  }
+  while (write(STDERR_FILENO, ".", 1) > 0) {
+  }
+  fcntl(STDERR_FILENO, F_SETFL, flags);
+  struct sigaction action = {};  // without SA_RESTART
+  action.sa_handler = [](int) { (void)!write(g_interruptions[1], "x", 1); };
+  sigaction(SIGALRM, &action, nullptr);
+  const itimerval often = {.it_interval = {0, 1000}, .it_value = {0, 1000}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+}
+
+TEST(CrashReport, IsWholeWhereSignalsInterruptItsWriting) {
+  ASSERT_EQ(pipe(g_interruptions), 0);
+  const auto wait = [] {
+    close(g_interruptions[1]);
+    char byte;
+    for (int i = 0; i < 50 && read(g_interruptions[0], &byte, 1) == 1; ++i) {
+    }
+  };
+  const auto [said, status] = said_by(
+      [](CrashNotes&) {
+        fill_stderr();
+        write_nowhere(reinterpret_cast<volatile int*>(0x10));
+      },
+      wait);
+  close(g_interruptions[0]);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+  EXPECT_NE(said.find("kvick crashed: version 1.2.3"), std::string::npos);
+  EXPECT_NE(said.find("\nend of the crash report\n"), std::string::npos);
 }
 
 TEST(CrashReport, SaysWhyAProcessIsAbortedThatHasNoStep) {

@@ -11,6 +11,7 @@
 #include "make_model/families.h"
 #include "make_model/gguf.h"
 #include "make_model/hugging_face.h"
+#include "quantize/metadata.h"
 #include "quantize/output_file.h"
 
 namespace kvick::quantize {
@@ -160,6 +161,22 @@ TEST_F(Quantize, a_folder_becomes_the_gguf_file_of_the_same_weights) {
     EXPECT_TRUE(run("out.gguf", "again.gguf", type("F32")).ok());
     EXPECT_EQ(fs::file_size(at("again.gguf")), fs::file_size(at("out.gguf")));
   }
+}
+
+TEST_F(Quantize, an_integer_that_gguf_has_no_room_for_is_an_error) {
+  const auto put = [](io::Value value) {
+    io::GgufMetadata out;
+    const auto status = put_metadata({{"llama.x", std::move(value)}}, out);
+    return status.ok() ? "" : status.error().message;
+  };
+  EXPECT_EQ(put({uint64_t{UINT32_MAX}}), "");
+  EXPECT_EQ(
+      put({uint64_t{1} << 32}),
+      "llama.x is 4294967296, but GGUF files have 32 bits for it: correct the folder's config");
+  EXPECT_NE(put({int64_t{-1}}).find("llama.x is -1,"), std::string::npos);
+  EXPECT_EQ(put({std::vector<int64_t>{INT32_MIN, INT32_MAX}}), "");
+  EXPECT_NE(put({std::vector<uint64_t>{1, uint64_t{1} << 31}}).find("llama.x is 2147483648,"),
+            std::string::npos);
 }
 
 TEST_F(Quantize, experts_are_weighed_each_by_its_own_importance) {

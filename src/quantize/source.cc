@@ -256,7 +256,7 @@ Result<Source> Source::make(const io::ModelFile& file) {
   const Converter converter(file, config, *family);
   for (SourceTensor& tensor : source.tensors_) KVICK_TRY_VOID(converter.convert(tensor));
   converter.add_factors(source.tensors_);
-  put_metadata(file.metadata(), source.metadata_);
+  KVICK_TRY_VOID(put_metadata(file.metadata(), source.metadata_));
   return source;
 }
 

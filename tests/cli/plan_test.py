@@ -150,6 +150,10 @@ class Plan(CommandTest):
         make_model(latent, "--family", "deepseek2-lite", "--type", "Q8_0", "--odd-type", "F32")
         self.refused("--kv-select", "quest", says="no layer of this model keeps them: leave --kv-select out", model=latent)
 
+    def test_prompts_on_tiles_need_a_processor_that_has_them(self):
+        self.env["KVICK_ISA"] = "scalar"
+        self.refused("--prompt-arithmetic", "tiles", says="prompts on tiles need amx, but this runs on scalar: ask for auto")
+
     def test_wrong_options_are_refused(self):
         self.refused("--spec-rows", 2, "--spec-tokens", 3, says="a step of 2 rows cannot give 3 tokens")
         self.refused("--shape", SHAPE, says="a model or a --shape, not both")

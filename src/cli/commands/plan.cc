@@ -100,10 +100,14 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
       .kv_memory = flags.engine.kv_memory != 0 ? flags.engine.kv_memory : UINT64_MAX,
       .expert_memory = flags.expert_memory,
       .ways = {},
+      .prompts = flags.engine.prompt_arithmetic,
       .growths = 0,
       .spec_rows = flags.spec_rows,
       .spec_tokens = flags.spec_tokens};
   KVICK_TRY(const kernels::Table* table, engine::choose_table(isa, flags.engine.float_activations));
+  if (report.prompts == engine::PromptArithmetic::kTiles && table->matmul_prompt == nullptr)
+    return base::fail("prompts on tiles need amx, but this runs on {}: ask for auto",
+                      base::isa_name(isa));
   KVICK_TRY_VOID(choose_types(flags, *table, pool, report));
   if (!common.quiet) fmt::print(stderr, "measuring layers of this shape ...\n");
   const base::CpuTimes before = base::cpu_times();

@@ -61,6 +61,7 @@ base::Result<plan::Predictor> Machine::measure(const plan::ModelSize& model, uin
                                    .batch = batch,
                                    .tokens = report_.tokens,
                                    .prefill_chunk = chunk,
+                                   .prompt_role = report_.prompt_role,
                                    .most_bytes = kSampleBytes,
                                    .ranks = ranks},
                                   model::Workspace(pool_, kernels_));

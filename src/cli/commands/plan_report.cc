@@ -211,6 +211,7 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
     return base::fail(
         "attention by bmm needs oneDNN, without which this kvick was built: use fused");
   if (bmm) KVICK_TRY_VOID(engine::check_buckets(resolved(report)));
+  report.prompt_role = engine::prompt_role_of(resolved(report), report.prompts, kernels, bmm);
   for (const std::string& note : engine::layer_notes(report.model.config, resolved(report)))
     report.notes.push_back(note);
   KVICK_TRY_VOID(measure_growths(setup, workspace, report));
@@ -226,7 +227,8 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
                                                    .setup = in_memory,
                                                    .rates = report.rates,
                                                    .batch = report.batch,
-                                                   .tokens = report.tokens},
+                                                   .tokens = report.tokens,
+                                                   .prompt_role = report.prompt_role},
                                                   std::move(workspace));
   // A sample of a model whose layers differ may not be valid for its family, and a policy's file
   // covers all layers, not a sample. The memory is known in both cases.

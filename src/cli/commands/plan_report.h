@@ -54,10 +54,12 @@ struct PlanReport {
   std::vector<PlannedWay> ways;  // the strategy asked for, then the others that can keep the load
   std::vector<PlannedGroup> groups = {};  // of equal layers; one if all layers are equal
   double prefill_s = 0;                   // of a prompt of `tokens`, with the strategy asked for
-  std::vector<std::string> notes = {};    // from engine::layer_notes
-  std::string unpredicted = {};           // why no seconds are predicted; empty: they are
-  uint32_t growths = 0;                   // BMC's T for this context, by spec_rates
-  kv::GrowthRates rates = {};             // of steps of one row
+  engine::PromptArithmetic prompts = engine::PromptArithmetic::kAuto;
+  model::Role prompt_role = model::Role::kAnswer;  // by `prompts` and the cache
+  std::vector<std::string> notes = {};             // from engine::layer_notes
+  std::string unpredicted = {};                    // why no seconds are predicted; empty: they are
+  uint32_t growths = 0;                            // BMC's T for this context, by spec_rates
+  kv::GrowthRates rates = {};                      // of steps of one row
   uint32_t spec_rows = 1;           // rows of a step with its draft tokens: k of BMC's equation 9
   double spec_tokens = 1;           // tokens that a step yields: m of BMC's equation 9
   kv::GrowthRates spec_rates = {};  // of steps of spec_rows rows

@@ -130,15 +130,20 @@ std::unique_ptr<Engine> Engine::instance(const base::Team& team) const {
 
 // Only stores that show all rows as they were written use tiles for attention. Views of other
 // stores depend on how a text was cut into steps, and so would the results.
-model::Role Engine::prompt_role(const KvOptions& options) const {
-  if (prompt_arithmetic_ == PromptArithmetic::kExact || kernels_.matmul_prompt == nullptr)
+model::Role prompt_role_of(const KvOptions& resolved, PromptArithmetic prompts,
+                           const kernels::Table& kernels, bool buckets) {
+  if (prompts == PromptArithmetic::kExact || kernels.matmul_prompt == nullptr)
     return model::Role::kAnswer;
-  const KvOptions all = resolved(options);
-  const kv::Strategy* strategy = kv::find_strategy(all.spec.name);
+  const kv::Strategy* strategy = kv::find_strategy(resolved.spec.name);
   const bool plain = strategy != nullptr && strategy->traits.exact && !strategy->traits.slots &&
-                     !all.aging && all.select.name.empty() && library_ == nullptr;
-  return plain && kernels::has_prompt_tiles(*all.k_type, *all.v_type) ? model::Role::kPrompt
-                                                                      : model::Role::kPromptLayers;
+                     !resolved.aging && resolved.select.name.empty() && !buckets;
+  return plain && kernels::has_prompt_tiles(*resolved.k_type, *resolved.v_type)
+             ? model::Role::kPrompt
+             : model::Role::kPromptLayers;
+}
+
+model::Role Engine::prompt_role(const KvOptions& options) const {
+  return prompt_role_of(resolved(options), prompt_arithmetic_, kernels_, library_ != nullptr);
 }
 
 model::Workspace Engine::make_workspace() const {

@@ -34,6 +34,12 @@ enum class PromptArithmetic { kExact, kTiles, kAuto };
 // rate. kAuto: kBf16 if a measurement shows that the processor does.
 enum class FloatActivations { kF32, kBf16, kAuto };
 
+struct KvOptions;
+// Returns the role of prompt tokens in a store with these options, of which none is left open:
+// Engine::prompt_role. buckets: attention multiplies whole buckets.
+model::Role prompt_role_of(const KvOptions& resolved, PromptArithmetic prompts,
+                           const kernels::Table& kernels, bool buckets);
+
 struct EngineOptions {
   std::string model_path;
   unsigned threads = 0;  // 0: as many as this process may use

@@ -112,8 +112,10 @@ base::Status<kv::Shortage> Predictor::measure_prompt(Sample& sample) {
   uint32_t filled = 0;
   for (const uint32_t depth : depths()) {
     KVICK_TRY_VOID(sample.fill(depth - std::exchange(filled, depth)));
-    KVICK_TRY(const ForwardSeconds first, sample.forward(setting_.prefill_chunk, false));
-    KVICK_TRY(const ForwardSeconds second, sample.forward(setting_.prefill_chunk, false));
+    KVICK_TRY(const ForwardSeconds first,
+              sample.forward(setting_.prefill_chunk, false, setting_.prompt_role));
+    KVICK_TRY(const ForwardSeconds second,
+              sample.forward(setting_.prefill_chunk, false, setting_.prompt_role));
     rows.push_back(seen(config, depth));
     growth.push_back(first.begin);
     forward.push_back(second.forward);

@@ -105,5 +105,30 @@ TEST(Predictor, TakesLongerForALongerPrompt) {
   EXPECT_EQ(predictor.prefill_s(0), 0);
 }
 
+uint64_t g_products = 0;
+
+TEST(Predictor, MeasuresPromptsByTheirArithmetic) {
+  Planned planned("upfront");
+  kernels::Table table = planned.m.workspace.kernels;
+  table.round_tile = [](kernels::PromptActivations&, uint32_t) {};
+  table.matmul_prompt = [](const kernels::Matrix&, const kernels::PromptActivations&, float*,
+                           size_t, uint32_t, uint32_t) { ++g_products; };
+  table.matmul_prompt_gated = nullptr;
+  for (const model::Role role : {model::Role::kAnswer, model::Role::kPromptLayers}) {
+    g_products = 0;
+    const auto predictor =
+        Predictor::measure({.model = planned.size,
+                            .spec = *kv::parse_spec("upfront"),
+                            .setup = planned.m.setup,
+                            .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
+                            .tokens = 32,
+                            .prefill_chunk = 16,
+                            .prompt_role = role},
+                           {planned.m.pool, table}, ticking);
+    ASSERT_TRUE(predictor.ok()) << predictor.error().message;
+    EXPECT_EQ(g_products > 0, role == model::Role::kPromptLayers);
+  }
+}
+
 }  // namespace
 }  // namespace kvick::plan

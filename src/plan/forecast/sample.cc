@@ -201,13 +201,18 @@ base::Status<kv::Shortage> Sample::fill(uint32_t tokens) {
   return block.fill(seqs_, tokens);
 }
 
-base::Result<ForwardSeconds, kv::Shortage> Sample::forward(uint32_t tokens, bool logits) {
+base::Result<ForwardSeconds, kv::Shortage> Sample::forward(uint32_t tokens, bool logits,
+                                                           model::Role role) {
   const std::vector<model::Token> ids(tokens, 1);
   std::vector<model::Slot> slots;
   std::vector<uint32_t> wanted;
   for (const kv::SeqId seq : seqs_) {
-    slots.push_back(
-        {.seq = seq, .past = store_->length(seq), .tokens = ids, .parents = {}, .reusable = false});
+    slots.push_back({.seq = seq,
+                     .past = store_->length(seq),
+                     .tokens = ids,
+                     .parents = {},
+                     .role = role,
+                     .reusable = false});
     if (logits) wanted.push_back(static_cast<uint32_t>(slots.size()) * tokens - 1);
   }
   ForwardSeconds seconds;

@@ -47,10 +47,11 @@ class Sample {
   // Appends `tokens` tokens with random rows to each sequence.
   base::Status<kv::Shortage> fill(uint32_t tokens);
   uint32_t length() const { return store_->length(seqs_.front()); }  // tokens of each sequence
-  // Computes `tokens` more tokens of each sequence; logits: also those of each one's last token. A
-  // single token is committed, as in an answer, since the store's work for dropped rows would count
-  // in the next token's time. More tokens are dropped.
-  base::Result<ForwardSeconds, kv::Shortage> forward(uint32_t tokens, bool logits);
+  // Computes `tokens` more tokens of each sequence; logits: also those of each one's last token;
+  // role: arithmetic. A single token is committed, as in an answer, since the store's work for
+  // dropped rows would count in the next token's time. More tokens are dropped.
+  base::Result<ForwardSeconds, kv::Shortage> forward(uint32_t tokens, bool logits,
+                                                     model::Role role = model::Role::kAnswer);
 
  private:
   Sample(SampleModel model, std::unique_ptr<kv::Store> store, model::Workspace workspace,

@@ -230,15 +230,35 @@ std::vector<float> uses(const LayerActivations& layer, const model::LayerConfig&
   return all;
 }
 
+namespace {
+
+// Below this a window may have no row that is counted: see counted().
+constexpr uint32_t kLeastWindow = 20;
+
+// Advises longer windows only if the model's context allows them.
+base::Status<> check_ahead(const engine::Engine& engine, const KvzapOptions& options) {
+  if (options.window < kLeastWindow)
+    return fail("windows of {} tokens are too short to learn from: give at least {}",
+                options.window, kLeastWindow);
+  const uint32_t quarter = options.window / 4;
+  if (quarter > options.ahead) return base::Done{};
+  const uint64_t longer = 4 * (uint64_t{options.ahead} + 1);
+  const std::string advice = longer <= engine.model().config().context
+                                 ? fmt::format("give windows of at least {} tokens, or ", longer)
+                                 : "";
+  return fail(
+      "windows of {} tokens are too short to measure attention {} tokens later: {}count attention "
+      "from at most {} tokens later (--ahead)",
+      options.window, options.ahead, advice, quarter - 1);
+}
+
+}  // namespace
+
 Result<Scores> train_scores(engine::Engine& engine, const io::ModelFile& weights,
                             std::span<const engine::Token> text, const KvzapOptions& options) {
   if (options.most != 0) text = text.first(std::min<size_t>(text.size(), options.most));
   KVICK_TRY_VOID(check_windows(engine, text.size(), options.window));
-  if (options.window / 4 <= options.ahead)
-    return fail(
-        "windows of {} tokens are too short to measure attention {} tokens later: give more than "
-        "{} tokens",
-        options.window, options.ahead, 4 * options.ahead);
+  KVICK_TRY_VOID(check_ahead(engine, options));
   const model::Config& config = engine.model().config();
   const model::LayerConfig& layer = config.layers.front();
   kv::Predictor start;

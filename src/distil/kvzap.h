@@ -43,8 +43,8 @@ struct Scores {
 };
 
 // Deterministic: the result does not depend on the number of threads. weights: the engine's model
-// file. Errors: those of distil(), a window that is not longer than 4 * ahead, a model without
-// output projections blk.N.attn_output.weight of the expected shape.
+// file. Errors: those of distil(), a window of less than 20 or 4 * (ahead + 1) tokens, a model
+// without output projections blk.N.attn_output.weight of the expected shape.
 base::Result<Scores> train_scores(engine::Engine& engine, const io::ModelFile& weights,
                                   std::span<const engine::Token> text, const KvzapOptions& options);
 

@@ -139,8 +139,15 @@ TEST(TrainScores, SayWhatIsWrong) {
                 .message.find("blk.0.attn_output.weight is missing, or not"),
             std::string::npos);
   EXPECT_EQ(refusal(500, {.window = 64, .ahead = 16}),
-            "windows of 64 tokens are too short to measure attention 16 tokens later: give more "
-            "than 64 tokens");
+            "windows of 64 tokens are too short to measure attention 16 tokens later: give windows "
+            "of at least 68 tokens, or count attention from at most 15 tokens later (--ahead)");
+  EXPECT_EQ(refusal(500, {.window = 128, .ahead = 128}),
+            "windows of 128 tokens are too short to measure attention 128 tokens later: count "
+            "attention from at most 31 tokens later (--ahead)")
+      << "no window of this model is longer";
+  EXPECT_EQ(refusal(500, {.window = 8, .ahead = 1}),
+            "windows of 8 tokens are too short to learn from: give at least 20");
+  EXPECT_TRUE(train_scores(*of.engine, *of.file, text_of(500), {.window = 20, .ahead = 4}).ok());
   EXPECT_NE(refusal(500, {.window = 129, .ahead = 8}).find("context of 128"), std::string::npos);
 }
 

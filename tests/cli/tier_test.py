@@ -55,6 +55,22 @@ class TierTest(CommandTest):
         self.assertEqual((small["fits"], small["largest_batch"], small["largest_context"]), (False, 0, 135))
         self.assertIn("--kv-tier has size=65536", " ".join(small["advice"]))
 
+    def test_the_planner_knows_how_much_of_the_tier_a_policys_step_needs(self):
+        # A page of 16 tokens of one layer and head is a unit of 1 KiB. At 200 tokens a step needs the four newest ones, and in a
+        # layer that reads all rows the 12 full ones of both heads.
+        self.COMMAND = "plan"
+
+        def plan_of(policy, batch=1):
+            return self.json_of("--quiet", "--ctx", 200, "-b", batch, "--kv-select", policy, "--kv-tier", "ram:fast=40KiB,size=16MiB")
+
+        every, two = (plan_of("quest:dense_layers=1", batch) for batch in (1, 2))
+        self.assertEqual((every["fits"], every["largest_batch"]), (True, 1))
+        self.assertFalse(two["fits"])
+        self.assertIn(f"a step of 2 sequences at 200 tokens needs {2 * 28 << 10} bytes of fast memory", " ".join(two["advice"]))
+        some = plan_of("quest:dense_layers=0,budget=0.25,least=64")
+        self.assertTrue(some["fits"])
+        self.assertIn(some["largest_batch"], (2, 3))
+
     def test_bench_counts_the_moved_bytes(self):
         self.COMMAND = "bench"
         kv = self.json_of("--quiet", "--kv-tier", "ram:unit=8,fast=24KiB,size=16MiB", "-p", 0, "-n", 8, "-d", 40, "-r", 1)["kv"]

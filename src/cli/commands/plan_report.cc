@@ -6,8 +6,7 @@
 #include "engine/options/layer_options.h"
 #include "kv/registry/policies.h"
 #include "kv/stores/growth_model.h"
-#include "kv/tier/tiered.h"
-#include "kv/values/saturating.h"
+#include "kv/tier/tier.h"
 
 namespace kvick::cli {
 
@@ -49,45 +48,24 @@ uint64_t largest(uint64_t most, base::FunctionRef<bool(uint64_t)> fits) {
   return low;
 }
 
-// Returns the least number of units in frames for the last token's step: the newest unit of every
-// layer and, if all rows are read, the earlier units that one layer's view shows.
-uint64_t least_units(const kv::Shape& shape, const kv::Load& load, uint64_t unit_tokens,
-                     bool reads_all) {
-  const uint32_t committed = load.tokens == 0 ? 0 : load.tokens - 1;
-  const uint64_t full = committed / unit_tokens - shape.first_seen(committed) / unit_tokens;
-  const uint64_t each = uint64_t{shape.layers} * shape.kv_heads +
-                        (reads_all ? kv::saturating_mul(full, shape.kv_heads) : 0);
-  return kv::saturating_mul(load.sequences, each);
-}
-
-// Returns why --kv-tier cannot keep the load; empty if it can, or without a tier. The cost does not
-// tell: it counts the frames that the tier has, even if a step needs more.
+// Returns why --kv-tier cannot keep the load; empty if it can, or without a tier. The cost's
+// fast_bytes do not tell: they count the frames that the tier has, even if a step needs more.
 std::string tier_shortage(const kv::Spec& spec, const kv::Setup& setup, const kv::Load& load) {
   if (!setup.tier.spec) return "";
   const auto tier = kv::read_tier(*setup.tier.spec);
   const auto costs = kv::group_costs(spec, setup, load);
   if (!tier.ok()) return tier.error().message;
   if (!costs.ok()) return costs.error().message;
-  const bool reads_all = setup.select.spec.name.empty();
-  kv::TierOptions options = *tier;
-  // A policy chooses its own unit, which is at least one token.
-  if (!reads_all && options.unit_tokens == 0) options.unit_tokens = 1;
-  const std::vector<kv::Shape> shapes = kv::info_of(spec, setup).groups;
-  for (size_t g = 0; g < shapes.size(); ++g) {
-    const kv::Shape& shape = shapes[g];
-    if (shape.state_bytes != 0) continue;
-    const uint64_t unit = kv::tier_unit_bytes(shape, options);
-    const uint64_t tokens = unit / (shape.row_bytes(false) + shape.row_bytes(true));
-    const uint64_t needed = least_units(shape, load, tokens, reads_all);
-    if (needed > options.fast_bytes / unit)
+  for (const kv::Cost& cost : *costs) {
+    if (cost.least_fast_bytes > tier->fast_bytes)
       return fmt::format(
           "a step of {} sequence{} at {} tokens needs {} bytes of fast memory, but --kv-tier has "
           "fast={}",
-          load.sequences, load.sequences == 1 ? "" : "s", load.tokens,
-          kv::saturating_mul(needed, unit), options.fast_bytes);
-    if ((*costs)[g].slow_bytes > options.most_bytes)
+          load.sequences, load.sequences == 1 ? "" : "s", load.tokens, cost.least_fast_bytes,
+          tier->fast_bytes);
+    if (cost.slow_bytes > tier->most_bytes)
       return fmt::format("the rows take {} bytes of the slower tier, but --kv-tier has size={}",
-                         (*costs)[g].slow_bytes, options.most_bytes);
+                         cost.slow_bytes, tier->most_bytes);
   }
   return "";
 }

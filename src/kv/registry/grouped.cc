@@ -193,8 +193,9 @@ base::Result<std::vector<Cost>> grouped_costs(const Spec& spec, const Setup& set
 Cost sum_of(std::span<const Cost> groups) {
   Cost all;
   for (const Cost& one : groups)
-    for (const auto bytes : {&Cost::fast_bytes, &Cost::slow_bytes, &Cost::read_bytes_per_token,
-                             &Cost::slow_read_bytes_per_token, &Cost::copied_bytes})
+    for (const auto bytes :
+         {&Cost::fast_bytes, &Cost::slow_bytes, &Cost::read_bytes_per_token,
+          &Cost::slow_read_bytes_per_token, &Cost::copied_bytes, &Cost::least_fast_bytes})
       all.*bytes = saturating_add(all.*bytes, one.*bytes);
   return all;
 }

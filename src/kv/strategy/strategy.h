@@ -53,6 +53,8 @@ struct Cost {
   uint64_t read_bytes_per_token = 0;        // read by attention for the last token
   uint64_t slow_read_bytes_per_token = 0;   // from the slower tier, for a token of each sequence
   uint64_t copied_bytes = 0;                // over all steps of the load
+  // Of a slower tier's fast memory, for the last token's step: with less, the step is refused.
+  uint64_t least_fast_bytes = 0;
 };
 
 class RowStore;  // row_store.h

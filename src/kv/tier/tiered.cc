@@ -40,7 +40,13 @@ base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
   cost.slow_bytes = saturating_mul(load.sequences, full * layout.extent_bytes);
   cost.read_bytes_per_token = saturating_mul(setup.shape.seen_rows(load.tokens), token);
   if (load.tokens == 0) return cost;
-  const uint64_t all = frames(layout.full(load.tokens - 1) - gone(load.tokens - 1));
+  // As TieredStore::need_of: the newest units of all layers, and what one layer shows.
+  const uint32_t committed = load.tokens - 1;
+  const uint64_t shown = layout.full(committed) - gone(committed);
+  const uint64_t asked = setup.tier.asked ? setup.tier.asked(committed, 1) : kShowsAll;
+  const uint64_t least = layout.regions + std::min(shown, asked) * layout.heads;
+  cost.least_fast_bytes = saturating_mul(load.sequences, saturating_mul(least, layout.bytes));
+  const uint64_t all = frames(shown);
   const uint64_t layer = all / setup.shape.layers;
   const uint64_t fresh = frames(1), passing = most - std::min(most, fresh);
   if (all <= passing) return cost;

@@ -68,6 +68,13 @@ TEST(Tiered, SaysWhatALayerNeedsIfThereAreTooFewFrames) {
   // 17 units of two heads, and 6 for fresh rows.
   ASSERT_EQ(p.begin({{a, 8}}), nullptr);
   EXPECT_EQ(p.shortage.needed_bytes, (2 * 17 + kRegions) * kUnit);
+  kv::Setup setup = setup_with("ram:unit=8");
+  const auto planned = [&] {
+    return cost_of({"tiered", {}}, setup, {.tokens = 137}).value().least_fast_bytes;
+  };
+  EXPECT_EQ(planned(), p.shortage.needed_bytes);
+  setup.tier.asked = [](uint32_t, uint32_t) { return 7U; };
+  EXPECT_EQ(planned(), (2 * 7 + kRegions) * kUnit);
   EXPECT_EQ(p.shortage.available_bytes, 39 * kUnit);
   EXPECT_NE(p.shortage.what.find("a step of 1 sequences"), std::string::npos);
   EXPECT_EQ(p.store->length(a), 136u);

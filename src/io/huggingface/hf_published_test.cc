@@ -36,6 +36,25 @@ TEST(HfPublished, Gemma3sFoldersLeaveOutTransformersDefaults) {
   EXPECT_EQ(*file->get_uint("gemma3.attention.sliding_window"), 1024u);
 }
 
+TEST(HfPublished, InfinityStopsOnlyAFieldThatIsNeeded) {
+  const auto open_text = [](const std::string& field) {
+    const TestFolder folder;
+    std::string config = with(llama_config(), {{"tie_word_embeddings", true}}).dump();
+    config.pop_back();
+    folder.write("config.json", config + field + "}");
+    folder.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
+    return ModelFile::open(folder.path());
+  };
+  const auto unused = open_text(R"(, "time_step_limit": [0.0, Infinity], "aux_loss": NaN)");
+  ASSERT_TRUE(unused.ok()) << unused.error().message;
+  EXPECT_EQ(*unused->get_uint("llama.embedding_length"), 8u);
+  const auto needed = open_text(R"(, "head_dim": Infinity)");
+  ASSERT_FALSE(needed.ok());
+  EXPECT_NE(needed.error().message.find("'head_dim' is Infinity, but must be a whole number"),
+            std::string::npos)
+      << needed.error().message;
+}
+
 TEST(HfPublished, MiniCpm3sFolderHasNoSizeOfValuesAndNoOutputMatrix) {
   json config = with(llama_config(), {{"model_type", "minicpm3"},
                                       {"num_key_value_heads", 4},

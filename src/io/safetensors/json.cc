@@ -9,13 +9,35 @@ constexpr size_t kSafeDigits = 18;  // digits that always fit into 64 bits
 
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
-// Returns the same JSON with ".0" after each integer of more than kSafeDigits digits.
-std::string widen_long_integers(std::string_view text) {
+// Python writes these as numbers, which JSON does not have.
+constexpr std::string_view kNotFinite[] = {"Infinity", "-Infinity", "NaN"};
+
+// Returns which of kNotFinite is the value at the start of the text; empty if none.
+std::string_view not_finite(std::string_view text) {
+  for (const std::string_view name : kNotFinite) {
+    if (!text.starts_with(name)) continue;
+    const size_t next = text.find_first_not_of(" \t\r\n", name.size());
+    const bool ends = next == std::string_view::npos || text[next] == ',' || text[next] == ']' ||
+                      text[next] == '}';
+    return ends ? name : std::string_view();
+  }
+  return {};
+}
+
+// Returns Python's JSON as JSON: with ".0" after each integer of more than kSafeDigits digits, and
+// with numbers that are not finite as strings, which no field that needs a number accepts.
+std::string without_pythons_numbers(std::string_view text) {
   std::string out;
   out.reserve(text.size() + 16);
   bool in_string = false;
   for (size_t i = 0; i < text.size();) {
     if (in_string || !digit(text[i])) {
+      const std::string_view name = in_string ? std::string_view() : not_finite(text.substr(i));
+      if (!name.empty()) {
+        out.append("\"").append(name).append("\"");
+        i += name.size();
+        continue;
+      }
       if (text[i] == '"') in_string = !in_string;
       if (in_string && text[i] == '\\' && i + 1 < text.size()) out += text[i++];
       out += text[i++];
@@ -41,8 +63,9 @@ base::Result<JsonDocument> JsonDocument::parse(std::string_view text, const std:
   JsonDocument document;
   document.parser_ = std::make_unique<simdjson::dom::parser>();
   auto result = document.parser_->parse(text.data(), text.size());
-  if (result.error() == simdjson::NUMBER_ERROR)
-    result = document.parser_->parse(widen_long_integers(text));
+  // TAPE_ERROR: a word that is no value, such as NaN.
+  if (result.error() == simdjson::NUMBER_ERROR || result.error() == simdjson::TAPE_ERROR)
+    result = document.parser_->parse(without_pythons_numbers(text));
   if (result.error() != simdjson::SUCCESS)
     return base::fail("{}: not valid JSON: {}", name, simdjson::error_message(result.error()));
   document.root_ = result.value_unsafe();
@@ -69,6 +92,11 @@ std::optional<Json> JsonObject::find(std::string_view key) const {
 }
 
 base::Error JsonObject::wrong(std::string_view key, std::string_view wanted) const {
+  const auto element = find(key);
+  std::string_view text;
+  if (element && element->get(text) == simdjson::SUCCESS && !text.empty() &&
+      not_finite(text) == text)
+    return base::fail("{} is {}, but must be {}", label(key), text, wanted);
   return base::fail("{} must be {}", label(key), wanted);
 }
 

@@ -20,7 +20,8 @@ class JsonDocument {
  public:
   // Errors: not JSON, with the reason; more than max_bytes. Integers beyond 64 bits become floats,
   // because Python writes "model_max_length": 1000000000000000019884624838656 into nearly every
-  // tokenizer_config.json.
+  // tokenizer_config.json. Python's Infinity, -Infinity and NaN become strings of these names, so
+  // that they are errors only where a number is needed.
   static base::Result<JsonDocument> parse(std::string_view text, const std::string& name,
                                           uint64_t max_bytes);
   const Json& root() const { return root_; }

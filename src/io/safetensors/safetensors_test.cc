@@ -172,5 +172,23 @@ TEST(Json, IntegersBeyond64BitsBecomeFloats) {
   EXPECT_FALSE(JsonDocument::parse("[1, 2, 3]", "x", 3).ok());
 }
 
+TEST(Json, NumbersThatAreNotFiniteAreWrongOnlyWhereANumberIsNeeded) {
+  const auto document = JsonDocument::parse(
+      R"({"a": [0.0, Infinity], "b": NaN , "c":-Infinity, "d": "NaN, \" Infinity", "e": 2,)"
+      R"( "long": 1000000000000000019884624838656})",
+      "x.json", 1000);
+  ASSERT_TRUE(document.ok()) << document.error().message;
+  const auto root = JsonObject::from(document->root(), "x.json");
+  EXPECT_EQ(*root->get_uint("e"), 2u);
+  EXPECT_EQ(root->get_array("a")->size(), 2u);
+  EXPECT_EQ(*root->get_string("d"), "NaN, \" Infinity");
+  EXPECT_DOUBLE_EQ(*root->get_float("long"), 1e30);
+  EXPECT_EQ(root->get_float("b", 1.0).error().message, "x.json: 'b' is NaN, but must be a number");
+  EXPECT_EQ(root->get_uint("c").error().message,
+            "x.json: 'c' is -Infinity, but must be a whole number, not negative");
+  for (const char* wrong : {"{NaN: 1}", "[NaNs]", "[-NaN]", "[+Infinity]", "[Infinit]"})
+    EXPECT_FALSE(JsonDocument::parse(wrong, "x", 100).ok()) << wrong;
+}
+
 }  // namespace
 }  // namespace kvick::io

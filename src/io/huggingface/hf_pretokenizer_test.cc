@@ -53,6 +53,33 @@ TEST(HfPretokenizer, KnowsASequenceOfSplits) {
   EXPECT_EQ(*name_of(json::array({split(kQwen35), steps.back()})), "qwen35");
 }
 
+// DeepSeek-V2-Lite's letters and punctuation.
+constexpr const char* kCasedLetters =
+    "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-"
+    "Ჿᴀ-"
+    "ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-"
+    "Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-"
+    "ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-"
+    "𞥃]"
+    "+";
+
+TEST(HfPretokenizer, KnowsSplitsBeforeSingleDigits) {
+  const json bytes = deepseek3().back(), lines = split("[\r\n]");
+  const json ideographs = split("[一-龥ࠀ-一가-퟿]+");
+  json digits = {{"type", "Digits"}, {"individual_digits", true}};
+  EXPECT_EQ(
+      *name_of(json::array({lines, split(kCasedLetters), split("\\s?[!-/:-~！-／：-～‘-‟　-。]+"),
+                            split(R"(\s+$)"), ideographs, digits, bytes})),
+      "deepseek-v2");
+  json coder =
+      json::array({lines, split(R"(\s?\p{L}+)"), split(R"(\s?\p{P}+)"), ideographs, digits, bytes});
+  EXPECT_EQ(*name_of(coder), "deepseek-coder");
+  coder[4]["individual_digits"] = false;
+  const auto runs = name_of(coder);
+  ASSERT_FALSE(runs.ok()) << *runs;
+  EXPECT_NE(runs.error().message.find("Digits in runs"), std::string::npos);
+}
+
 TEST(HfPretokenizer, KnowsWordsByCase) {
   const json bytes = deepseek3().back();
   EXPECT_EQ(*name_of(json::array({split(kTekken), bytes})), "tekken");

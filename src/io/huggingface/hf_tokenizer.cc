@@ -163,7 +163,10 @@ base::Status<> Mapper::read_byte_level(const JsonObject& model) {
   KVICK_TRY(const std::string pre, byte_level_pretokenizer(root_));
   KVICK_TRY(std::vector<std::string> merges, read_merges(model));
   set("tokenizer.ggml.model", std::string("gpt2"));
-  set("tokenizer.ggml.pre", pre);
+  // Other readers of a GGUF file made from the folder know its nearest relative only.
+  const bool own = pre == "deepseek-v2";
+  if (own) set("kvick.pre", pre);
+  set("tokenizer.ggml.pre", own ? std::string("deepseek-llm") : pre);
   set("tokenizer.ggml.merges", std::move(merges));
   set("tokenizer.ggml.add_space_prefix", false);
   return base::Done{};

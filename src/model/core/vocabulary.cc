@@ -174,7 +174,8 @@ base::Result<text::Vocabulary> read_vocabulary(const io::ModelFile& file) {
         "save it with transformers, or use a GGUF file",
         file.path());
   KVICK_TRY(v.model, file.get_string("tokenizer.ggml.model"));
-  KVICK_TRY(v.pre, file.get_string("tokenizer.ggml.pre", std::string()));
+  KVICK_TRY(const std::string pre, file.get_string("tokenizer.ggml.pre", std::string()));
+  KVICK_TRY(v.pre, file.get_string("kvick.pre", pre));
   KVICK_TRY(v.chat_template, file.get_string("tokenizer.chat_template", std::string()));
   const std::vector<std::string>* pieces = file.get_strings(kTokens);
   if (!pieces)

@@ -148,6 +148,18 @@ TEST(Vocabulary, TakesWhatAFolderSaysAboutSpaces) {
   EXPECT_TRUE(vocabulary->space_prefix_once);
 }
 
+TEST(Vocabulary, AFoldersOwnPreTokenizerGoesBeforeItsNameInGguf) {
+  io::ModelFileBuilder builder(io::Container::kHuggingFace, "folder");
+  io::Metadata& metadata = builder.metadata();
+  metadata["tokenizer.ggml.model"].data = std::string("gpt2");
+  metadata["tokenizer.ggml.pre"].data = std::string("deepseek-llm");
+  metadata["kvick.pre"].data = std::string("deepseek-v2");
+  metadata["tokenizer.ggml.tokens"].data = std::vector<std::string>{"a"};
+  const auto vocabulary = read_vocabulary(builder.finish());
+  ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
+  EXPECT_EQ(vocabulary->pre, "deepseek-v2");
+}
+
 TEST(Vocabulary, TheDefaultModelGivesTheTokensOfLlamaCpp) {
   const char* model = std::getenv("KVICK_TEST_MODEL");
   if (!model) GTEST_SKIP() << "KVICK_TEST_MODEL does not name the default model's file";

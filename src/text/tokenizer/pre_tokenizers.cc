@@ -115,6 +115,10 @@ constexpr Split kDeepseekLlm[] = {
     {R"(\s+$)"},
     {"[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"},
     kNumbers};
+// DeepSeek-V2-Lite's folder. Its GGUF files are named deepseek-llm, whose runs of numbers stay
+// whole.
+constexpr Split kDeepseekV2[] = {kDeepseekLlm[0], kDeepseekLlm[1], kDeepseekLlm[2],
+                                 kDeepseekLlm[3], kDeepseekLlm[4], kNumber};
 constexpr Split kYoutu[] = {
     {"[\uac00-\ud7a3\u3131-\u318e]+|"
      "[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a\uff1b\uff0c\u3001-\u303f\ufe30-\ufe4f]+|"
@@ -216,6 +220,7 @@ constexpr PreTokenizer kKnown[] = {
     {"laguna", kLines},
     {"superbpe", kSuperBpe},
     {"deepseek-llm", kDeepseekLlm},
+    {"deepseek-v2", kDeepseekV2},
     {"youtu", kYoutu, true},
     {"tiny_aya", kTinyAya},
     {"cohere2moe", kTinyAya},

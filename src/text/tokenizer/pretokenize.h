@@ -44,7 +44,7 @@ struct PreTokenizer {
 };
 
 // Returns nullptr for an unknown name. Names and meanings are llama.cpp's, without those that are
-// not byte-level BPE, and with "gpt2" added.
+// not byte-level BPE, and with "gpt2" and "deepseek-v2" added.
 const PreTokenizer* find_pre_tokenizer(std::string_view name);
 std::span<const PreTokenizer> pre_tokenizers();
 // Returns all names, for an error message.

@@ -29,9 +29,9 @@ TextPair encode_pair(const text::Tokenizer& tokenizer, std::string_view query,
   const auto add = [&](std::string_view text) {
     const std::vector<text::Token> tokens = tokenizer.encode(text, false, false);
     pair.tokens.insert(pair.tokens.end(), tokens.begin(), tokens.end());
-    if (v.add_eos) pair.tokens.push_back(*v.eos);
+    pair.tokens.insert(pair.tokens.end(), tokenizer.behind().begin(), tokenizer.behind().end());
   };
-  if (v.add_bos) pair.tokens.push_back(*v.bos);
+  pair.tokens = tokenizer.before();
   add(query);
   if (v.add_separator) pair.tokens.push_back(*v.separator);
   pair.second = static_cast<uint32_t>(pair.tokens.size());

@@ -37,6 +37,15 @@ TEST(TextPair, HasTwoSeparatorsWhereTheVocabularySaysSo) {
   EXPECT_EQ(pair.second, 4U);
 }
 
+TEST(TextPair, OtherTokensMayStandAroundTheTexts) {
+  text::Vocabulary v = words();
+  v.before = {2, 1};
+  v.behind = {0, 2};
+  const TextPair pair = pair_of(v, "a", "b");
+  EXPECT_EQ(pair.tokens, (Tokens{2, 1, 3, 0, 2, 4, 0, 2}));
+  EXPECT_EQ(pair.second, 5U);
+}
+
 TEST(TextPair, FillsAPromptOnceAndLeavesBracesOfTheTexts) {
   text::Vocabulary v = words();
   v.pair_template = "a {query} b {document}[SEP]";

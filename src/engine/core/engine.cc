@@ -363,10 +363,13 @@ Result<std::vector<kv::Token>> Engine::chat_tokens(const nlohmann::ordered_json&
                                                    const nlohmann::ordered_json& variables,
                                                    ChatEnd end) const {
   KVICK_TRY(const std::string prompt, render_chat(messages, variables, end));
-  std::vector<kv::Token> tokens = tokenizer_->encode(prompt, true, true);
-  const std::optional<text::Token> bos = tokenizer_->vocabulary().bos;
-  if (bos && tokens.size() >= 2 && tokens[0] == *bos && tokens[1] == *bos)
-    tokens.erase(tokens.begin());
+  // A template says itself what stands around the messages: nothing is added behind them, and
+  // before them only what it leaves out.
+  std::vector<kv::Token> tokens = tokenizer_->encode(prompt, false, true);
+  const std::vector<kv::Token>& before = tokenizer_->before();
+  const bool there =
+      tokens.size() >= before.size() && std::equal(before.begin(), before.end(), tokens.begin());
+  if (!there) tokens.insert(tokens.begin(), before.begin(), before.end());
   return tokens;
 }
 

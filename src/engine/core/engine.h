@@ -105,7 +105,7 @@ class Engine {
   base::Result<std::string> render_chat(const nlohmann::ordered_json& messages,
                                         const nlohmann::ordered_json& variables = {},
                                         ChatEnd end = ChatEnd::kNewTurn) const;
-  // The same as tokens; a beginning-of-text token is added unless the template has written it.
+  // The same as tokens, with what the tokenizer adds before a text unless the template wrote it.
   base::Result<std::vector<kv::Token>> chat_tokens(const nlohmann::ordered_json& messages,
                                                    const nlohmann::ordered_json& variables = {},
                                                    ChatEnd end = ChatEnd::kNewTurn) const;

@@ -41,6 +41,35 @@ TEST(Engine, TellsChatTemplatesTodaysDate) {
   EXPECT_TRUE(text == before || text == year()) << text;
 }
 
+TEST(Engine, AChatHasNothingBehindItAndOnceBeforeItWhatItsTokenizerAdds) {
+  base::ThreadPool pool(1);
+  const std::string folder = model::write_model(model::tiny_spec(tools::Arch::kLlama), pool, true);
+  std::ifstream file(folder + "/tokenizer.json");
+  nlohmann::json tokenizer = nlohmann::json::parse(file);
+  const std::string name = tokenizer["added_tokens"][0]["content"];
+  const nlohmann::json token = {{"SpecialToken", {{"id", name}}}};
+  const nlohmann::json text = {{"Sequence", {{"id", "A"}}}};
+  tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
+                                 {"single", {token, token, text, token}}};
+  std::ofstream(folder + "/tokenizer.json") << tokenizer.dump();
+  const auto id = tokenizer["added_tokens"][0]["id"].get<Token>();
+  for (const std::string& chat : {std::string("a"), name + name + "a"}) {
+    std::ofstream(folder + "/chat_template.jinja") << chat;
+    EngineOptions options;
+    options.model_path = folder;
+    options.threads = 1;
+    const auto engine = Engine::open(options);
+    ASSERT_TRUE(engine.ok()) << engine.error().message;
+    const auto tokens = (*engine)->chat_tokens(nlohmann::ordered_json::array());
+    ASSERT_TRUE(tokens.ok()) << tokens.error().message;
+    ASSERT_EQ(tokens->size(), 3u) << chat;
+    EXPECT_EQ(tokens->at(0), id);
+    EXPECT_EQ(tokens->at(1), id);
+    EXPECT_EQ((*engine)->tokenizer().encode("a", true, true).size(), 4u);
+  }
+  std::filesystem::remove_all(folder);
+}
+
 std::string store_error(const Engine& engine, std::string_view spec, std::string_view type) {
   const auto store = engine.make_store(parse_kv_options(spec, type).value());
   return store.ok() ? "" : store.error().message;

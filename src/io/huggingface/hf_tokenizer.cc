@@ -8,6 +8,7 @@
 
 #include "io/file/builder.h"
 #include "io/huggingface/hf_merges.h"
+#include "io/huggingface/hf_postprocessor.h"
 #include "io/huggingface/hf_pretokenizer.h"
 
 namespace kvick::io {
@@ -15,7 +16,7 @@ namespace {
 
 // tokenizer.json of Llama 3 has 9 MB; the other files have a hundredth of that.
 constexpr uint64_t kMaxTokenizerBytes = 128 << 20, kMaxConfigBytes = 64 << 20;
-constexpr size_t kMaxEndTokens = 64;
+constexpr size_t kMaxEndTokens = 64, kMaxAddedTokens = 64;
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
 
 bool is_byte_piece(std::string_view piece) {
@@ -77,13 +78,19 @@ class Mapper {
   base::Status<> read_sentencepiece(const JsonObject& model);
   base::Result<std::vector<int64_t>> named_id(std::string_view key,
                                               const std::optional<std::string>& name) const;
-  base::Status<> read_template(const JsonObject& processor);
+  // The flag for BOS or EOS alone, and the key for a list of other tokens.
+  struct Side {
+    std::string_view flag, list;
+  };
+  base::Result<std::vector<int64_t>> ids_of(const std::vector<TemplateToken>& tokens) const;
+  base::Status<> map_side(const std::vector<TemplateToken>& tokens, const Side& side,
+                          std::optional<std::string>& known);
 
   const JsonObject& root_;
   const JsonObject& config_;
   uint64_t vocabulary_;
   Metadata& out_;
-  bool byte_fallback_ = false, add_bos_ = false, add_eos_ = false;
+  bool byte_fallback_ = false;
   std::string unknown_;                   // the model's unk_token
   std::optional<std::string> bos_, eos_;  // their texts
   Pieces pieces_;
@@ -257,59 +264,47 @@ base::Status<> Mapper::map_special_ids(std::span<const JsonObject> model_configs
   return base::Done{};
 }
 
-// Accepts a post-processor that puts BOS before the text and EOS after it, and nothing else.
-base::Status<> Mapper::read_template(const JsonObject& processor) {
-  KVICK_TRY(const simdjson::dom::array single, processor.get_array("single"));
-  bool text_seen = false;
-  for (const Json element : single) {
-    KVICK_TRY(const JsonObject item, JsonObject::from(element, processor.label("single")));
-    if (!item.find("SpecialToken")) {
-      text_seen = true;
-      continue;
-    }
-    KVICK_TRY(const JsonObject token, item.get_object("SpecialToken"));
-    KVICK_TRY(const std::string id, token.get_string("id"));
-    std::optional<std::string>& known = text_seen ? eos_ : bos_;
-    if (!known) known = id;  // tokenizer_config.json does not name one
-    if (id != *known)
-      return base::fail(
-          "{} adds the token {}, which is neither BOS before the text nor EOS "
-          "behind it",
-          processor.label("single"), in_quotes(id));
-    (text_seen ? add_eos_ : add_bos_) = true;
+// Returns the ids of the tokens on one side of a text.
+base::Result<std::vector<int64_t>> Mapper::ids_of(const std::vector<TemplateToken>& tokens) const {
+  std::vector<int64_t> out;
+  for (const TemplateToken& token : tokens) {
+    std::vector<uint64_t> ids = token.ids;
+    const auto at = std::ranges::find(pieces_.texts, token.name);
+    if (ids.empty() && !token.name.empty() && at != pieces_.texts.end())
+      ids.push_back(static_cast<uint64_t>(at - pieces_.texts.begin()));
+    if (ids.empty() || *std::ranges::max_element(ids) >= vocabulary_)
+      return base::fail("{} adds the token {}, which the vocabulary does not have",
+                        root_.label("post_processor"), in_quotes(token.name));
+    out.insert(out.end(), ids.begin(), ids.end());
   }
+  if (out.size() > kMaxAddedTokens)
+    return base::fail("{} adds {} tokens on one side of a text; at most {} are read",
+                      root_.label("post_processor"), out.size(), kMaxAddedTokens);
+  return out;
+}
+
+// BOS or EOS alone becomes a flag, which tokenizer_config.json may change; other tokens are listed.
+// known: the name of BOS or EOS.
+base::Status<> Mapper::map_side(const std::vector<TemplateToken>& tokens, const Side& side,
+                                std::optional<std::string>& known) {
+  KVICK_TRY(std::vector<int64_t> ids, ids_of(tokens));
+  if (tokens.size() == 1 && !known) known = tokens[0].name;  // tokenizer_config.json has no name
+  bool added = ids.size() == 1 && pieces_.texts[static_cast<size_t>(ids[0])] == *known;
+  if (!ids.empty() && !added) {
+    set(side.list, std::move(ids));
+  } else {
+    KVICK_TRY(added, config_.get_bool(side.flag, added));
+  }
+  set("tokenizer.ggml." + std::string(side.flag), added);
   return base::Done{};
 }
 
 base::Status<> Mapper::map_added_bos_eos() {
   KVICK_TRY(bos_, token_name(config_, "bos_token"));
   KVICK_TRY(eos_, token_name(config_, "eos_token"));
-  std::vector<JsonObject> processors;
-  if (root_.find("post_processor")) {
-    KVICK_TRY(const JsonObject outer, root_.get_object("post_processor"));
-    if (outer.find("processors")) {
-      KVICK_TRY(const simdjson::dom::array inner, outer.get_array("processors"));
-      for (const Json element : inner) {
-        KVICK_TRY(JsonObject part, JsonObject::from(element, outer.label("processors")));
-        processors.push_back(std::move(part));
-      }
-    } else {
-      processors.push_back(outer);
-    }
-  }
-  for (const JsonObject& processor : processors) {
-    KVICK_TRY(const std::string type, processor.get_string("type"));
-    if (type == "ByteLevel") continue;  // affects offsets only
-    if (type != "TemplateProcessing")
-      return base::fail("{} is {}; kvick knows ByteLevel and TemplateProcessing",
-                        processor.label("type"), in_quotes(type));
-    KVICK_TRY_VOID(read_template(processor));
-  }
-  KVICK_TRY(add_bos_, config_.get_bool("add_bos_token", add_bos_));
-  KVICK_TRY(add_eos_, config_.get_bool("add_eos_token", add_eos_));
-  set("tokenizer.ggml.add_bos_token", add_bos_);
-  set("tokenizer.ggml.add_eos_token", add_eos_);
-  return base::Done{};
+  KVICK_TRY(const PostProcessor around, read_post_processor(root_));
+  KVICK_TRY_VOID(map_side(around.before, {"add_bos_token", "kvick.before_ids"}, bos_));
+  return map_side(around.behind, {"add_eos_token", "kvick.behind_ids"}, eos_);
 }
 
 base::Status<> Mapper::map_chat_template(std::string_view jinja, const JsonObject& processor) {

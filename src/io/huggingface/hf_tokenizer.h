@@ -25,11 +25,16 @@ struct HfTokenizerFiles {
 
 // Adds to `out`: tokenizer.ggml.{model, pre, tokens, token_type, merges | scores, add_space_prefix,
 // add_bos_token, add_eos_token, {bos,eos,unknown,padding}_token_id},
-// tokenizer.chat_template[.NAME], kvick.eos_token_ids (int64 list) if more than one token ends a
-// generation, kvick.strips_right_ids (int64 list) of tokens with "rstrip", and
-// kvick.space_prefix_once if no space goes after special tokens. Ids without a token, up to the
-// model's vocab_size, become unused tokens "[PAD<id>]"; added tokens beyond it are omitted. Error:
-// a tokenizer that splits text in a way that kvick does not know.
+// tokenizer.chat_template[.NAME], and where they are needed
+//   kvick.eos_token_ids: more than one token ends a generation;
+//   kvick.{strips_left, strips_right, whole_word, normalized}_ids: added tokens with "lstrip",
+//     "rstrip", "single_word", and, in byte-level BPE, "normalized";
+//   kvick.before_ids, kvick.behind_ids: tokens around a text other than BOS and EOS alone;
+//   kvick.pre: takes precedence over tokenizer.ggml.pre, which is the nearest name of GGUF's;
+//   kvick.nfc: texts are put into form NFC;
+//   kvick.space_prefix_once: no space goes after special tokens.
+// Ids without a token, up to the model's vocab_size, become unused tokens "[PAD<id>]"; added tokens
+// beyond it are omitted. Error: a tokenizer that splits text in a way that kvick does not know.
 base::Status<> map_tokenizer(const HfTokenizerFiles& files, const HfConfig& config,
                              const JsonObject& config_json, Metadata& out);
 

@@ -59,15 +59,26 @@ base::Status<> read_ids(const io::ModelFile& file, text::Vocabulary& v) {
   // Ends a message but not the turn, as in a message with tool calls (GLM-4, Llama 3.1).
   KVICK_TRY(const std::optional<Token> eom, read_id(file, "tokenizer.ggml.eom_token_id"));
   if (eom) v.ends.push_back(*eom);
-  // A Hugging Face folder's generation_config.json may name several end tokens.
-  if (const std::vector<int64_t>* ends = file.get_ints("kvick.eos_token_ids"))
-    for (const int64_t end : *ends) v.ends.push_back(static_cast<Token>(end));
   KVICK_TRY_VOID(read_pair_ids(file, v));
   if (v.model == "llama" && v.pieces.size() > 2) {  // SentencePiece's default ids
     v.unknown = v.unknown.value_or(0);
     v.bos = v.bos.value_or(1);
     v.eos = v.eos.value_or(2);
   }
+  return base::Done{};
+}
+
+// Reads what only Hugging Face folders say; see io/huggingface/hf_tokenizer.h.
+base::Status<> read_folder_keys(const io::ModelFile& file, text::Vocabulary& v) {
+  const std::pair<const char*, std::vector<Token>*> lists[] = {
+      {"kvick.eos_token_ids", &v.ends},
+      {"kvick.before_ids", &v.before},
+      {"kvick.behind_ids", &v.behind},
+      {"kvick.strips_right_ids", &v.strips_right}};
+  for (const auto& [key, list] : lists)
+    if (const std::vector<int64_t>* ids = file.get_ints(key))
+      for (const int64_t id : *ids) list->push_back(static_cast<Token>(id));
+  KVICK_TRY(v.space_prefix_once, file.get_bool("kvick.space_prefix_once", false));
   return base::Done{};
 }
 
@@ -100,8 +111,6 @@ base::Status<> read_flags(const io::ModelFile& file, text::Vocabulary& v) {
   KVICK_TRY(v.add_space_prefix, file.get_bool("tokenizer.ggml.add_space_prefix",
                                               v.model == "llama" || v.model == "t5"));
   const bool roberta = v.pre == "roberta-bpe" || v.pre == "jina-v1-en" || v.pre == "jina-v2-code";
-  // This key exists only for Hugging Face folders.
-  KVICK_TRY(v.space_prefix_once, file.get_bool("kvick.space_prefix_once", false));
   KVICK_TRY(v.add_separator, file.get_bool("tokenizer.ggml.add_sep_token", roberta && v.separator));
   // BERT: [CLS] text [SEP], and another [SEP] after a second text.
   if (v.model == "bert") v.add_bos = v.add_eos = true, v.add_separator = false;
@@ -128,11 +137,7 @@ base::Status<> read_charsmap(const io::ModelFile& file, text::Vocabulary& v) {
 // All but three of Phi-3's special tokens remove the white space after them. GGUF has no field for
 // that, so this checks the model's name, as llama.cpp does.
 base::Status<> read_strips(const io::ModelFile& file, text::Vocabulary& v) {
-  // A Hugging Face folder lists these tokens.
-  if (const std::vector<int64_t>* ids = file.get_ints("kvick.strips_right_ids")) {
-    for (const int64_t id : *ids) v.strips_right.push_back(static_cast<Token>(id));
-    return base::Done{};
-  }
+  if (!v.strips_right.empty()) return base::Done{};  // a folder lists them
   KVICK_TRY(std::string name, file.get_string("general.name", std::string()));
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
@@ -187,6 +192,7 @@ base::Result<text::Vocabulary> read_vocabulary(const io::ModelFile& file) {
   if (v.model == "gpt2" || v.model == "gemma4")
     KVICK_TRY_VOID(read_list(file, kMerges, file.get_strings(kMerges), v.merges));
   KVICK_TRY_VOID(read_ids(file, v));
+  KVICK_TRY_VOID(read_folder_keys(file, v));
   KVICK_TRY_VOID(read_flags(file, v));
   KVICK_TRY_VOID(read_strips(file, v));
   if (v.model == "t5") KVICK_TRY_VOID(read_charsmap(file, v));

@@ -1,5 +1,6 @@
 #include "server/ollama/embed.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "server/request/prompts.h"
@@ -34,11 +35,12 @@ std::string answer_with(const EmbedForm& as, Embeddings embeddings) {
       embeddings.tokens);
 }
 
-// Cuts a text to `most` tokens; its last token stays the model's end token, if it adds one.
+// Cuts a text to `most` tokens; the tokens that the model adds behind a text stay its last ones.
 void cut(const text::Tokenizer& tokenizer, uint32_t most, std::vector<engine::Token>& tokens) {
   tokens.resize(most);
-  const text::Vocabulary& vocabulary = tokenizer.vocabulary();
-  if (vocabulary.add_eos && most > 0) tokens.back() = *vocabulary.eos;
+  const std::vector<engine::Token>& behind = tokenizer.behind();
+  const size_t kept = std::min(behind.size(), tokens.size());
+  std::copy_backward(behind.end() - static_cast<std::ptrdiff_t>(kept), behind.end(), tokens.end());
 }
 
 // Plans both routes. field: the field with the texts.

@@ -43,12 +43,11 @@ std::vector<Token> fill_in_prompt(const Tokenizer& tokenizer, const FillInText& 
   const FillInTokens& tokens = vocabulary.fill_in;
   KVICK_CHECK(can_fill_in(vocabulary), "no tokens to fill in with, of {}",
               vocabulary.pieces.size());
-  std::vector<Token> prompt;
+  std::vector<Token> prompt = tokenizer.before();
   const auto add = [&](const std::string& some) {
     const std::vector<Token> encoded = tokenizer.encode(some, false, false);
     prompt.insert(prompt.end(), encoded.begin(), encoded.end());
   };
-  if (vocabulary.add_bos) prompt.push_back(*vocabulary.bos);
   const bool in_files = tokens.file && !text.files.empty();
   if (in_files && tokens.repository) prompt.push_back(*tokens.repository), add("project\n");
   for (const FillInFile& file : text.files) {

@@ -44,6 +44,15 @@ TEST(FillIn, TheFilesNumbersGoBeforeNames) {
   EXPECT_NE(error_of(v).find("FIM prefix token is 260"), std::string::npos);
 }
 
+TEST(FillIn, ThePromptBeginsWithWhatStandsBeforeAText) {
+  Vocabulary v = byte_vocabulary({});
+  for (const char* name : {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<a>"})
+    add_piece(v, name, TokenKind::kControl);
+  v.before = {259, 259};
+  EXPECT_EQ(shown(*make(v), {.before = "x", .after = "y"}),
+            "<a><a><|fim_prefix|>x<|fim_suffix|>y<|fim_middle|>");
+}
+
 TEST(FillIn, TheAnswerComesBehindBothTexts) {
   const auto tokenizer = with({"<fim_prefix>", "<fim_suffix>", "<fim_middle>"});
   const FillInText text = {.before = "a<fim_middle>b", .after = "", .files = {{"n", "t"}}};

@@ -57,6 +57,11 @@ std::vector<Token> find_ends(const Vocabulary& v) {
   return ends;
 }
 
+// Returns the tokens on one side of a text. token: BOS or EOS.
+std::vector<Token> added(const std::vector<Token>& listed, bool adds, std::optional<Token> token) {
+  return !listed.empty() || !adds ? listed : std::vector<Token>{*token};
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<Tokenizer>> Tokenizer::make(Vocabulary vocabulary) {
@@ -74,6 +79,8 @@ base::Result<std::unique_ptr<Tokenizer>> Tokenizer::make(Vocabulary vocabulary) 
 Tokenizer::Tokenizer(Vocabulary vocabulary)
     : vocabulary_(std::move(vocabulary)),
       special_tokens_(std::make_unique<SpecialTokens>(vocabulary_)),
+      before_(added(vocabulary_.before, vocabulary_.add_bos, vocabulary_.bos)),
+      behind_(added(vocabulary_.behind, vocabulary_.add_eos, vocabulary_.eos)),
       ends_(find_ends(vocabulary_)) {}
 
 Tokenizer::~Tokenizer() = default;
@@ -81,7 +88,7 @@ Tokenizer::~Tokenizer() = default;
 std::vector<Token> Tokenizer::encode(std::string_view text, bool special,
                                      bool parse_special) const {
   std::vector<Token> out;
-  if (special && vocabulary_.add_bos) out.push_back(*vocabulary_.bos);
+  if (special) out = before_;
   size_t at = 0;
   const auto plain = [&](size_t end) {
     if (end == at) return;
@@ -94,7 +101,7 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool special,
     at = match.end;
   }
   plain(text.size());
-  if (special && vocabulary_.add_eos) out.push_back(*vocabulary_.eos);
+  if (special) out.insert(out.end(), behind_.begin(), behind_.end());
   return out;
 }
 

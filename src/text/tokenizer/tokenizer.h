@@ -38,6 +38,8 @@ struct Vocabulary {
   std::optional<Token> bos, eos, eot, unknown, pad;
   std::vector<Token> ends;  // further tokens that end a generation
   bool add_bos = false, add_eos = false, add_space_prefix = true;
+  // Added around a text in place of BOS and EOS, if not empty (older GLM: [gMASK]<sop> before it).
+  std::vector<Token> before, behind;
   // "llama": a space is put only before the whole text, unless one is there, and not after special
   // tokens (Hugging Face's Metaspace with the scheme "first").
   bool space_prefix_once = false;
@@ -67,7 +69,7 @@ class Tokenizer {
   // pre-tokenizer is known.
   static base::Result<std::unique_ptr<Tokenizer>> make(Vocabulary vocabulary);
 
-  // Tokenizes a text. special: adds BOS and EOS as the vocabulary says. parse_special: names such
+  // Tokenizes a text. special: adds before() and behind(). parse_special: names such
   // as <|im_start|> become their control tokens; otherwise they are plain text (user-defined tokens
   // are always matched). Invalid UTF-8 is kept byte by byte. A byte without a piece becomes the
   // unknown token, or is omitted if there is none (as in the models' own tokenizers). All const
@@ -80,6 +82,9 @@ class Tokenizer {
   // removed.
   std::string decode(const std::vector<Token>& tokens, bool special = false) const;
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  // The tokens that the vocabulary adds around a text: BOS and EOS, others, or none.
+  const std::vector<Token>& before() const { return before_; }
+  const std::vector<Token>& behind() const { return behind_; }
   // Returns true for tokens that end a generation: eos, eot and other end-of-turn tokens of known
   // families.
   bool ends_generation(Token token) const;
@@ -107,6 +112,7 @@ class Tokenizer {
  private:
   friend class StreamDecoder;
   std::unique_ptr<const SpecialTokens> special_tokens_;
+  std::vector<Token> before_, behind_;
   std::vector<Token> ends_;  // sorted
 };
 

@@ -39,6 +39,20 @@ TEST(Tokenizer, AddsBosAndEosWhenTheVocabularySaysSo) {
   EXPECT_EQ(tokenizer->encode("", true, true), (std::vector<Token>{258, 259}));
 }
 
+TEST(Tokenizer, AddsOtherTokensInPlaceOfBosAndEos) {
+  Vocabulary v = chat_vocabulary();
+  v.add_bos = v.add_eos = true;
+  v.before = {260, 258};
+  v.behind = {261};
+  const auto tokenizer = make(v);
+  EXPECT_EQ(tokenizer->encode("hi", true, true), (std::vector<Token>{260, 258, 256, 261}));
+  EXPECT_EQ(tokenizer->encode("hi", false, true), std::vector<Token>{256});
+  EXPECT_EQ(tokenizer->before(), v.before);
+  EXPECT_EQ(tokenizer->behind(), v.behind);
+  v.behind.clear();
+  EXPECT_EQ(make(v)->behind(), std::vector<Token>{259});  // EOS
+}
+
 TEST(Tokenizer, PiecesOfSpecialTokensAreTheirNamesOrNothing) {
   const auto tokenizer = make(chat_vocabulary());
   EXPECT_EQ(tokenizer->piece(258, false), "");
@@ -88,6 +102,8 @@ TEST(Tokenizer, WhatIsWrongWithAVocabularyIsSaidInOneLine) {
               v.strips_right = {1, 999};
             }),
             "token 999 shall strip white space, but there are only 262");
+  EXPECT_EQ(broken([](auto& v) { v.behind = {262}; }),
+            "token 262 shall stand behind texts, but there are only 262");
   EXPECT_EQ(broken([](auto& v) {
               v.add_bos = true;
               v.bos.reset();

@@ -46,10 +46,14 @@ base::Status<> check_ids(const Vocabulary& v) {
     if (id && !in_range(*id))
       return base::fail("the vocabulary's {} token is {}, but it has only {} tokens", name, *id,
                         v.pieces.size());
-  for (const Token id : v.strips_right)
-    if (!in_range(id))
-      return base::fail("token {} shall strip white space, but there are only {}", id,
-                        v.pieces.size());
+  const std::pair<const char*, const std::vector<Token>*> lists[] = {
+      {"strip white space", &v.strips_right},
+      {"stand before texts", &v.before},
+      {"stand behind texts", &v.behind}};
+  for (const auto& [what, list] : lists)
+    for (const Token id : *list)
+      if (!in_range(id))
+        return base::fail("token {} shall {}, but there are only {}", id, what, v.pieces.size());
   if (v.add_bos && !v.bos)
     return base::fail("the vocabulary asks for a BOS token in front of the text but names none");
   if (v.add_separator && !v.separator)

@@ -142,7 +142,17 @@ base::Status<> Mapper::read_vocabulary(const JsonObject& model) {
 base::Status<> Mapper::read_added_tokens() {
   if (!root_.find("added_tokens")) return base::Done{};
   KVICK_TRY(const simdjson::dom::array added, root_.get_array("added_tokens"));
-  std::vector<int64_t> strips_right;
+  // How to find the token in a text.
+  struct Rule {
+    std::string_view field, key;
+    std::vector<int64_t> ids = {};
+  };
+  std::vector<Rule> rules = {{"lstrip", "kvick.strips_left_ids"},
+                             {"rstrip", "kvick.strips_right_ids"},
+                             {"single_word", "kvick.whole_word_ids"}};
+  // With SentencePiece's normalizer, transformers finds such tokens only behind a space, which is
+  // not what templates mean by them.
+  if (!byte_fallback_) rules.push_back({"normalized", "kvick.normalized_ids"});
   for (const Json element : added) {
     KVICK_TRY(const JsonObject token, JsonObject::from(element, root_.label("added_tokens")));
     KVICK_TRY(const uint64_t id, token.get_uint("id"));
@@ -159,10 +169,13 @@ base::Status<> Mapper::read_added_tokens() {
         pieces_.texts[id] == text && text.find(kSpaceMark) != std::string::npos)
       continue;
     KVICK_TRY_VOID(place_piece(text, id, kind, token));
-    KVICK_TRY(const bool strips, token.get_bool("rstrip", false));
-    if (strips) strips_right.push_back(static_cast<int64_t>(id));
+    for (Rule& rule : rules) {
+      KVICK_TRY(const bool holds, token.get_bool(rule.field, false));
+      if (holds) rule.ids.push_back(static_cast<int64_t>(id));
+    }
   }
-  if (!strips_right.empty()) set("kvick.strips_right_ids", std::move(strips_right));
+  for (Rule& rule : rules)
+    if (!rule.ids.empty()) set(rule.key, std::move(rule.ids));
   return base::Done{};
 }
 

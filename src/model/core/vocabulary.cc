@@ -74,7 +74,10 @@ base::Status<> read_folder_keys(const io::ModelFile& file, text::Vocabulary& v) 
       {"kvick.eos_token_ids", &v.ends},
       {"kvick.before_ids", &v.before},
       {"kvick.behind_ids", &v.behind},
-      {"kvick.strips_right_ids", &v.strips_right}};
+      {"kvick.strips_left_ids", &v.strips_left},
+      {"kvick.strips_right_ids", &v.strips_right},
+      {"kvick.whole_word_ids", &v.whole_words},
+      {"kvick.normalized_ids", &v.normalized}};
   for (const auto& [key, list] : lists)
     if (const std::vector<int64_t>* ids = file.get_ints(key))
       for (const int64_t id : *ids) list->push_back(static_cast<Token>(id));

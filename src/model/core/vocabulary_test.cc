@@ -8,6 +8,8 @@
 
 #include "base/testing/source_folder.h"
 #include "io/file/builder.h"
+#include "io/huggingface/hf_tokenizer.h"
+#include "text/pieces/byte_alphabet.h"
 
 namespace kvick::model {
 namespace {
@@ -146,6 +148,53 @@ TEST(Vocabulary, TakesWhatAFolderSaysAboutSpaces) {
   ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
   EXPECT_EQ(vocabulary->strips_right, (std::vector<Token>{2}));
   EXPECT_TRUE(vocabulary->space_prefix_once);
+}
+
+// Makes the tokenizer of a folder from a tokenizer.json of all bytes, whose tokens are their
+// values, the piece "é" as token 256, and added tokens from 257 on.
+std::unique_ptr<Tokenizer> of_folder(json added, const json& more) {
+  const text::ByteAlphabet alphabet;
+  json vocab = json::object();
+  for (int byte = 0; byte < 256; ++byte)
+    vocab[std::string(alphabet.letter(static_cast<uint8_t>(byte)))] = byte;
+  vocab["\u00c3\u00a9"] = 256;
+  int id = 257;
+  for (json& token : added) token["id"] = id++;
+  json whole = {
+      {"added_tokens", added},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", {"\u00c3 \u00a9"}}}}};
+  whole.update(more);
+  const std::string tokenizer = whole.dump();
+  const auto document = io::JsonDocument::parse("{}", "config.json", 100);
+  const auto config = io::JsonObject::from(document->root(), "config.json");
+  io::ModelFileBuilder builder(io::Container::kHuggingFace, "folder");
+  const auto mapped =
+      io::map_tokenizer({{"tokenizer.json", tokenizer}, {}, {}, {}},
+                        {.vocabulary = static_cast<uint64_t>(id)}, *config, builder.metadata());
+  if (!mapped.ok()) throw std::runtime_error(mapped.error().message);
+  auto vocabulary = read_vocabulary(builder.finish());
+  if (!vocabulary.ok()) throw std::runtime_error(vocabulary.error().message);
+  auto made = Tokenizer::make(*std::move(vocabulary));
+  if (!made.ok()) throw std::runtime_error(made.error().message);
+  return *std::move(made);
+}
+
+TEST(Vocabulary, AFoldersAddedTokensAreFoundAsTheySay) {
+  const json added = {{{"content", "<mask>"}, {"lstrip", true}, {"special", true}},
+                      {{"content", "<end>"}, {"rstrip", true}, {"special", true}},
+                      {{"content", "day"}, {"single_word", true}},
+                      {{"content", "ab"}, {"normalized", true}},
+                      {{"content", "bc"}, {"normalized", false}}};
+  const auto tokenizer = of_folder(added, json::object());
+  const auto tokens = [&](const char* text) { return tokenizer->encode(text, false, true); };
+  using Tokens = std::vector<Token>;
+  EXPECT_EQ(tokens("x \u3000<mask> y"), (Tokens{'x', 257, ' ', 'y'}));
+  EXPECT_EQ(tokens("<end>\n\u00a0 y <end>"), (Tokens{258, 'y', ' ', 258}));
+  EXPECT_EQ(tokens("<end> <mask>"), (Tokens{258, 257}));
+  EXPECT_EQ(tokens("day days"), (Tokens{259, ' ', 'd', 'a', 'y', 's'}));
+  EXPECT_EQ(tokens("abc"), (Tokens{'a', 261}));
+  EXPECT_EQ(tokens("ab"), Tokens{260});
 }
 
 TEST(Vocabulary, AFoldersOwnPreTokenizerGoesBeforeItsNameInGguf) {

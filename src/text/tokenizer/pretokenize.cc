@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "text/pieces/regex_split.h"
+#include "text/unicode/classes.h"
 #include "text/unicode/utf8.h"
 
 namespace kvick::text {
@@ -21,15 +22,8 @@ struct Char {
   bool newline() const { return code == '\n' || code == '\r'; }
 };
 
-// Unicode's White_Space: the meaning of \s in the engines with which the models were trained.
-bool is_space(uint32_t code) {
-  return (code >= 9 && code <= 13) || code == ' ' || code == 0x85 || code == 0xA0 ||
-         code == 0x1680 || (code >= 0x2000 && code <= 0x200A) || code == 0x2028 || code == 0x2029 ||
-         code == 0x202F || code == 0x205F || code == 0x3000;
-}
-
 Class classify(uint32_t code) {
-  if (is_space(code)) return Class::kSpace;
+  if (is_white_space(code)) return Class::kSpace;
   const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
   if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) return Class::kLetter;
   if (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO) return Class::kNumber;

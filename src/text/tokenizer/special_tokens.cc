@@ -2,21 +2,77 @@
 
 #include <algorithm>
 
+#include "text/unicode/classes.h"
+#include "text/unicode/utf8.h"
+
 namespace kvick::text {
 
+namespace {
+
+std::vector<Token> in_order(std::vector<Token> tokens) {
+  std::sort(tokens.begin(), tokens.end());
+  return tokens;
+}
+
+bool contains(const std::vector<Token>& sorted, Token token) {
+  return std::binary_search(sorted.begin(), sorted.end(), token);
+}
+
+bool begins_with_word(std::string_view text) {
+  if (text.empty()) return false;
+  const Utf8 first = decode_utf8(text);
+  return first.valid && is_word_character(first.code);
+}
+
+bool ends_with_word(std::string_view text) {
+  return !text.empty() && begins_with_word(text.substr(text.size() - last_character_bytes(text)));
+}
+
+// Returns the number of bytes of the white space at the start of a text.
+size_t space_before(std::string_view text) {
+  size_t bytes = 0;
+  while (bytes < text.size()) {
+    const Utf8 next = decode_utf8(text.substr(bytes));
+    if (!next.valid || !is_white_space(next.code)) break;
+    bytes += next.bytes;
+  }
+  return bytes;
+}
+
+// Does the same at the end.
+size_t space_behind(std::string_view text) {
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const size_t bytes = last_character_bytes(rest);
+    const Utf8 last = decode_utf8(rest.substr(rest.size() - bytes));
+    if (!last.valid || !is_white_space(last.code)) break;
+    rest.remove_suffix(bytes);
+  }
+  return text.size() - rest.size();
+}
+
+}  // namespace
+
 SpecialTokens::SpecialTokens(const Vocabulary& vocabulary)
-    : strips_right_(vocabulary.strips_right) {
+    : strips_left_(in_order(vocabulary.strips_left)),
+      strips_right_(in_order(vocabulary.strips_right)),
+      whole_words_(in_order(vocabulary.whole_words)) {
+  const std::vector<Token> late = in_order(vocabulary.normalized);
   for (size_t i = 0; i < vocabulary.pieces.size(); ++i) {
     const TokenKind kind = vocabulary.kinds[i];
     const bool user_defined = kind == TokenKind::kUserDefined;
     if (!user_defined && kind != TokenKind::kControl && kind != TokenKind::kUnknown) continue;
-    if (vocabulary.pieces[i].empty()) continue;
-    all_.add(vocabulary.pieces[i], static_cast<Token>(i));
-    if (user_defined) user_defined_.add(vocabulary.pieces[i], static_cast<Token>(i));
+    const std::string& name = vocabulary.pieces[i];
+    if (name.empty()) continue;
+    const auto token = static_cast<Token>(i);
+    const bool is_late = contains(late, token);
+    Set& set = is_late ? normalized_ : given_;
+    set.all.add(name, token);
+    if (user_defined) set.user_defined.add(name, token);
   }
-  all_.finish();
-  user_defined_.finish();
-  std::sort(strips_right_.begin(), strips_right_.end());
+  for (Names* names :
+       {&given_.all, &given_.user_defined, &normalized_.all, &normalized_.user_defined})
+    names->finish();
 }
 
 void SpecialTokens::Names::add(const std::string& name, Token token) {
@@ -86,7 +142,16 @@ void SpecialTokens::Names::resolve(std::string_view text, size_t begin,
 }
 
 std::vector<SpecialTokens::Match> SpecialTokens::find(std::string_view text, bool control) const {
-  const Names& names = control ? all_ : user_defined_;
+  return find_in(control ? given_.all : given_.user_defined, text);
+}
+
+std::vector<SpecialTokens::Match> SpecialTokens::find_normalized(std::string_view text,
+                                                                 bool control) const {
+  return find_in(control ? normalized_.all : normalized_.user_defined, text);
+}
+
+std::vector<SpecialTokens::Match> SpecialTokens::find_in(const Names& names,
+                                                         std::string_view text) const {
   std::vector<Match> out;
   if (names.sorted.empty()) return out;
   std::vector<size_t> longest;
@@ -111,13 +176,28 @@ std::vector<SpecialTokens::Match> SpecialTokens::find(std::string_view text, boo
       names.resolve(text, begin, longest, out);
     }
   }
-  for (size_t m = 0; m < out.size() && !strips_right_.empty(); ++m) {
-    if (!std::binary_search(strips_right_.begin(), strips_right_.end(), out[m].token)) continue;
-    const size_t limit = m + 1 < out.size() ? out[m + 1].begin : text.size();
-    const size_t end = text.find_first_not_of(" \t\n\v\f\r", out[m].end);
-    out[m].end = std::min(end, limit);
-  }
+  if (!whole_words_.empty()) drop_parts_of_words(text, out);
+  if (!strips_left_.empty() || !strips_right_.empty()) strip_white_space(text, out);
   return out;
+}
+
+void SpecialTokens::drop_parts_of_words(std::string_view text, std::vector<Match>& matches) const {
+  std::erase_if(matches, [&](const Match& match) {
+    return contains(whole_words_, match.token) && (ends_with_word(text.substr(0, match.begin)) ||
+                                                   begins_with_word(text.substr(match.end)));
+  });
+}
+
+// The white space between two tokens goes to the first one that takes it.
+void SpecialTokens::strip_white_space(std::string_view text, std::vector<Match>& matches) const {
+  size_t taken = 0;  // the end of the match before
+  for (size_t m = 0; m < matches.size(); ++m) {
+    auto& [begin, end, token] = matches[m];
+    const size_t limit = m + 1 < matches.size() ? matches[m + 1].begin : text.size();
+    if (contains(strips_left_, token)) begin -= space_behind(text.substr(taken, begin - taken));
+    if (contains(strips_right_, token)) end += space_before(text.substr(end, limit - end));
+    taken = end;
+  }
 }
 
 }  // namespace kvick::text

@@ -25,6 +25,9 @@ class SpecialTokens {
   // wins, then the leftmost: a long token takes its bytes even from a shorter one that begins
   // before it, as in llama.cpp. control: match all tokens, otherwise user-defined ones only.
   std::vector<Match> find(std::string_view text, bool control) const;
+  // Does the same for the vocabulary's `normalized` tokens, which find() leaves out. text: in the
+  // normal form of the vocabulary.
+  std::vector<Match> find_normalized(std::string_view text, bool control) const;
 
  private:
   // A set of names, sorted, so that a search narrows the range byte by byte.
@@ -41,8 +44,17 @@ class SpecialTokens {
                  std::vector<Match>& out) const;
   };
 
-  Names user_defined_, all_;
-  std::vector<Token> strips_right_;  // sorted
+  // The tokens of one search.
+  struct Set {
+    Names user_defined, all;
+  };
+  std::vector<Match> find_in(const Names& names, std::string_view text) const;
+  // Apply what tokens say about the text around them.
+  void drop_parts_of_words(std::string_view text, std::vector<Match>& matches) const;
+  void strip_white_space(std::string_view text, std::vector<Match>& matches) const;
+
+  Set given_, normalized_;
+  std::vector<Token> strips_left_, strips_right_, whole_words_;  // sorted
 };
 
 }  // namespace kvick::text

@@ -81,6 +81,38 @@ TEST(SpecialTokens, SomeSwallowTheWhiteSpaceBehindThem) {
   EXPECT_EQ(found(v, "<|end|>  \n x"), (std::vector<std::string>{"0-8 <|end|>", "8-11  \n "}));
 }
 
+std::vector<std::string> places(const Vocabulary& v, std::string_view text) {
+  std::vector<std::string> out;
+  for (const auto& match : SpecialTokens(v).find(text, true))
+    out.push_back(fmt::format("{}-{} {}", match.begin, match.end, v.pieces[match.token]));
+  return out;
+}
+
+TEST(SpecialTokens, SomeSwallowTheWhiteSpaceBeforeThem) {
+  Vocabulary v = specials({}, {"<m>", "<e>"});
+  v.strips_left = {0};
+  EXPECT_EQ(places(v, "x \t\n<m> <e> <m>"),
+            (std::vector<std::string>{"1-7 <m>", "8-11 <e>", "11-15 <m>"}));
+  EXPECT_EQ(places(v, " <m>"), std::vector<std::string>{"0-4 <m>"});
+  EXPECT_EQ(places(v, "x\u3000\u00a0<m>"), std::vector<std::string>{"1-9 <m>"});
+  EXPECT_EQ(places(v, "x\xa0<m>"), std::vector<std::string>{"2-5 <m>"});  // a stray byte
+  v.strips_right = {1};
+  EXPECT_EQ(places(v, "<e>\u3000 <m>"), (std::vector<std::string>{"0-7 <e>", "7-10 <m>"}));
+}
+
+TEST(SpecialTokens, SomeStandAloneOnly) {
+  Vocabulary v = specials({"day"}, {"<e>"});
+  v.whole_words = {0};
+  for (const char* text : {"monday", "days", "_day", "day2", "day\u0301", "\u00fcday", "day\u4e2d"})
+    EXPECT_EQ(places(v, text), std::vector<std::string>{}) << text;
+  for (const char* text : {"day", "a day.", "<e>day", "\u00abday\u00bb",
+                           "\xff"
+                           "day\xff"})
+    EXPECT_EQ(places(v, text).back().substr(4), "day") << text;
+  v.strips_right = {1};  // a token that is no match takes no white space from another
+  EXPECT_EQ(places(v, "<e>  days"), std::vector<std::string>{"0-5 <e>"});
+}
+
 TEST(SpecialTokens, ThousandsOfNamesAndLongTextsAreNotQuadratic) {
   std::vector<std::string> all;
   for (int i = 0; i < 5000; ++i) all.push_back(fmt::format("<|reserved_{}|>", i));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "text/tokenizer/bpe.h"
 #include "text/tokenizer/fill_in.h"
@@ -62,6 +63,23 @@ std::vector<Token> added(const std::vector<Token>& listed, bool adds, std::optio
   return !listed.empty() || !adds ? listed : std::vector<Token>{*token};
 }
 
+// Appends the tokens of the matches, and calls plain(stretch, follows) for the texts between them.
+// follows: a token stands before the text.
+template <typename Plain>
+void put_matches(std::string_view text, std::span<const SpecialTokens::Match> matches, bool follows,
+                 std::vector<Token>& out, Plain plain) {
+  size_t at = 0;
+  const auto put = [&](size_t end) {
+    if (end > at) plain(text.substr(at, end - at), follows || at > 0);
+  };
+  for (const SpecialTokens::Match& match : matches) {
+    put(match.begin);
+    out.push_back(match.token);
+    at = match.end;
+  }
+  put(text.size());
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<Tokenizer>> Tokenizer::make(Vocabulary vocabulary) {
@@ -89,20 +107,20 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool special,
                                      bool parse_special) const {
   std::vector<Token> out;
   if (special) out = before_;
-  size_t at = 0;
-  const auto plain = [&](size_t end) {
-    if (end == at) return;
-    const std::string_view stretch = text.substr(at, end - at);
-    at == 0 ? encode_text(stretch, out) : encode_behind(stretch, out);
-  };
-  for (const SpecialTokens::Match& match : special_tokens_->find(text, parse_special)) {
-    plain(match.begin);
-    out.push_back(match.token);
-    at = match.end;
-  }
-  plain(text.size());
+  put_matches(text, special_tokens_->find(text, parse_special), false, out,
+              [&](std::string_view stretch, bool follows) {
+                encode_rest(stretch, follows, parse_special, out);
+              });
   if (special) out.insert(out.end(), behind_.begin(), behind_.end());
   return out;
+}
+
+void Tokenizer::encode_rest(std::string_view text, bool follows, bool parse_special,
+                            std::vector<Token>& out) const {
+  put_matches(text, special_tokens_->find_normalized(text, parse_special), follows, out,
+              [&](std::string_view stretch, bool later) {
+                later ? encode_behind(stretch, out) : encode_text(stretch, out);
+              });
 }
 
 std::string Tokenizer::piece(Token token, bool special) const {

@@ -43,7 +43,11 @@ struct Vocabulary {
   // "llama": a space is put only before the whole text, unless one is there, and not after special
   // tokens (Hugging Face's Metaspace with the scheme "first").
   bool space_prefix_once = false;
-  std::vector<Token> strips_right;  // special tokens that remove the white space after them (Phi-3)
+  // Special tokens that remove the white space before or after them (Phi-3), and those that are
+  // matched only where no letter or digit is next to them.
+  std::vector<Token> strips_left, strips_right, whole_words;
+  // Special tokens that are found only after all others.
+  std::vector<Token> normalized;
   FillInTokens fill_in;       // those that the file gives; a tokenizer adds those it knows by name
   std::string chat_template;  // Jinja source; may be empty
   // "bert": how letters are normalised. Models that lower-case letters usually strip accents too.
@@ -111,6 +115,9 @@ class Tokenizer {
 
  private:
   friend class StreamDecoder;
+  // Appends the tokens of a text in which only the vocabulary's `normalized` tokens may be left.
+  void encode_rest(std::string_view text, bool follows, bool parse_special,
+                   std::vector<Token>& out) const;
   std::unique_ptr<const SpecialTokens> special_tokens_;
   std::vector<Token> before_, behind_;
   std::vector<Token> ends_;  // sorted

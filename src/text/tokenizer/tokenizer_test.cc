@@ -104,6 +104,8 @@ TEST(Tokenizer, WhatIsWrongWithAVocabularyIsSaidInOneLine) {
             "token 999 shall strip white space, but there are only 262");
   EXPECT_EQ(broken([](auto& v) { v.behind = {262}; }),
             "token 262 shall stand behind texts, but there are only 262");
+  EXPECT_EQ(broken([](auto& v) { v.normalized = {-1}; }),
+            "token -1 shall be found in normalised texts, but there are only 262");
   EXPECT_EQ(broken([](auto& v) {
               v.add_bos = true;
               v.bos.reset();

@@ -47,7 +47,10 @@ base::Status<> check_ids(const Vocabulary& v) {
       return base::fail("the vocabulary's {} token is {}, but it has only {} tokens", name, *id,
                         v.pieces.size());
   const std::pair<const char*, const std::vector<Token>*> lists[] = {
+      {"strip white space", &v.strips_left},
       {"strip white space", &v.strips_right},
+      {"be found as a whole word", &v.whole_words},
+      {"be found in normalised texts", &v.normalized},
       {"stand before texts", &v.before},
       {"stand behind texts", &v.behind}};
   for (const auto& [what, list] : lists)

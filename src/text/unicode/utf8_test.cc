@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "text/unicode/classes.h"
+
 namespace kvick::text {
 namespace {
 
@@ -61,6 +63,23 @@ TEST(Utf8, ReplacesEachLongestStartOfACharacterOnce) {
   drain_utf8(bytes, false, out);
   const std::string r = "\xEF\xBF\xBD";
   EXPECT_EQ(out, "a" + r + r + r + "b" + r + "c" + r + r + "d");
+}
+
+TEST(Classes, WordsAreLettersMarksDigitsAndWhatJoinsThem) {
+  for (const uint32_t code : {0x61u, 0xE9u, 0x4E2Du, 0x301u, 0x93Fu, 0x30u, 0x663u, 0x2160u, 0x5Fu,
+                              0x203Fu, 0x200Du, 0x24B6u})
+    EXPECT_TRUE(is_word_character(code)) << std::hex << code;
+  for (const uint32_t code : {0x20u, 0x2Du, 0x3Cu, 0xBDu, 0xB2u, 0x2460u, 0x3002u, 0x1F600u})
+    EXPECT_FALSE(is_word_character(code)) << std::hex << code;
+}
+
+TEST(Classes, TheLastCharacterIsWholeOrAStrayByte) {
+  EXPECT_EQ(last_character_bytes("xa"), 1u);
+  EXPECT_EQ(last_character_bytes("a\u00e9"), 2u);
+  EXPECT_EQ(last_character_bytes("\u3000"), 3u);
+  EXPECT_EQ(last_character_bytes("\U0001F600"), 4u);
+  EXPECT_EQ(last_character_bytes("\u3000\x80"), 1u);
+  EXPECT_EQ(last_character_bytes("\x80"), 1u);
 }
 
 }  // namespace

@@ -144,7 +144,9 @@ base::Result<std::optional<bool>> ignores_merges(const JsonObject& root) {
   return std::optional<bool>(ignores);
 }
 
-base::Status<> check_byte_level_normalizer(const JsonObject& root) {
+}  // namespace
+
+base::Result<bool> byte_level_nfc(const JsonObject& root) {
   KVICK_TRY(const auto steps, steps_of(root, "normalizer", "normalizers"));
   for (const JsonObject& step : steps) {
     KVICK_TRY(const std::string type, step.get_string("type"));
@@ -152,13 +154,10 @@ base::Status<> check_byte_level_normalizer(const JsonObject& root) {
       return base::fail("{} is {}; kvick knows byte-level tokenizers with NFC or none",
                         root.label("normalizer"), in_quotes(type));
   }
-  return base::Done{};
+  return !steps.empty();
 }
 
-}  // namespace
-
 base::Result<std::string> byte_level_pretokenizer(const JsonObject& root) {
-  KVICK_TRY_VOID(check_byte_level_normalizer(root));
   KVICK_TRY(const auto steps, steps_of(root, "pre_tokenizer", "pretokenizers"));
   std::string all;
   for (const JsonObject& step : steps) {

@@ -9,9 +9,11 @@
 namespace kvick::io {
 
 // Returns GGUF's name of a byte-level BPE's pre-tokenizer: "gpt-2", "smollm", "llama-bpe", "qwen2",
-// ... root: the whole tokenizer.json. Error: any other pre-tokenizer, which the message describes,
-// or a normalizer that does more than Unicode's NFC.
+// ... root: the whole tokenizer.json. Error: any other pre-tokenizer, which the message describes.
 base::Result<std::string> byte_level_pretokenizer(const JsonObject& root);
+
+// Returns whether a byte-level BPE puts texts into Unicode's form NFC. Error: any other normalizer.
+base::Result<bool> byte_level_nfc(const JsonObject& root);
 
 // Whether a space is put before the text and, unless `once`, also after special tokens.
 struct SpacePrefix {

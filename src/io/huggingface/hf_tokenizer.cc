@@ -180,6 +180,8 @@ base::Status<> Mapper::read_added_tokens() {
 }
 
 base::Status<> Mapper::read_byte_level(const JsonObject& model) {
+  KVICK_TRY(const bool nfc, byte_level_nfc(root_));
+  if (nfc) set("kvick.nfc", true);
   KVICK_TRY(const std::string pre, byte_level_pretokenizer(root_));
   KVICK_TRY(std::vector<std::string> merges, read_merges(model));
   set("tokenizer.ggml.model", std::string("gpt2"));

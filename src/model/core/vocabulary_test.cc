@@ -197,6 +197,19 @@ TEST(Vocabulary, AFoldersAddedTokensAreFoundAsTheySay) {
   EXPECT_EQ(tokens("ab"), Tokens{260});
 }
 
+TEST(Vocabulary, AFoldersNormalizerAndTemplateAreApplied) {
+  const json added = {{{"content", "<s>"}, {"special", true}},
+                      {{"content", "o\u0308"}, {"normalized", true}}};
+  const json text = {{"Sequence", {{"id", "A"}}}}, begin = {{"SpecialToken", {{"id", "<s>"}}}};
+  const json more = {{"normalizer", {{"type", "NFC"}}},
+                     {"post_processor",
+                      {{"type", "TemplateProcessing"}, {"single", {begin, begin, text, begin}}}}};
+  const auto tokenizer = of_folder(added, more);
+  EXPECT_EQ(tokenizer->encode("e\u0301<s>\u0301o\u0308\u00f6", true, true),
+            (std::vector<Token>{257, 257, 256, 257, 0xCC, 0x81, 258, 258, 257}));
+  EXPECT_EQ(tokenizer->encode("\u00e9", false, true), std::vector<Token>{256});
+}
+
 TEST(Vocabulary, AFoldersOwnPreTokenizerGoesBeforeItsNameInGguf) {
   io::ModelFileBuilder builder(io::Container::kHuggingFace, "folder");
   io::Metadata& metadata = builder.metadata();

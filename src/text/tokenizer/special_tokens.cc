@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/unicode/classes.h"
+#include "text/unicode/nfc.h"
 #include "text/unicode/utf8.h"
 
 namespace kvick::text {
@@ -62,10 +63,11 @@ SpecialTokens::SpecialTokens(const Vocabulary& vocabulary)
     const TokenKind kind = vocabulary.kinds[i];
     const bool user_defined = kind == TokenKind::kUserDefined;
     if (!user_defined && kind != TokenKind::kControl && kind != TokenKind::kUnknown) continue;
-    const std::string& name = vocabulary.pieces[i];
+    std::string name = vocabulary.pieces[i];
     if (name.empty()) continue;
     const auto token = static_cast<Token>(i);
     const bool is_late = contains(late, token);
+    if (is_late && vocabulary.nfc) name = to_nfc(name).value_or(name);
     Set& set = is_late ? normalized_ : given_;
     set.all.add(name, token);
     if (user_defined) set.user_defined.add(name, token);

@@ -113,6 +113,20 @@ TEST(SpecialTokens, SomeStandAloneOnly) {
   EXPECT_EQ(places(v, "<e>  days"), std::vector<std::string>{"0-5 <e>"});
 }
 
+TEST(SpecialTokens, NormalizedOnesAreFoundInASearchOfTheirOwn) {
+  Vocabulary v = specials({"ab", "e\u0301"}, {"bc"});
+  v.normalized = {0, 1};
+  v.nfc = true;
+  const SpecialTokens special(v);
+  ASSERT_EQ(special.find("abc", true).size(), 1u);
+  EXPECT_EQ(special.find("abc", true)[0].token, 2);
+  EXPECT_TRUE(special.find("abc", false).empty());
+  ASSERT_EQ(special.find_normalized("abc", true).size(), 1u);
+  EXPECT_EQ(special.find_normalized("abc", true)[0].token, 0);
+  ASSERT_EQ(special.find_normalized("\u00e9", false).size(), 1u);
+  EXPECT_EQ(special.find_normalized("\u00e9", false)[0].token, 1);
+}
+
 TEST(SpecialTokens, ThousandsOfNamesAndLongTextsAreNotQuadratic) {
   std::vector<std::string> all;
   for (int i = 0; i < 5000; ++i) all.push_back(fmt::format("<|reserved_{}|>", i));

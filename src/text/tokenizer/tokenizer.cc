@@ -11,6 +11,7 @@
 #include "text/tokenizer/unigram.h"
 #include "text/tokenizer/vocabulary_check.h"
 #include "text/tokenizer/wordpiece.h"
+#include "text/unicode/nfc.h"
 #include "text/unicode/utf8.h"
 
 namespace kvick::text {
@@ -117,6 +118,8 @@ std::vector<Token> Tokenizer::encode(std::string_view text, bool special,
 
 void Tokenizer::encode_rest(std::string_view text, bool follows, bool parse_special,
                             std::vector<Token>& out) const {
+  const std::optional<std::string> form = vocabulary_.nfc ? to_nfc(text) : std::nullopt;
+  if (form) text = *form;
   put_matches(text, special_tokens_->find_normalized(text, parse_special), follows, out,
               [&](std::string_view stretch, bool later) {
                 later ? encode_behind(stretch, out) : encode_text(stretch, out);

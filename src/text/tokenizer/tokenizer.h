@@ -46,7 +46,9 @@ struct Vocabulary {
   // Special tokens that remove the white space before or after them (Phi-3), and those that are
   // matched only where no letter or digit is next to them.
   std::vector<Token> strips_left, strips_right, whole_words;
-  // Special tokens that are found only after all others.
+  // Whether texts are put into Unicode's form NFC once the special tokens are found, all but these,
+  // which are then found in the result.
+  bool nfc = false;
   std::vector<Token> normalized;
   FillInTokens fill_in;       // those that the file gives; a tokenizer adds those it knows by name
   std::string chat_template;  // Jinja source; may be empty

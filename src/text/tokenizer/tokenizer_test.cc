@@ -53,6 +53,23 @@ TEST(Tokenizer, AddsOtherTokensInPlaceOfBosAndEos) {
   EXPECT_EQ(make(v)->behind(), std::vector<Token>{259});  // EOS
 }
 
+TEST(Tokenizer, TextsAreNormalisedBetweenSpecialTokens) {
+  Vocabulary v = chat_vocabulary();
+  add_piece(v, "o\u0308", TokenKind::kUserDefined);  // 262
+  const std::vector<Token> apart = {'e', 0xCC, 0x81};
+  EXPECT_EQ(make(v)->encode("e\u0301", false, true), apart);
+  v.nfc = true;
+  // Found in the text as it is.
+  EXPECT_EQ(make(v)->encode("e\u0301o\u0308\u00f6", false, true),
+            (std::vector<Token>{257, 262, 0xC3, 0xB6}));
+  v.normalized = {262};
+  const auto tokenizer = make(v);
+  EXPECT_EQ(tokenizer->encode("e\u0301o\u0308\u00f6", false, true),
+            (std::vector<Token>{257, 262, 262}));
+  EXPECT_EQ(tokenizer->encode("e<tool>\u0301", false, true),
+            (std::vector<Token>{'e', 260, 0xCC, 0x81}));
+}
+
 TEST(Tokenizer, PiecesOfSpecialTokensAreTheirNamesOrNothing) {
   const auto tokenizer = make(chat_vocabulary());
   EXPECT_EQ(tokenizer->piece(258, false), "");

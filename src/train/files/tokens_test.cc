@@ -86,6 +86,14 @@ TEST(Tokens, AVocabularyIsReadAsItWasWritten) {
   v.eot = 3;
   v.add_bos = true;
   v.chat_template = "{{ messages }}";
+  v.ends = {4};
+  v.before = {5, 6};
+  v.behind = {7};
+  v.strips_left = {8};
+  v.strips_right = {9};
+  v.whole_words = {10};
+  v.normalized = {11};
+  v.nfc = v.space_prefix_once = true;
   const Vocabulary encoded = written(v);
   io::GgufMetadata metadata;
   metadata.put("general.architecture", "llama");
@@ -106,6 +114,14 @@ TEST(Tokens, AVocabularyIsReadAsItWasWritten) {
   EXPECT_EQ(again->add_bos, v.add_bos);
   EXPECT_EQ(again->add_space_prefix, v.add_space_prefix);
   EXPECT_EQ(again->chat_template, v.chat_template);
+  EXPECT_EQ(again->ends, v.ends);
+  EXPECT_EQ(again->before, v.before);
+  EXPECT_EQ(again->behind, v.behind);
+  EXPECT_EQ(again->strips_left, v.strips_left);
+  EXPECT_EQ(again->strips_right, v.strips_right);
+  EXPECT_EQ(again->whole_words, v.whole_words);
+  EXPECT_EQ(again->normalized, v.normalized);
+  EXPECT_TRUE(again->nfc && again->space_prefix_once);
 }
 
 }  // namespace

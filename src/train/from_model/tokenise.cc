@@ -37,6 +37,16 @@ void put_ids(const text::Vocabulary& v, io::GgufMetadata& out) {
       {"tokenizer.ggml.padding_token_id", &v.pad}};
   for (const auto& [key, id] : ids)
     if (*id) out.put(key, static_cast<uint32_t>(**id));
+  const std::pair<const char*, const std::vector<Token>*> lists[] = {
+      {"kvick.eos_token_ids", &v.ends},
+      {"kvick.before_ids", &v.before},
+      {"kvick.behind_ids", &v.behind},
+      {"kvick.strips_left_ids", &v.strips_left},
+      {"kvick.strips_right_ids", &v.strips_right},
+      {"kvick.whole_word_ids", &v.whole_words},
+      {"kvick.normalized_ids", &v.normalized}};
+  for (const auto& [key, list] : lists)
+    if (!list->empty()) out.put(key, std::span<const int32_t>(*list));
 }
 
 // Returns where the held-out share at the end of a text begins: after a line end.
@@ -77,6 +87,8 @@ Vocabulary written(const text::Vocabulary& v) {
   out.put("tokenizer.ggml.add_bos_token", v.add_bos);
   out.put("tokenizer.ggml.add_eos_token", v.add_eos);
   out.put("tokenizer.ggml.add_space_prefix", v.add_space_prefix);
+  if (v.space_prefix_once) out.put("kvick.space_prefix_once", true);
+  if (v.nfc) out.put("kvick.nfc", true);
   if (!v.chat_template.empty())
     out.put("tokenizer.chat_template", std::string_view(v.chat_template));
   return {.pairs = out.count(), .bytes = out.bytes()};

@@ -325,8 +325,10 @@ TEST_P(Conformance, ViewsMayBeTakenFromManyThreads) {
           const uint32_t is_v = i % 4 < 2 ? 1 : 0, at = (query.slot * 3 + query.head) * 2 + is_v;
           if (gather(view, p.shape, is_v == 1) != expected[at]) ++wrong;
           // Observe each of the six views once.
-          if (step->facets().observer != nullptr && i < 6 && thread == i % 4)
-            step->facets().observer->observe(query, view, std::vector<float>(rows_of(view), 0.5f));
+          Observer* const observer = step->facets().observer;
+          if (observer != nullptr && i < 6 && thread == i % 4)
+            observer->observe(query, view,
+                              std::vector<float>(probs_of(*observer, layer, view), 0.5f));
         }
       });
     for (std::thread& thread : threads) thread.join();

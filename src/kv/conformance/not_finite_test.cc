@@ -66,8 +66,9 @@ void add_not_finite(Pair& p, SeqId seq, uint32_t fresh, std::mt19937& random) {
       for (const Row position : positions(view)) ASSERT_LT(position, committed);
       gather(view, shape, false);  // reads all rows of the view
       gather(view, shape, true);
-      if (!step->facets().observer) continue;
-      step->facets().observer->observe(query, view, values(rows_of(view), random));
+      Observer* const observer = step->facets().observer;
+      if (!observer) continue;
+      observer->observe(query, view, values(probs_of(*observer, layer, view), random));
     }
   }
   p.commit(*step, Kept::all({p.slots}));

@@ -46,6 +46,14 @@ class PieceWriter : Facet {
 // view, from many threads.
 class Observer : Facet {
  public:
+  // Returns how many of a slot's last tokens are observed one by one, and no others; 0: all tokens
+  // are summed.
+  virtual uint32_t apart(uint32_t layer) const {
+    (void)layer;
+    return 0;
+  }
+  // probs: [rows of the view], or [min(apart, fresh)][rows of the view], summed over the query
+  // heads of the KV head.
   virtual void observe(const Query& query, const kernels::View& view,
                        std::span<const float> probs) = 0;
 };

@@ -86,6 +86,12 @@ void GroupedStep::inputs(uint32_t layer, const float* x, std::span<const uint32_
   if (reader != nullptr && !at.shared) reader->inputs(at.layer, x, positions);
 }
 
+uint32_t GroupedStep::apart(uint32_t layer) const {
+  const LayerPlace& at = place(layer);
+  const Observer* const observer = facets_[at.group].observer;
+  return observer != nullptr ? observer->apart(at.layer) : 0;
+}
+
 void GroupedStep::observe(const Query& query, const kernels::View& view,
                           std::span<const float> probs) {
   Observer* const observer = facets_[place(query.layer).group].observer;

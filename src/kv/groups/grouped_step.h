@@ -36,6 +36,7 @@ class GroupedStep final : public Step,
   // The calls below go to the group that has the layer. inputs() and observe() do nothing if that
   // group does not take them.
   void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override;
+  uint32_t apart(uint32_t layer) const override;
   void observe(const Query& query, const kernels::View& view,
                std::span<const float> probs) override;
   void gates(uint32_t layer, const float* gates) override;

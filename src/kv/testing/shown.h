@@ -44,6 +44,12 @@ inline uint32_t rows_of(const kernels::View& view) {
   return rows;
 }
 
+// Returns how many probabilities of a view an observer takes.
+inline size_t probs_of(const Observer& observer, uint32_t layer, const kernels::View& view) {
+  const uint32_t apart = std::min(observer.apart(layer), kernels::rows_of(view.fresh));
+  return size_t{rows_of(view)} * std::max(1U, apart);
+}
+
 // Returns the positions of the committed rows, in order.
 inline Rows positions(const kernels::View& view) {
   Rows all;

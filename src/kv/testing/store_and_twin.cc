@@ -72,7 +72,7 @@ void Pair::observe(Step& step) {
       for (uint32_t head = 0; head < shape.kv_heads; ++head) {
         const Query query = query_of(s, layer, head);
         step.view(query, scratch, view);
-        std::vector<float> probs(rows_of(view));
+        std::vector<float> probs(probs_of(*observer, layer, view));
         for (uint32_t i = 0; i < probs.size(); ++i)
           probs[i] = std::abs(value_of(committed(s) + i, layer, head, false, 99)) / 4;
         observer->observe(query, view, probs);

@@ -79,6 +79,7 @@ void BatchAttention::enter(uint32_t layer, const Attended& attended) {
   numbers_ = &config_.layers[layer];
   rows_layer_ = numbers_->owns_rows() ? layer : numbers_->rows_of;
   attended_ = attended;
+  apart_ = facets_.observer != nullptr ? facets_.observer->apart(rows_layer_) : 0;
   const auto fits = [&](const Plan& plan) {
     return plan.heads == numbers_->heads && plan.kv_heads == numbers_->kv_heads;
   };
@@ -209,6 +210,11 @@ void BatchAttention::make_view(size_t i, unsigned worker) {
   step_.view(query_of(i), workspace_.scratch[worker], views_[i]);
 }
 
+uint32_t BatchAttention::first_apart(uint32_t slot) const {
+  const auto tokens = static_cast<uint32_t>(slots_[slot].tokens.size());
+  return tokens - std::min(tokens, apart_);
+}
+
 // Adds the tasks of one view in order, so the sum does not depend on which thread computed which
 // task.
 void BatchAttention::observe_all() {
@@ -217,8 +223,13 @@ void BatchAttention::observe_all() {
   workspace_.pool.parallel_for(views_.size(), 1, [&](size_t begin, size_t end, unsigned) {
     for (size_t view = begin; view < end; ++view) {
       std::vector<float>& sum = task_probs_[first[view]];
-      for (size_t i = first[view] + 1; i < first[view + 1]; ++i)
-        kernels_.add(sum.data(), task_probs_[i].data(), sum.size());
+      for (size_t i = first[view] + 1; i < first[view + 1]; ++i) {
+        const std::vector<float>& more = task_probs_[i];
+        if (apart_ > 0)
+          sum.insert(sum.end(), more.begin(), more.end());
+        else
+          kernels_.add(sum.data(), more.data(), sum.size());
+      }
       facets_.observer->observe(query_of(view), views_[view], sum);
     }
   });
@@ -246,7 +257,11 @@ void BatchAttention::run_task(size_t i, unsigned worker) {
   float* memory = worker_partials_ + worker * 2 * partial_floats(plan_->most_queries);
   const kernels::Partial state = partial_at(memory, n);
   const kernels::Partial next = partial_at(memory + partial_floats(n), n);
-  TaskProbs* const probs = facets_.observer != nullptr ? &worker_probs_[worker] : nullptr;
+  const uint32_t end = task.first + task.tokens;
+  const uint32_t apart = apart_ > 0 ? std::clamp(first_apart(task.slot), task.first, end) : 0;
+  const bool observed = facets_.observer != nullptr && apart < end;
+  if (facets_.observer != nullptr) task_probs_[i].clear();
+  TaskProbs* const probs = observed ? &worker_probs_[worker] : nullptr;
   if (probs != nullptr) probs->start(chunks, n);
   for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
     const kernels::Partial part = chunk == 0 ? state : next;
@@ -255,8 +270,13 @@ void BatchAttention::run_task(size_t i, unsigned worker) {
     if (chunk > 0) kernels_.merge(state, next, n, numbers_->v_dim);
   }
   if (probs != nullptr) {
-    task_probs_[i].assign(rows_of(view), 0);
-    probs->add_to(view, queries, state, task_probs_[i]);
+    const size_t rows = rows_of(view);
+    std::vector<float>& sums = task_probs_[i];
+    sums.assign(apart_ > 0 ? (end - apart) * rows : rows, 0);
+    if (apart_ == 0) probs->add_to(view, queries, state, sums);
+    for (uint32_t token = apart; apart_ > 0 && token < end; ++token)
+      probs->add_token(view, queries, state, token,
+                       std::span(sums).subspan((token - apart) * rows, rows));
   }
   finish(task, state);
 }

@@ -87,6 +87,8 @@ class BatchAttention {
   void make_view(size_t i, unsigned worker);
   void run_task(size_t i, unsigned worker);
   void run_by_chunk();
+  // Returns the first of a slot's tokens that kv::Observer::apart names.
+  uint32_t first_apart(uint32_t slot) const;
   void observe_all();
   void run_library();
   void finish(const Task& task, kernels::Partial state);
@@ -106,13 +108,14 @@ class BatchAttention {
   std::vector<kernels::View> views_;
   kv::StepFacets facets_;
   // If an observer wants probabilities: scratch per worker, and per task the sums for the rows of
-  // its view.
+  // its view, one after the other for each token that is observed apart.
   std::vector<TaskProbs> worker_probs_;
   std::vector<std::vector<float>> task_probs_;
   // Of the current layer:
   const LayerConfig* numbers_ = nullptr;
   const Plan* plan_ = nullptr;
   uint32_t rows_layer_ = 0;  // the layer whose keys and values are read
+  uint32_t apart_ = 0;       // kv::Observer::apart of these rows
   Attended attended_;
   float* worker_partials_ = nullptr;  // two Partials of the largest task per worker
 };

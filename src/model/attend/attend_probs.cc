@@ -51,13 +51,18 @@ float TaskProbs::share(const kernels::Queries& queries, kernels::Partial done, u
 
 void TaskProbs::add_to(const kernels::View& view, const kernels::Queries& queries,
                        kernels::Partial done, std::span<float> rows) const {
-  const uint32_t past = past_rows(view);
-  for (uint32_t i = 0; i < queries_; ++i) {
+  for (uint32_t i = 0; i < queries.tokens; ++i)
+    add_token(view, queries, done, queries.first + i, rows);
+}
+
+void TaskProbs::add_token(const kernels::View& view, const kernels::Queries& queries,
+                          kernels::Partial done, uint32_t token, std::span<float> rows) const {
+  const uint32_t past = past_rows(view), begin_query = (token - queries.first) * queries.group;
+  for (uint32_t i = begin_query; i < begin_query + queries.group; ++i) {
     if (queries.window != 0) {
       add_places(view, queries, done, i, rows);
       continue;
     }
-    const uint32_t token = queries.first + i / queries.group;
     const bool tree = queries.visible != nullptr;
     const uint32_t fresh = tree ? static_cast<uint32_t>(queries.visible[token].size()) : token + 1;
     for (uint32_t chunk = 0; chunk < chunks_; ++chunk) {

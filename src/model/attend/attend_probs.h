@@ -21,6 +21,9 @@ class TaskProbs {
   // done: the merged softmax state of all chunks.
   void add_to(const kernels::View& view, const kernels::Queries& queries, kernels::Partial done,
               std::span<float> rows) const;
+  // The same for the queries of one of the task's tokens. token: its index in the slot.
+  void add_token(const kernels::View& view, const kernels::Queries& queries, kernels::Partial done,
+                 uint32_t token, std::span<float> rows) const;
 
  private:
   // Returns the factor that turns a chunk's values for one query into probabilities: it accounts

@@ -97,6 +97,18 @@ void expect_probs(const std::span<const uint32_t>* visible, uint32_t window = 0,
     }
     probs.add_to(view, queries, state, sums);
     naive(rows, queries, expected);
+    for (uint32_t token = first; token < first + queries.tokens; ++token) {
+      kernels::Queries one = queries;
+      one.q += (token - first) * one.q_stride;
+      one.first = token;
+      one.tokens = 1;
+      std::vector<float> own(sums.size());
+      std::vector<double> own_expected(sums.size());
+      probs.add_token(view, queries, state, token, own);
+      naive(rows, one, own_expected);
+      for (size_t row = 0; row < own.size(); ++row)
+        EXPECT_NEAR(own[row], own_expected[row], 1e-5) << "token " << token << " row " << row;
+    }
   }
   for (size_t row = 0; row < sums.size(); ++row) EXPECT_NEAR(sums[row], expected[row], 1e-5) << row;
 }

@@ -1,6 +1,7 @@
 // A step may want a layer's inputs and attention probabilities. It receives them in order, and the
 // logits keep their bits.
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -19,13 +20,16 @@ using tools::Arch;
 // A step of a store that wants everything and checks what it receives.
 class Spy final : public kv::Step, kv::InputReader, kv::Observer {
  public:
-  // positions: of the batch's tokens; wants: whether the step asks for anything.
-  Spy(kv::Step& inner, const Config& config, std::vector<uint32_t> positions, bool wants)
+  // positions: of the batch's tokens; wants: whether the step asks for anything; apart: what it
+  // answers to Observer::apart.
+  Spy(kv::Step& inner, const Config& config, std::vector<uint32_t> positions, bool wants,
+      uint32_t apart)
       : inner_(inner),
         config_(config),
         tokens_(static_cast<uint32_t>(positions.size())),
         positions_(std::move(positions)),
-        wants_(wants) {}
+        wants_(wants),
+        apart_(apart) {}
 
   kv::StepFacets facets() override {
     if (!wants_) return {};
@@ -59,8 +63,35 @@ class Spy final : public kv::Step, kv::InputReader, kv::Observer {
     }
     inner_.view(query, scratch, out);
   }
+  uint32_t apart(uint32_t layer) const override {
+    EXPECT_LT(layer, config_.layer_count());
+    return apart_;
+  }
+  // Checks the probabilities of one token, which sees all committed rows and those on its path.
+  void expect_token(const kv::Query& query, uint32_t token, uint32_t fresh,
+                    std::span<const float> probs) const {
+    const size_t past = probs.size() - fresh;
+    double sum = 0;
+    for (const float p : probs) sum += p;
+    EXPECT_NEAR(sum, config_.layers[query.layer].group(), 1e-4) << "token " << token;
+    for (uint32_t row = 0; row < fresh; ++row) {
+      const bool seen =
+          query.path == nullptr ? row <= token : std::ranges::count(query.path[token], row) == 1;
+      EXPECT_EQ(probs[past + row] > 0, seen) << "token " << token << " row " << row;
+    }
+  }
   void observe(const kv::Query& query, const kernels::View& view,
                std::span<const float> probs) override {
+    if (apart_ > 0) {
+      const uint32_t new_rows = kernels::rows_of(view.fresh), shown = rows_of(view);
+      const uint32_t count = std::min(apart_, new_rows);
+      ASSERT_EQ(probs.size(), size_t{count} * shown);
+      for (uint32_t i = 0; i < count; ++i)
+        expect_token(query, new_rows - count + i, new_rows,
+                     probs.subspan(size_t{i} * shown, shown));
+      ++observed_;
+      return;
+    }
     EXPECT_EQ(probs.size(), rows_of(view));
     double sum = 0;
     for (const float p : probs) sum += p;
@@ -79,11 +110,13 @@ class Spy final : public kv::Step, kv::InputReader, kv::Observer {
   uint32_t tokens_;
   std::vector<uint32_t> positions_;
   bool wants_;
+  uint32_t apart_;
   uint32_t given_ = UINT32_MAX, written_ = 0;
   std::atomic<uint32_t> observed_ = 0;
 };
 
-std::vector<float> logits_of(Arch arch, bool wants, const tools::Features& features = {}) {
+std::vector<float> logits_of(Arch arch, bool wants, const tools::Features& features = {},
+                             uint32_t apart = 0) {
   base::ThreadPool pool(2);
   const kernels::Table& kernels = kernels::table(base::best_isa());
   const bool opt = arch == Arch::kOpt;  // there are no GGUF files of OPT
@@ -110,7 +143,7 @@ std::vector<float> logits_of(Arch arch, bool wants, const tools::Features& featu
     std::vector<uint32_t> places(2 * size_t{n});
     for (uint32_t t = 0; t < places.size(); ++t) places[t] = past + t % n;
     for (uint32_t t = 0; n == 5 && t < n; ++t) places[n + t] = past + depths[t];
-    Spy spy(step.rows(), model->config(), places, wants);
+    Spy spy(step.rows(), model->config(), places, wants, apart);
     const std::vector<uint32_t> wanted = {n - 1, 2 * n - 1};
     step.forward(wanted, spy);
     const Config& config = model->config();
@@ -132,6 +165,14 @@ INSTANTIATE_TEST_SUITE_P(Model, Wants,
 TEST_P(Wants, AreGivenAndChangeNoBit) {
   const std::vector<float> plain = logits_of(GetParam(), false),
                            given = logits_of(GetParam(), true);
+  ASSERT_EQ(plain.size(), given.size());
+  EXPECT_EQ(std::memcmp(plain.data(), given.data(), plain.size() * sizeof(float)), 0);
+}
+
+// 100 tokens are in more than one task of a prompt of 270, and begin inside one.
+TEST_P(Wants, MayBeGivenForTheLastTokensOneByOne) {
+  const std::vector<float> plain = logits_of(GetParam(), false),
+                           given = logits_of(GetParam(), true, {}, 100);
   ASSERT_EQ(plain.size(), given.size());
   EXPECT_EQ(std::memcmp(plain.data(), given.data(), plain.size() * sizeof(float)), 0);
 }

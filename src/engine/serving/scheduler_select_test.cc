@@ -30,13 +30,13 @@ const char* const kPolicies[] = {"quest:budget=24,page=4,dense_layers=1",
                                  "scissorhands:budget=24,drop=6,recent=4",
                                  "none"};
 
-TEST(SchedulerSelect, JobsOfEveryPolicyAreAnsweredTogetherAsAlone) {
+void expect_together_as_alone(std::span<const char* const> policies) {
   const auto engine = tiny_engine(128);
   const auto scheduler = scheduler_of(*engine, "paged:block=4");
   std::list<Heard> heard;
   std::vector<Job> jobs;
   uint64_t next = 1;
-  for (const char* policy : kPolicies)
+  for (const char* policy : policies)
     for (const uint32_t tokens : {40u, 43u}) {
       Job job = job_of(prompt_of(tokens), 30);
       job.kv = parse_kv_options("", "", "", policy).value();
@@ -53,6 +53,17 @@ TEST(SchedulerSelect, JobsOfEveryPolicyAreAnsweredTogetherAsAlone) {
     EXPECT_EQ((one++)->tokens[0], alone(*engine, job, 0, *job.kv).tokens)
         << kv_select_text(*job.kv);
   }
+}
+
+TEST(SchedulerSelect, JobsOfEveryPolicyAreAnsweredTogetherAsAlone) {
+  expect_together_as_alone(kPolicies);
+}
+
+// Apart from the others, because policies that forget depend on how a prompt is divided: all of
+// these prompts fit into one step.
+TEST(SchedulerSelect, JobsWhoseLastQueriesChooseRowsAreAnsweredTogetherAsAlone) {
+  expect_together_as_alone(std::vector{"snapkv:budget=24,drop=4,window=6,heads=ada",
+                                       "snapkv:budget=20,drop=1,window=6", "none"});
 }
 
 // A prompt reads all rows, so its own rows do not depend on which job computed them.

@@ -28,6 +28,11 @@ uint32_t ForgetRule::recent(uint32_t tokens) const {
   return std::min(others, half_recent ? (held + 1) / 2 : selection.recent);
 }
 
+uint32_t ForgetRule::spared(uint32_t tokens) const {
+  const uint32_t held = this->held(tokens), always = std::min(held, selection.sinks);
+  return static_cast<uint32_t>(uint64_t{held - always - recent(tokens)} * safeguard / 1000000);
+}
+
 base::Status<> read_recent(const Spec& spec, const Option& option, ForgetRule& rule) {
   const auto recent = spec.options.find(std::string(option.name));
   rule.half_recent = recent == spec.options.end() || recent->second == "half";

@@ -14,6 +14,7 @@ enum class Noted : uint8_t {
   kMass,       // the attention paid to the row, summed over steps and queries (H2O)
   kLows,       // minus the queries that gave the row less than an even share (Scissorhands)
   kPredicted,  // a predictor's score when the row is written (KVzap)
+  kWindow,     // the attention paid to the row by the last `window` queries, smoothed (SnapKV)
 };
 
 // Which rows compete for the budget: those of each KV head, of each layer, or of the whole model.
@@ -30,11 +31,17 @@ struct ForgetRule {
   uint32_t drop = 1;
   uint32_t history = UINT32_MAX;  // last tokens before a drop whose attention is scored
   Shared shared = Shared::kHead;
+  uint32_t window = 0;     // queries of kWindow; selection.recent is equal to it
+  uint32_t pool = 1;       // positions over which their attention is pooled
+  bool averages = false;   // by their mean, not their maximum
+  uint32_t safeguard = 0;  // see spared(), in millionths
 
   // Returns whether a sequence may have any length: positions count within the cache, and the
   // number of rows does not grow with the length.
   bool endless() const { return rotates_sinks && selection.share == 0; }
-  bool observes() const { return noted == Noted::kMass || noted == Noted::kLows; }
+  bool observes() const {
+    return noted == Noted::kMass || noted == Noted::kLows || noted == Noted::kWindow;
+  }
   // Returns the number of KV heads whose rows compete with each other.
   uint32_t together(const Shape& shape) const {
     if (shared == Shared::kHead) return 1;
@@ -49,6 +56,8 @@ struct ForgetRule {
   bool notes(uint32_t tokens) const;
   // Returns how many of the held rows are kept because they are the newest.
   uint32_t recent(uint32_t tokens) const;
+  // Returns how many of its best other rows each head keeps, however high other heads' rows score.
+  uint32_t spared(uint32_t tokens) const;
 };
 
 // The option for the newest rows, which stay whatever their score.

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <numeric>
 
 #include "base/check.h"
 #include "kv/forget/forget_store.h"
@@ -12,6 +12,16 @@ namespace kvick::kv {
 namespace {
 
 constexpr size_t kGrain = 16;  // heads in one piece of work
+
+// Adds in eight lanes, for which the compiler can use vectors.
+float sum_of(std::span<const float> values) {
+  float lanes[8] = {};
+  size_t at = 0;
+  for (; at + 8 <= values.size(); at += 8)
+    for (size_t lane = 0; lane < 8; ++lane) lanes[lane] += values[at + lane];
+  for (; at < values.size(); ++at) lanes[0] += values[at];
+  return std::accumulate(std::begin(lanes), std::end(lanes), 0.0F);
+}
 
 }  // namespace
 
@@ -28,7 +38,7 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
     std::vector<std::vector<float>>& probs = probs_.emplace_back();
     if (store_.rule_.observes() && store_.rule_.notes(sequence.length + added))
       for (size_t head = 0; head < heads; ++head)
-        probs.emplace_back(sequence.rows.held(head) + added);
+        probs.emplace_back(size_t{sequence.rows.held(head) + added} * apart_of(slot));
     for (size_t first = 0; first < heads; first += together) {
       size_t rows = together * added;
       for (size_t head = first; head < first + together; ++head) rows += sequence.rows.held(head);
@@ -38,12 +48,8 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
   }
   if (store_.rule_.noted == Noted::kPredicted) predicted_.resize(heads * all);
   const base::ThreadPool* const pool = store_.setup().compute.pool;
-  scratch_.resize(pool != nullptr ? pool->size() : 1);
-  for (Scratch& scratch : scratch_) {
-    scratch.notes.reserve(most);
-    scratch.go.reserve(most);
-    scratch.ends.reserve(together);
-  }
+  choices_.resize(pool != nullptr ? pool->size() : 1);
+  for (ForgetChoice& choice : choices_) choice.reserve(store_.rule_, most, together);
 }
 
 void ForgetStep::write_rows(uint32_t layer, const float* k, const float* v) {
@@ -167,7 +173,7 @@ void ForgetStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
     const auto work = [&](size_t begin, size_t end, unsigned worker) {
       for (size_t group = begin; group < end; ++group)
         keep_of_group({.slot = slot, .first = group * together, .heads = together, .kept = kept},
-                      scratch_[worker]);
+                      choices_[worker]);
     };
     for_heads(groups, std::max<size_t>(1, kGrain / together), work);
   }
@@ -217,33 +223,6 @@ void ForgetStep::take_fresh(uint32_t slot, size_t head, uint32_t from, uint32_t 
                 fresh_[slot].row(layer, of_layer, is_v, from), shape.row_bytes(is_v));
 }
 
-// Chooses the rows to drop, as many as the rule requires, among those that the rule allows: lowest
-// score first, then oldest, then lowest head.
-void ForgetStep::give_up(const ForgetRule& rule, uint32_t tokens, size_t heads, Scratch& scratch) {
-  const std::vector<RowNote>& notes = scratch.notes;
-  std::vector<uint32_t>& go = scratch.go;
-  const size_t stay = heads * rule.held(tokens), all = notes.size();
-  go.clear();
-  if (all <= stay) return;
-  const uint32_t newest = tokens - rule.recent(tokens);
-  for (uint32_t row = 0; row < all; ++row)
-    if (notes[row].pos >= rule.selection.sinks && notes[row].pos < newest) go.push_back(row);
-  // NaN would break the strict order that std::nth_element needs (it would run past its range), so
-  // it counts as the lowest score.
-  const auto mass_of = [&](uint32_t row) {
-    return std::isnan(notes[row].mass) ? -std::numeric_limits<float>::infinity() : notes[row].mass;
-  };
-  const auto before = [&](uint32_t a, uint32_t b) {
-    const float x = mass_of(a), y = mass_of(b);
-    if (x != y) return x < y;
-    return notes[a].pos != notes[b].pos ? notes[a].pos < notes[b].pos : a < b;
-  };
-  const auto gone = static_cast<ptrdiff_t>(all - stay);
-  std::nth_element(go.begin(), go.begin() + gone, go.end(), before);
-  go.resize(all - stay);
-  std::sort(go.begin(), go.end());
-}
-
 RowNote ForgetStep::new_note(const Keeping& keeping, size_t head, uint32_t i) const {
   RowNote made = {.pos = sequence(keeping.slot).length + i};
   if (predicted_.empty()) return made;
@@ -254,19 +233,65 @@ RowNote ForgetStep::new_note(const Keeping& keeping, size_t head, uint32_t i) co
   return made;
 }
 
-void ForgetStep::note(const Keeping& keeping, Scratch& scratch) const {
-  const ForgetSequence& sequence = this->sequence(keeping.slot);
+uint32_t ForgetStep::apart_of(uint32_t slot) const {
+  const uint32_t window = store_.rule_.window;
+  return window > 0 ? std::min(window, fresh_[slot].rows()) : 1;
+}
+
+void ForgetStep::enter(const Keeping& keeping, size_t head, uint32_t row,
+                       std::span<float> history) const {
+  const std::vector<float>& probs = probs_[keeping.slot][head];
+  const uint32_t apart = apart_of(keeping.slot), fresh = fresh_[keeping.slot].rows();
+  const size_t rows = probs.size() / apart, held = rows - fresh;
+  const size_t at = row < held ? row : held + keeping.kept[row - held];
+  const size_t kept = keeping.kept.size(), length = sequence(keeping.slot).length;
+  for (size_t i = kept - std::min(kept, history.size()); i < kept; ++i) {
+    // Index among the tokens observed apart. Earlier ones can be in the window only if later ones
+    // were rejected; they count nothing.
+    const int64_t token = int64_t{keeping.kept[i]} - (fresh - apart);
+    history[(length + i) % history.size()] =
+        token < 0 ? 0 : probs[static_cast<size_t>(token) * rows + at];
+  }
+}
+
+// Scores all rows of a group by the queries of the window.
+void ForgetStep::score(const Keeping& keeping, ForgetChoice& choice) const {
+  RowPool& pool = sequence(keeping.slot).rows;
+  uint32_t begin = 0;
+  for (size_t i = 0; i < keeping.heads; begin = choice.ends[i++].row) {
+    const size_t head = keeping.first + i;
+    for (uint32_t row = begin; row < choice.ends[i].row; ++row) {
+      if (row - begin < pool.held(head)) {
+        choice.notes[row].mass = sum_of(pool.history(head, row - begin));
+        continue;
+      }
+      std::fill(choice.history.begin(), choice.history.end(), 0.0F);
+      enter(keeping, head, row - begin, choice.history);
+      choice.notes[row].mass = sum_of(choice.history);
+    }
+  }
+  smooth(store_.rule_, sequence(keeping.slot).length + static_cast<uint32_t>(keeping.kept.size()),
+         choice);
+}
+
+void ForgetStep::note(const Keeping& keeping, ForgetChoice& choice) const {
+  ForgetSequence& sequence = this->sequence(keeping.slot);
   const auto kept = static_cast<uint32_t>(keeping.kept.size());
-  std::vector<RowNote>& notes = scratch.notes;
+  std::vector<RowNote>& notes = choice.notes;
   notes.clear();
-  scratch.ends.clear();
+  choice.ends.clear();
   for (size_t head = keeping.first; head < keeping.first + keeping.heads; ++head) {
     const uint32_t held = sequence.rows.held(head);
     const size_t begin = notes.size();
     for (uint32_t row = 0; row < held; ++row) notes.push_back(sequence.rows.note(head, row));
     for (uint32_t i = 0; i < kept; ++i) notes.push_back(new_note(keeping, head, i));
-    scratch.ends.push_back({.row = static_cast<uint32_t>(notes.size())});
+    choice.ends.push_back({.row = static_cast<uint32_t>(notes.size())});
     if (probs_[keeping.slot].empty()) continue;
+    if (store_.rule_.noted == Noted::kWindow) {
+      for (uint32_t row = 0; row < held; ++row)
+        enter(keeping, head, row, sequence.rows.history(head, row));
+      continue;
+    }
     const std::vector<float>& probs = probs_[keeping.slot][head];
     for (uint32_t row = 0; row < held + kept; ++row)
       notes[begin + row].mass += noted(keeping.slot, probs.size(),
@@ -274,38 +299,40 @@ void ForgetStep::note(const Keeping& keeping, Scratch& scratch) const {
   }
 }
 
-void ForgetStep::keep_of_group(const Keeping& keeping, Scratch& scratch) {
+void ForgetStep::keep_of_group(const Keeping& keeping, ForgetChoice& choice) {
   const ForgetSequence& sequence = this->sequence(keeping.slot);
   const ForgetRule& rule = store_.rule_;
   const uint32_t tokens = sequence.length + static_cast<uint32_t>(keeping.kept.size());
-  note(keeping, scratch);
-  give_up(rule, tokens, keeping.heads, scratch);
-  if (rule.noted == Noted::kLows && !scratch.go.empty())
-    for (RowNote& one : scratch.notes) one.mass = 0;  // counts start anew after a drop
-  for (Scratch::End& end : scratch.ends)
-    end.go = static_cast<uint32_t>(std::lower_bound(scratch.go.begin(), scratch.go.end(), end.row) -
-                                   scratch.go.begin());
+  note(keeping, choice);
+  if (rule.noted == Noted::kWindow && choice.notes.size() > keeping.heads * rule.held(tokens))
+    score(keeping, choice);
+  give_up(rule, tokens, choice);
+  if (rule.noted == Noted::kLows && !choice.go.empty())
+    for (RowNote& one : choice.notes) one.mass = 0;  // counts start anew after a drop
+  for (ForgetChoice::End& end : choice.ends)
+    end.go = static_cast<uint32_t>(std::lower_bound(choice.go.begin(), choice.go.end(), end.row) -
+                                   choice.go.begin());
   // Heads that shrink give blocks back before heads that grow take them.
   for (const bool grows : {false, true}) {
-    Scratch::End begin;
-    for (size_t head = 0; head < keeping.heads; begin = scratch.ends[head++]) {
-      const Scratch::End& end = scratch.ends[head];
+    ForgetChoice::End begin;
+    for (size_t head = 0; head < keeping.heads; begin = choice.ends[head++]) {
+      const ForgetChoice::End& end = choice.ends[head];
       const uint32_t stay = (end.row - begin.row) - (end.go - begin.go);
       if (grows == (stay > sequence.rows.held(keeping.first + head)))
-        keep_of_head(keeping, scratch, head);
+        keep_of_head(keeping, choice, head);
     }
   }
 }
 
 // Rows that stay keep their place if it is among the first `stay` ones; the others and new rows
 // take the places of dropped rows.
-void ForgetStep::keep_of_head(const Keeping& keeping, const Scratch& scratch, size_t head) {
+void ForgetStep::keep_of_head(const Keeping& keeping, const ForgetChoice& choice, size_t head) {
   RowPool& pool = this->sequence(keeping.slot).rows;
   const size_t number = keeping.first + head;
-  const Scratch::End begin = head == 0 ? Scratch::End{} : scratch.ends[head - 1],
-                     end = scratch.ends[head];
-  const RowNote* const notes = scratch.notes.data() + begin.row;
-  const auto go_begin = scratch.go.begin() + begin.go, go_end = scratch.go.begin() + end.go;
+  const ForgetChoice::End begin = head == 0 ? ForgetChoice::End{} : choice.ends[head - 1],
+                          end = choice.ends[head];
+  const RowNote* const notes = choice.notes.data() + begin.row;
+  const auto go_begin = choice.go.begin() + begin.go, go_end = choice.go.begin() + end.go;
   const uint32_t held = pool.held(number), all = end.row - begin.row;
   const uint32_t stay = all - (end.go - begin.go), in_place = std::min(held, stay);
   if (stay > held) pool.resize(number, stay);
@@ -322,11 +349,15 @@ void ForgetStep::keep_of_head(const Keeping& keeping, const Scratch& scratch, si
     pool.note(number, to) = notes[row];
     if (row >= held) {
       take_fresh(keeping.slot, number, keeping.kept[row - held], to);
+      const std::span<float> history = pool.history(number, to);
+      std::fill(history.begin(), history.end(), 0.0F);
+      if (!history.empty()) enter(keeping, number, row, history);
       continue;
     }
     for (const bool is_v : {false, true})
       std::memcpy(pool.row(number, is_v, to), pool.row(number, is_v, row),
                   store_.shape().row_bytes(is_v));
+    std::ranges::copy(pool.history(number, row), pool.history(number, to).begin());
   }
   if (stay < held) pool.resize(number, stay);
 }

@@ -29,7 +29,7 @@ Traits endless_traits(const ForgetRule& rule) {
 }
 
 void ForgetStore::move(const ForgetSequence& from, uint32_t blocks, ForgetSequence& to) {
-  RowPool pool(shape(), together(), blocks);
+  RowPool pool(shape(), together(), blocks, rule_.window);
   pool.take(from.rows);
   own_bytes_ += pool.bytes() - to.rows.bytes();
   copied_bytes_ += from.rows.held_of_all() * (shape().row_bytes(false) + shape().row_bytes(true));
@@ -39,7 +39,7 @@ void ForgetStore::move(const ForgetSequence& from, uint32_t blocks, ForgetSequen
 CheckedStore::SequenceOr ForgetStore::copy_sequence(SeqId id, const Sequence& from) {
   const auto& source = static_cast<const ForgetSequence&>(from);
   const uint32_t blocks = blocks_for(source.length, source.length);
-  const uint64_t bytes = RowPool::bytes_of(shape(), together(), blocks);
+  const uint64_t bytes = pool_bytes(blocks);
   const std::string what = fmt::format("fork of sequence {}", static_cast<uint32_t>(id));
   if (auto shortage = over_cap(own_bytes_, own_bytes_ + bytes, what)) return *shortage;
   auto copy = std::make_unique<ForgetSequence>();
@@ -64,8 +64,7 @@ CheckedStore::StepOr ForgetStore::start(std::vector<StepSlot> step_slots) {
   uint64_t bytes = 0;
   for (const StepSlot& step_slot : step_slots) {
     const uint32_t blocks = blocks_of(step_slot);
-    if (blocks > mine(*step_slot.sequence).rows.blocks())
-      bytes += RowPool::bytes_of(shape(), together(), blocks);
+    if (blocks > mine(*step_slot.sequence).rows.blocks()) bytes += pool_bytes(blocks);
     bytes += step_slot.fresh * shape().token_bytes();
   }
   const std::string what = fmt::format("a step of {} sequences", step_slots.size());
@@ -140,8 +139,8 @@ base::Result<Cost> forget_cost(const Setup& setup, const Layout& layout, const F
   const uint64_t read = load.tokens > 0 ? rule.held(load.tokens - 1) + 1 : 0;
   return Cost{
       .fast_bytes = saturating_mul(
-          load.sequences,
-          RowPool::bytes_of(setup.shape, together, RowPool::blocks_of(together, most))),
+          load.sequences, RowPool::bytes_of(setup.shape, together,
+                                            RowPool::blocks_of(together, most), rule.window)),
       .slow_bytes = 0,
       .read_bytes_per_token = read * token,
       .copied_bytes = saturating_mul(load.sequences, saturating_mul(grown + load.tokens, token))};

@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "base/function_ref.h"
+#include "kv/forget/forget_choice.h"
 #include "kv/forget/forget_rule.h"
 #include "kv/forget/row_pool.h"
 #include "kv/rows/row_buffer.h"
@@ -45,6 +46,10 @@ class ForgetStore final : public CheckedStore {
     return RowPool::blocks_of(together(), rule_.most_held(from, to));
   }
 
+  uint64_t pool_bytes(uint32_t blocks) const {
+    return RowPool::bytes_of(shape(), together(), blocks, rule_.window);
+  }
+
   uint64_t held_bytes() const override { return own_bytes_; }
   Usage count() const override;
 
@@ -65,6 +70,7 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
             .observer = store_.rule_.observes() ? this : nullptr};
   }
   void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override;
+  uint32_t apart(uint32_t) const override { return store_.rule_.window; }
   void observe(const Query& query, const kernels::View& view,
                std::span<const float> probs) override;
 
@@ -79,45 +85,39 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
   }
   const float* rotated(const Query& query, base::Arena& scratch) const;
   float noted(uint32_t slot, size_t rows, float probability) const;
-  // Scratch of a commit for one group of heads that compete, reserved for the largest group's rows,
-  // so that commit allocates nothing.
-  struct Scratch {
-    // Head by head: the rows that it holds, then the kept rows of the step.
-    std::vector<RowNote> notes;
-    std::vector<uint32_t> go;  // indices of the notes to drop, ascending
-    // Per head, the end of its part in `notes` and in `go`.
-    struct End {
-      uint32_t row = 0, go = 0;
-    };
-    std::vector<End> ends;
-  };
   // The kept rows of a slot, for one group of heads.
   struct Keeping {
     uint32_t slot = 0;
     size_t first = 0, heads = 0;  // heads of the group
     std::span<const uint32_t> kept;
   };
-  static void give_up(const ForgetRule& rule, uint32_t tokens, size_t heads, Scratch& scratch);
   // Returns the note of the i-th kept row.
   RowNote new_note(const Keeping& keeping, size_t head, uint32_t i) const;
-  void note(const Keeping& keeping, Scratch& scratch) const;
+  void note(const Keeping& keeping, ForgetChoice& choice) const;
+  // Returns how many of a slot's tokens are observed apart.
+  uint32_t apart_of(uint32_t slot) const;
+  // Writes what the kept tokens' queries paid to a row into its history: that of the query at
+  // position p is at p % window. row: as in ForgetChoice::notes, from the head's first.
+  void enter(const Keeping& keeping, size_t head, uint32_t row, std::span<float> history) const;
+  void score(const Keeping& keeping, ForgetChoice& choice) const;
   void for_heads(size_t count, size_t grain,
                  base::FunctionRef<void(size_t begin, size_t end, unsigned worker)> work);
   // Copies fresh row `from` of a slot to row `to` of a head.
   void take_fresh(uint32_t slot, size_t head, uint32_t from, uint32_t to);
   bool all_stay(uint32_t slot, size_t kept) const;
   void add_all(uint32_t slot, std::span<const uint32_t> kept);
-  void keep_of_group(const Keeping& keeping, Scratch& scratch);
-  void keep_of_head(const Keeping& keeping, const Scratch& scratch, size_t head);
+  void keep_of_group(const Keeping& keeping, ForgetChoice& choice);
+  void keep_of_head(const Keeping& keeping, const ForgetChoice& choice, size_t head);
   void release();
 
   ForgetStore& store_;
   std::vector<RowBuffer> fresh_;          // per slot
   std::vector<kernels::Run> fresh_runs_;  // per slot; views point into it
-  // Per slot and head, if attention is scored in this step: [held + fresh].
+  // Per slot and head, if attention is scored in this step: [held + fresh], once for each token
+  // that is observed apart.
   std::vector<std::vector<std::vector<float>>> probs_;
-  std::vector<float> predicted_;  // [layers][sum of fresh][kv_heads]
-  std::vector<Scratch> scratch_;  // per worker
+  std::vector<float> predicted_;       // [layers][sum of fresh][kv_heads]
+  std::vector<ForgetChoice> choices_;  // per worker
 };
 
 // Implement Policy::make and cost for a rule.

@@ -7,11 +7,12 @@
 
 namespace kvick::kv {
 
-RowPool::RowPool(const Shape& shape, uint32_t together, uint32_t blocks)
-    : shape_(shape), together_(together), blocks_(blocks) {
+RowPool::RowPool(const Shape& shape, uint32_t together, uint32_t blocks, uint32_t window)
+    : shape_(shape), together_(together), blocks_(blocks), window_(window) {
   const size_t rows = size_t{groups()} * blocks * kBlockRows;
   memory_ = make_row_block(rows * (shape.row_bytes(false) + shape.row_bytes(true)));
   notes_.resize(rows);
+  history_.resize(rows * window);
   heads_.resize(size_t{shape.layers} * shape.kv_heads);
   free_.resize(groups());
   // Blocks are taken in ascending order, so that a head with a group of its own has one run of
@@ -33,10 +34,12 @@ uint32_t RowPool::blocks_of(uint32_t together, uint32_t rows) {
   return together * each + (together > 1 ? together : 0);
 }
 
-uint64_t RowPool::bytes_of(const Shape& shape, uint32_t together, uint32_t blocks) {
+uint64_t RowPool::bytes_of(const Shape& shape, uint32_t together, uint32_t blocks,
+                           uint32_t window) {
   const uint64_t groups = uint64_t{shape.layers} * shape.kv_heads / together;
   return groups * blocks * kBlockRows *
-         (shape.row_bytes(false) + shape.row_bytes(true) + sizeof(RowNote));
+         (shape.row_bytes(false) + shape.row_bytes(true) + sizeof(RowNote) +
+          uint64_t{window} * sizeof(float));
 }
 
 uint64_t RowPool::held_of_all() const {
@@ -66,6 +69,9 @@ void RowPool::take(const RowPool& from) {
         std::memcpy(row(head, is_v, first), from.row(head, is_v, first),
                     count * shape_.row_bytes(is_v));
       std::copy_n(&from.note(head, first), count, &note(head, first));
+      std::copy_n(from.history_.begin() + static_cast<ptrdiff_t>(from.place(head, first) * window_),
+                  count * window_,
+                  history_.begin() + static_cast<ptrdiff_t>(place(head, first) * window_));
     }
   }
 }

@@ -2,7 +2,8 @@
 // The remaining rows of one sequence, which may differ in number and position between heads. Heads
 // with a common budget (all of them, those of a layer, or each alone) take room in blocks.
 //
-// Memory: [group][blocks][kBlockRows] keys, then values the same way, in the shape's types.
+// Memory: [group][blocks][kBlockRows] keys, then values the same way, in the shape's types. Beside
+// it a note for each row and, if the policy keeps one, a history of `window` floats.
 
 #include <span>
 #include <vector>
@@ -27,16 +28,19 @@ class RowPool {
   RowPool() = default;
   // Heads are numbered layer * kv_heads + head; `together` of them, one after the other, share
   // `blocks` blocks. Throws std::bad_alloc.
-  RowPool(const Shape& shape, uint32_t together, uint32_t blocks);
+  RowPool(const Shape& shape, uint32_t together, uint32_t blocks, uint32_t window = 0);
 
   // Returns the blocks that suffice for rows * together rows in a group of `together` heads,
   // however the rows are divided among the heads.
   static uint32_t blocks_of(uint32_t together, uint32_t rows);
-  // Returns the bytes of a pool with `blocks` blocks per group, notes included.
-  static uint64_t bytes_of(const Shape& shape, uint32_t together, uint32_t blocks);
+  // Returns the bytes of a pool with `blocks` blocks per group, notes and histories included.
+  static uint64_t bytes_of(const Shape& shape, uint32_t together, uint32_t blocks,
+                           uint32_t window = 0);
 
   uint32_t blocks() const { return blocks_; }
-  uint64_t bytes() const { return blocks_ == 0 ? 0 : bytes_of(shape_, together_, blocks_); }
+  uint64_t bytes() const {
+    return blocks_ == 0 ? 0 : bytes_of(shape_, together_, blocks_, window_);
+  }
   uint32_t held(size_t head) const { return heads_.empty() ? 0 : heads_[head].rows; }
   uint64_t held_of_all() const;
 
@@ -51,7 +55,12 @@ class RowPool {
   }
   RowNote& note(size_t head, uint32_t row) { return notes_[place(head, row)]; }
   const RowNote& note(size_t head, uint32_t row) const { return notes_[place(head, row)]; }
-  // Copies all rows of another pool of the same shape and groups, which has room in this one.
+  // [window], not initialised for new rows.
+  std::span<float> history(size_t head, uint32_t row) {
+    return std::span(history_).subspan(place(head, row) * window_, window_);
+  }
+  // Copies all rows of another pool of the same shape, groups and window, which has room in this
+  // one.
   void take(const RowPool& from);
 
   // Returns rows [first, end) of a head as the fewest runs of rows counted from base(); the first
@@ -74,9 +83,10 @@ class RowPool {
   }
 
   Shape shape_;
-  uint32_t together_ = 1, blocks_ = 0;
+  uint32_t together_ = 1, blocks_ = 0, window_ = 0;
   RowBlock memory_;
   std::vector<RowNote> notes_;
+  std::vector<float> history_;
   std::vector<Head> heads_;
   std::vector<std::vector<uint32_t>> free_;  // per group, the next block to take last
 };

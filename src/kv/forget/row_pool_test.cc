@@ -84,7 +84,9 @@ TEST(RowPool, AHeadWithAGroupForItselfHasOneRun) {
 }
 
 TEST(RowPool, ALargerOneTakesAllRows) {
-  RowPool small(kShape, 4, RowPool::blocks_of(4, 40)), large(kShape, 4, RowPool::blocks_of(4, 90));
+  constexpr uint32_t kWindow = 3;
+  RowPool small(kShape, 4, RowPool::blocks_of(4, 40), kWindow);
+  RowPool large(kShape, 4, RowPool::blocks_of(4, 90), kWindow);
   for (uint32_t head = 0; head < kHeads; ++head) {
     small.resize(head, 30 + head % 4 * 4);
     for (uint32_t row = 0; row < small.held(head); ++row) {
@@ -92,6 +94,8 @@ TEST(RowPool, ALargerOneTakesAllRows) {
       for (const bool is_v : {false, true})
         std::memcpy(small.row(head, is_v, row), values, sizeof values);
       small.note(head, row) = {.pos = row, .mass = 1};
+      for (uint32_t i = 0; i < kWindow; ++i)
+        small.history(head, row)[i] = static_cast<float>(head * 1000 + row * kWindow + i);
     }
   }
   large.take(small);
@@ -101,9 +105,14 @@ TEST(RowPool, ALargerOneTakesAllRows) {
       for (const bool is_v : {false, true})
         EXPECT_EQ(std::memcmp(small.row(head, is_v, row), large.row(head, is_v, row), 8), 0);
       EXPECT_EQ(large.note(head, row).pos, row);
+      ASSERT_EQ(large.history(head, row).size(), kWindow);
+      for (uint32_t i = 0; i < kWindow; ++i)
+        EXPECT_EQ(large.history(head, row)[i], static_cast<float>(head * 1000 + row * kWindow + i));
     }
   }
-  EXPECT_EQ(large.bytes(), RowPool::bytes_of(kShape, 4, large.blocks()));
+  EXPECT_EQ(large.bytes(), RowPool::bytes_of(kShape, 4, large.blocks(), kWindow));
+  EXPECT_EQ(large.bytes() - RowPool::bytes_of(kShape, 4, large.blocks()),
+            3 * large.blocks() * RowPool::kBlockRows * kWindow * sizeof(float));
   EXPECT_EQ(RowPool().bytes(), 0u);
 }
 

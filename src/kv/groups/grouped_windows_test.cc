@@ -108,6 +108,21 @@ TEST(GroupedStore, APolicyIsForTheGroupsThatKeepAllRows) {
         << name;
 }
 
+TEST(GroupedStore, AsksTheObserverOfALayersOwnGroupWhatItObserves) {
+  const LayerSpec full = {.kv_heads = 2, .k_dim = 32, .v_dim = 32};
+  LayerSpec window = full;
+  window.window = 24;
+  const auto store = make_store(parse_spec("virtual").value(),
+                                {.shape = {.max_tokens = kContext},
+                                 .layers = {window, full},
+                                 .select = {.spec = parse_spec("snapkv:window=8").value()}})
+                         .value();
+  const Slot slot = {.seq = store->open({}).seq, .fresh = 3};
+  const auto step = store->begin({{&slot, 1}}).value();
+  EXPECT_EQ(step->facets().observer->apart(0), 0u);
+  EXPECT_EQ(step->facets().observer->apart(1), 8u);
+}
+
 // For prefix files: rows are offered in whole blocks, and a window may be smaller than a block.
 TEST(GroupedStore, HoldsRowsThatLeaveAWindowUntilTheyWereRead) {
   constexpr uint32_t kWindow = 12, kBlock = 64;

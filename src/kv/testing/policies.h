@@ -13,7 +13,8 @@ namespace kvick::kv::test {
 inline constexpr Selection kTriedSelection = {
     .rows = 24, .sinks = 2, .recent = 3, .dense_layers = 1, .unit = 1};
 inline constexpr uint32_t kTriedPage = 4;
-inline constexpr uint32_t kTriedDrop = 5;  // rows dropped at a time
+inline constexpr uint32_t kTriedDrop = 5;    // rows dropped at a time
+inline constexpr uint32_t kTriedWindow = 6;  // newest rows whose queries choose the others
 inline constexpr uint32_t kTriedCluster = 4, kTriedBlock = 64;
 
 inline bool has_option(const Policy& policy, std::string_view name) {
@@ -24,8 +25,9 @@ inline std::string tried_policy(const Policy& policy) {
   const Selection& s = kTriedSelection;
   std::string text = fmt::format("{}:budget={},sinks={}", policy.name, s.rows, s.sinks);
   const std::pair<std::string_view, uint32_t> others[] = {
-      {"recent", s.recent}, {"dense_layers", s.dense_layers}, {"page", kTriedPage},
-      {"drop", kTriedDrop}, {"cluster", kTriedCluster},       {"block", kTriedBlock}};
+      {"recent", s.recent},    {"dense_layers", s.dense_layers}, {"page", kTriedPage},
+      {"drop", kTriedDrop},    {"cluster", kTriedCluster},       {"block", kTriedBlock},
+      {"window", kTriedWindow}};
   for (const auto& [name, value] : others)
     if (has_option(policy, name)) text += fmt::format(",{}={}", name, value);
   return text;

@@ -99,13 +99,14 @@ TEST(Regex, HasThePartsOfPythons) {
   Random random(1);
   for (const char* pattern :
        {"^a+b$", "\\Aa|b\\Z", "(?P<name>a)b", "a(?#a comment)b", "a{x}", "a{,2}", "a{}", "[]-]+",
-        "[^]a]", "\\x61\\t?", "a{1", "{a", "\\-\\.?", "[\\d-]{1,3}", "(a*)*b", "(?:a|)b+?"}) {
+        "[^]a]", "\\x61\\t?", "a{1", "{a", "\\-\\.?", "[\\d-]{1,3}", "(a*)*b", "(?:a|)b+?", "(?i)A[B-C]+1?", "(?i:A)b"}) {
     if (std::string_view(pattern) == "a{,2}")  // PCRE2 takes {,2} as literal characters
       expect_texts(GrammarTexts(regex(pattern)), {"", "a", "aa"}, {"aaa", "a{,2}"});
     else
       expect_same(pattern, random);
   }
   expect_texts(GrammarTexts(regex("\\u00e9\\U0001F600\\a")), {"é\U0001F600\a"}, {"é"});
+  expect_texts(GrammarTexts(regex("(?i)ké")), {"ké", "Ké"}, {"kÉ", "\u212Aé"});
   expect_texts(GrammarTexts(regex("a|b")), {"a", "b"}, {"ab", "xa", "bx", ""});
   expect_texts(GrammarTexts(regex(".{0,1000}")), {"", std::string(1000, 'x')},
                {std::string(1001, 'x'), "a\nb"});
@@ -115,7 +116,7 @@ TEST(Regex, SaysWhatItDoesNotTake) {
   const std::string read = "the regular expression cannot be read: ";
   const auto error = [](std::string_view text) { return error_of(regex(text)); };
   EXPECT_EQ(error("(a"), read + "a group is not closed at byte 2 of '(a'");
-  for (const char* text : {"(?=a)", "(?!a)", "(?<=a)", "(?i)a", "(?P=x)"})
+  for (const char* text : {"(?=a)", "(?!a)", "(?<=a)", "(?s)a", "(?P=x)"})
     EXPECT_EQ(error(text),
               read + fmt::format("a look-around, a flag, a condition or a reference is "
                                  "not supported at byte 0 of '{}'",

@@ -1,8 +1,10 @@
 #include "text/grammar/char_classes.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utf8proc.h>
+#include <vector>
 
 namespace kvick::text {
 namespace {
@@ -24,7 +26,52 @@ const Categories& categories() {
   return kSets;
 }
 
+// Pairs of letters that differ only in case, in both orders, sorted.
+using Cases = std::vector<std::pair<uint32_t, uint32_t>>;
+
+const Cases& cases() {
+  static const Cases kPairs = [] {
+    std::map<uint32_t, std::vector<uint32_t>> letters;  // by their lower case
+    for (uint32_t code = 0; code <= CharSet::kLast; ++code) {
+      const auto upper = utf8proc_toupper(static_cast<utf8proc_int32_t>(code));
+      const auto lower = static_cast<uint32_t>(utf8proc_tolower(upper));
+      // The case of the Turkish i with and without a dot depends on the language.
+      if (lower != code && code != 0x130 && code != 0x131) letters[lower].push_back(code);
+    }
+    Cases pairs;
+    for (auto& [lower, others] : letters) {
+      others.push_back(lower);
+      for (const uint32_t one : others)
+        for (const uint32_t other : others)
+          if (one != other) pairs.emplace_back(one, other);
+    }
+    std::sort(pairs.begin(), pairs.end());
+    return pairs;
+  }();
+  return kPairs;
+}
+
 }  // namespace
+
+CharSet with_other_cases(const CharSet& set, bool ascii) {
+  std::vector<CharSet::Range> ranges = set.ranges();
+  for (const auto& [first, last] : set.ranges()) {
+    auto at = std::lower_bound(cases().begin(), cases().end(), std::pair(first, 0U));
+    for (; at != cases().end() && at->first <= last; ++at)
+      if (!ascii || std::max(at->first, at->second) < 0x80)
+        ranges.emplace_back(at->second, at->second);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  CharSet out;
+  for (size_t i = 0; i < ranges.size();) {
+    auto [first, last] = ranges[i];
+    // Joined here, because CharSet looks at all ranges where one touches another.
+    for (++i; i < ranges.size() && ranges[i].first <= last + 1; ++i)
+      last = std::max(last, ranges[i].second);
+    out.add(first, last);
+  }
+  return out;
+}
 
 std::optional<CharSet> take_category(std::string_view& text) {
   if (!text.starts_with("p{") && !text.starts_with("P{")) return std::nullopt;

@@ -23,6 +23,7 @@ class Parser : private PatternReader, private NfaPieces {
 
   Result<CharNfa> parse() {
     KVICK_TRY_VOID(check_utf8());
+    ignores_case_ = take("(?i)");
     KVICK_TRY_VOID(top_alternatives(true));
     if (at_ < pattern_.size()) return wrong("')' closes nothing");
     return std::move(nfa_);
@@ -123,6 +124,7 @@ class Parser : private PatternReader, private NfaPieces {
   Result<CharNfa> from_here(bool all, bool at_start, bool to_end) {
     Parser inner(pattern_, PatternKind::kSearched);
     inner.at_ = at_;
+    inner.ignores_case_ = ignores_case_;
     inner.looks_ = looks_;
     inner.nested_ = nested_ + 1;
     inner.anchored_ = true;
@@ -189,9 +191,11 @@ class Parser : private PatternReader, private NfaPieces {
   }
 
   Result<Piece> atom(uint32_t nesting) {
-    if (take_group()) {
+    const bool ignored_case = std::exchange(ignores_case_, ignores_case_ || is_next("(?i:"));
+    if (take("(?i:") || take_group()) {
       KVICK_TRY(const Piece inside, alternatives(nesting + 1));
       if (!take(')')) return wrong("a group is not closed");
+      ignores_case_ = ignored_case;
       return inside;
     }
     if (peek() == '(')
@@ -204,7 +208,7 @@ class Parser : private PatternReader, private NfaPieces {
     if (take('.')) return one_of(any_but_line_ends(python_));
     if (take('\\')) {
       KVICK_TRY(CharSet set, escape(false));
-      return one_of(std::move(set));
+      return one_of(is_single(set) ? with_cases(std::move(set)) : std::move(set));
     }
     if (peek() == '^') return unsupported("'^' other than at the beginning");
     if (std::string_view("*+?").find(peek()) != std::string_view::npos || at_count())
@@ -212,7 +216,7 @@ class Parser : private PatternReader, private NfaPieces {
     CharSet set;
     const uint32_t code = character();
     set.add(code, code);
-    return one_of(std::move(set));
+    return one_of(with_cases(std::move(set)));
   }
 
   // Whether a count begins here. Python takes a brace that begins no count as a character.

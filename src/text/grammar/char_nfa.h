@@ -28,8 +28,8 @@ enum class PatternKind : uint8_t {
 };
 
 // Parses literals, escapes, classes, groups with and without names, alternatives, greedy and lazy
-// repetitions (which accept the same texts), and ^ at the beginning and $ at the end of a top-level
-// alternative. Escapes are \d \w \s \D \W \S \n \r \t \f \v \0 \xHH \uHHHH, ECMA's \u{H} \cX \p{Lu}
+// repetitions (which accept the same texts), ^ at the beginning and $ at the end of a top-level
+// alternative, and (?i) at the beginning and (?i:...), which ignore case. Escapes are \d \w \s \D \W \S \n \r \t \f \v \0 \xHH \uHHHH, ECMA's \u{H} \cX \p{Lu}
 // \P{L}, and Python's \a \UHHHHHHHH \A \Z. Python also has comments. ECMA also has look-aheads in
 // top-level alternatives, and both $ and look-aheads in a group at the end of one. Error: anything
 // else, and where.

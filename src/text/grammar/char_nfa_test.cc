@@ -64,6 +64,32 @@ TEST(Pattern, IsFoundWhereTheStandardLibraryFindsIt) {
   }
 }
 
+TEST(Pattern, IgnoresCaseWhereTheStandardLibraryDoes) {
+  const std::string letters = "abcABC1-_]";
+  std::mt19937 random(2);
+  for (const char* pattern : {"ab", "^A[b-c]+$", "^[^aB]*$", "^(?:a|B1)+-?$", "^[\\d_A-B]{2}$",
+                                    "^\\x41\\w\\W?$", "^[^\\WA]*$", "^a(?!B)[a-c]*$"}) {
+    SchemaTexts texts(with_pattern(std::string("(?i)") + pattern));
+    const std::regex twin(pattern, std::regex::icase);
+    for (int i = 0; i < 2000; ++i) {
+      std::string text;
+      for (size_t n = random() % 6; n > 0; --n) text += letters[random() % letters.size()];
+      ASSERT_EQ(texts.takes(Json(text).dump()), std::regex_search(text, twin))
+          << pattern << " in " << Json(text).dump();
+    }
+  }
+}
+
+TEST(Pattern, IgnoresTheCaseOfAllLettersInAGroupOrEverywhere) {
+  expect_texts(with_pattern("(?i)^\u00e9[\u03b1-\u03b3]\u00df$"),
+               {"\"\u00e9\u03b2\u00df\"", "\"\u00c9\u0392\u1e9e\""},
+               {"\"e\u03b2\u00df\"", "\"\u00e9\u03b4\u00df\""});
+  // The sign of the unit kelvin, and the long s.
+  expect_texts(with_pattern("(?i)^ks$"), {"\"KS\"", "\"\u212As\"", "\"k\u017F\""}, {"\"k\""});
+  expect_texts(with_pattern("(?i)^i$"), {"\"I\"", "\"i\""}, {"\"\u0130\"", "\"\u0131\""});
+  expect_texts(with_pattern("^a(?i:b(?:c))d$"), {"\"abcd\"", "\"aBCd\""}, {"\"Abcd\"", "\"abcD\""});
+}
+
 TEST(Pattern, IsAboutCharactersNotBytes) {
   expect_texts(with_pattern("^.$"), {"\"é\"", "\"€\"", "\"😀\"", R"("\"")"},
                {"\"\"", "\"éé\"", "\"\\n\""});
@@ -116,6 +142,10 @@ TEST(Pattern, WhatIsWrongWithOneIsSaid) {
   EXPECT_EQ(error("(a$)b"), "'$' within a group is not supported at byte 2 of '(a$)b'");
   EXPECT_EQ(error("(a$)$b"), "'$' is not at the end at byte 5 of '(a$)$b'");
   EXPECT_EQ(error("a$b"), "'$' is not at the end at byte 2 of 'a$b'");
+  EXPECT_EQ(error("(?s)a"), "a look-around or a flag is not supported at byte 0 of '(?s)a'");
+  EXPECT_EQ(error("a(?i)"), "a look-around or a flag is not supported at byte 1 of 'a(?i)'");
+  EXPECT_EQ(error("(?i)\\p{Lu}"),
+            "\\p beside (?i) is not supported at byte 10 of '(?i)\\p{Lu}'");
   EXPECT_EQ(error("\\bx"), "\\b is not supported at byte 1 of '\\bx'");
   EXPECT_EQ(error("(a)\\1"), "\\1 is not supported at byte 4 of '(a)\\1'");
   EXPECT_EQ(error("\\p{Greek}"), "\\p is not supported at byte 1 of '\\p{Greek}'");

@@ -48,9 +48,17 @@ std::optional<uint32_t> PatternReader::number() {
   return value;
 }
 
+bool PatternReader::is_single(const CharSet& set) {
+  return set.ranges().size() == 1 && set.ranges()[0].first == set.ranges()[0].second;
+}
+
+CharSet PatternReader::with_cases(CharSet set) const {
+  return ignores_case_ ? with_other_cases(set, python_) : set;
+}
+
 Result<CharSet> PatternReader::bracket() {
   const bool negated = take('^');
-  CharSet set;
+  CharSet set, letters;  // named classes; characters and their ranges
   uint32_t items = 0;
   for (bool is_first = true; (is_first && python_) || !take(']'); is_first = false) {
     if (at_end()) return wrong("a class is not closed");
@@ -58,19 +66,17 @@ Result<CharSet> PatternReader::bracket() {
       return wrong(fmt::format("a class of more than {} parts", kMostClassItems));
     KVICK_TRY(const CharSet first, class_item());
     if (peek() != '-' || pattern_.substr(at_).starts_with("-]")) {
-      set.add(first);
+      (is_single(first) ? letters : set).add(first);
       continue;
     }
     ++at_;
     if (at_end()) return wrong("a class is not closed");
     KVICK_TRY(const CharSet last, class_item());
-    const auto single = [](const CharSet& one) {
-      return one.ranges().size() == 1 && one.ranges()[0].first == one.ranges()[0].second;
-    };
-    if (!single(first) || !single(last) || last < first)
+    if (!is_single(first) || !is_single(last) || last < first)
       return wrong("a range whose end is before its beginning");
-    set.add(first.ranges()[0].first, last.ranges()[0].first);
+    letters.add(first.ranges()[0].first, last.ranges()[0].first);
   }
+  set.add(with_cases(std::move(letters)));
   return negated ? CharSet::all().without(set) : set;
 }
 
@@ -92,6 +98,7 @@ Result<CharSet> PatternReader::escape(bool in_class) {
   std::string_view rest = pattern_.substr(at_);
   const auto category = python_ ? std::nullopt : take_category(rest);
   at_ = pattern_.size() - rest.size();
+  if (category && ignores_case_) return unsupported("\\p beside (?i)");
   if (category) return *category;
   static constexpr std::string_view kNames = "nrtfv0", kCodes("\n\r\t\f\v\0", 6);
   CharSet set;

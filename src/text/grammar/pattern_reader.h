@@ -39,8 +39,13 @@ class PatternReader {
   base::Result<CharSet> bracket();             // a class, after its '['
   base::Result<CharSet> escape(bool in_class);  // after its backslash
 
+  static bool is_single(const CharSet& set);
+  // Returns what stands for the characters where case may be ignored.
+  CharSet with_cases(CharSet set) const;
+
   std::string_view pattern_;
   bool python_;
+  bool ignores_case_ = false;
   size_t at_ = 0;
 
  private:

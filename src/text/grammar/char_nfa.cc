@@ -26,6 +26,7 @@ class Parser : private PatternReader, private NfaPieces {
     ignores_case_ = take("(?i)");
     KVICK_TRY_VOID(top_alternatives(true));
     if (at_ < pattern_.size()) return wrong("')' closes nothing");
+    if (boundaries_) return without_boundaries(nfa_);
     return std::move(nfa_);
   }
 
@@ -72,12 +73,15 @@ class Parser : private PatternReader, private NfaPieces {
     if (++looks_ > kMostLooks) return unsupported("one more look-ahead");
     const bool wanted = take("(?=");
     if (!wanted) take("(?!");
+    const bool earlier = std::exchange(boundaries_, false);
     KVICK_TRY(CharNfa ahead, from_here(true, at_start, false));
     if (!take(')')) return wrong("a group is not closed");
     if (!wanted) {
       KVICK_TRY(ahead, other_texts(ahead));
     }
     KVICK_TRY(const CharNfa body, from_here(false, at_start, to_end_));
+    if (boundaries_) return unsupported("a word boundary in or after a look-ahead");
+    boundaries_ = earlier;
     return common_texts(ahead, body);
   }
 
@@ -133,6 +137,7 @@ class Parser : private PatternReader, private NfaPieces {
     KVICK_TRY_VOID(inner.top_alternatives(all));
     at_ = inner.at_;
     looks_ = inner.looks_;
+    boundaries_ |= inner.boundaries_;
     return std::move(inner.nfa_);
   }
 
@@ -159,8 +164,11 @@ class Parser : private PatternReader, private NfaPieces {
         KVICK_TRY_VOID(comment());
         continue;
       }
-      KVICK_TRY(Piece one, atom(nesting));
-      KVICK_TRY(one, repeated(one));
+      const bool boundary = is_next("\\b") || is_next("\\B");
+      KVICK_TRY(Piece one, boundary ? word_boundary() : atom(nesting));
+      if (!boundary) {
+        KVICK_TRY(one, repeated(one));
+      }
       skip(end, one.start);
       end = one.end;
       if (full()) return fail("it becomes too large; use smaller repetitions");
@@ -170,6 +178,16 @@ class Parser : private PatternReader, private NfaPieces {
   }
 
   bool at_end_mark() const { return peek() == '$' || (python_ && is_next("\\Z")); }
+
+  Result<Piece> word_boundary() {
+    const bool changes = is_next("\\b");
+    at_ += 2;
+    if (at_repetition()) return wrong("a repetition of nothing");
+    boundaries_ = true;
+    const uint32_t start = state(), end = state();
+    nfa_.states[start].boundaries.emplace_back(changes, end);
+    return Piece{start, end, start};
+  }
 
   Status<> comment() {
     const size_t end = pattern_.find(')', at_);
@@ -211,8 +229,7 @@ class Parser : private PatternReader, private NfaPieces {
       return one_of(is_single(set) ? with_cases(std::move(set)) : std::move(set));
     }
     if (peek() == '^') return unsupported("'^' other than at the beginning");
-    if (std::string_view("*+?").find(peek()) != std::string_view::npos || at_count())
-      return wrong("a repetition of nothing");
+    if (at_repetition()) return wrong("a repetition of nothing");
     CharSet set;
     const uint32_t code = character();
     set.add(code, code);
@@ -226,6 +243,10 @@ class Parser : private PatternReader, private NfaPieces {
     if (end == std::string_view::npos || pattern_[end] != '}' || end == at_ + 1) return false;
     const std::string_view inside = pattern_.substr(at_ + 1, end - at_ - 1);
     return std::count(inside.begin(), inside.end(), ',') <= 1;
+  }
+
+  bool at_repetition() const {
+    return std::string_view("*+?").find(peek()) != std::string_view::npos || at_count();
   }
 
   Result<Piece> repeated(Piece one) {
@@ -255,11 +276,12 @@ class Parser : private PatternReader, private NfaPieces {
     return repeat(one, least, most);
   }
 
-  uint32_t looks_ = 0;     // look-aheads so far
-  uint32_t nested_ = 0;    // number of parsers around this one
-  bool anchored_ = false;  // top-level alternatives match only from where this parser began
-  bool at_start_ = false;  // this parser began at the start of the text
-  bool to_end_ = false;    // top-level alternatives end where the text ends
+  uint32_t looks_ = 0;       // look-aheads so far
+  uint32_t nested_ = 0;      // number of parsers around this one
+  bool anchored_ = false;    // top-level alternatives match only from where this parser began
+  bool at_start_ = false;    // this parser began at the start of the text
+  bool boundaries_ = false;  // some \b or \B so far
+  bool to_end_ = false;      // top-level alternatives end where the text ends
 };
 
 }  // namespace

@@ -49,6 +49,19 @@ TEST(Pattern, IsFoundWhereTheStandardLibraryFindsIt) {
                                              "^(a$|b)",
                                              "^(?:a|(b$|c))$",
                                              "^a?(?:1{0,1}$|(?=[1.]{1,3}$)1*\\.1{0,1}$)",
+                                             "\\bab",
+                                             "a\\b",
+                                             "\\Bb",
+                                             "a\\B",
+                                             "\\b",
+                                             "^\\B.?$",
+                                             "^a\\b.",
+                                             "\\b[ab1]{2}\\b",
+                                             "^(?:a\\b|b\\B|[-.]\\b)*.?$",
+                                             "^(?:\\b\\w+\\b[ .]?)*$",
+                                             "^\\b\\ba\\b|\\B_$",
+                                             "(\\ba$|b\\b)",
+                                             "\\bb(?=[.1])",
                                              "^[\"\\\\]+$"};
   const std::string letters = "abcd1.- _]\"\\\n\t";
   std::mt19937 random(1);
@@ -68,7 +81,7 @@ TEST(Pattern, IgnoresCaseWhereTheStandardLibraryDoes) {
   const std::string letters = "abcABC1-_]";
   std::mt19937 random(2);
   for (const char* pattern : {"ab", "^A[b-c]+$", "^[^aB]*$", "^(?:a|B1)+-?$", "^[\\d_A-B]{2}$",
-                                    "^\\x41\\w\\W?$", "^[^\\WA]*$", "^a(?!B)[a-c]*$"}) {
+                              "^\\x41\\w\\W?$", "^[^\\WA]*$", "^a(?!B)[a-c]*$"}) {
     SchemaTexts texts(with_pattern(std::string("(?i)") + pattern));
     const std::regex twin(pattern, std::regex::icase);
     for (int i = 0; i < 2000; ++i) {
@@ -144,9 +157,14 @@ TEST(Pattern, WhatIsWrongWithOneIsSaid) {
   EXPECT_EQ(error("a$b"), "'$' is not at the end at byte 2 of 'a$b'");
   EXPECT_EQ(error("(?s)a"), "a look-around or a flag is not supported at byte 0 of '(?s)a'");
   EXPECT_EQ(error("a(?i)"), "a look-around or a flag is not supported at byte 1 of 'a(?i)'");
-  EXPECT_EQ(error("(?i)\\p{Lu}"),
-            "\\p beside (?i) is not supported at byte 10 of '(?i)\\p{Lu}'");
-  EXPECT_EQ(error("\\bx"), "\\b is not supported at byte 1 of '\\bx'");
+  EXPECT_EQ(error("(?i)\\p{Lu}"), "\\p beside (?i) is not supported at byte 10 of '(?i)\\p{Lu}'");
+  EXPECT_EQ(error("\\b+x"), "a repetition of nothing at byte 2 of '\\b+x'");
+  EXPECT_EQ(error("^(?=a\\b)a"),
+            "a word boundary in or after a look-ahead is not supported at byte 9 of '^(?=a\\b)a'");
+  EXPECT_EQ(error("^(?=a)a\\b"),
+            "a word boundary in or after a look-ahead is not supported at byte 9 of '^(?=a)a\\b'");
+  EXPECT_EQ(error("(a\\b|b){600}c{1000}"),
+            "its word boundaries make it too large; use smaller repetitions");
   EXPECT_EQ(error("(a)\\1"), "\\1 is not supported at byte 4 of '(a)\\1'");
   EXPECT_EQ(error("\\p{Greek}"), "\\p is not supported at byte 1 of '\\p{Greek}'");
   EXPECT_EQ(error("\\p{Q}"), "\\p is not supported at byte 1 of '\\p{Q}'");

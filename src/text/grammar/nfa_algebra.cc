@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
+
+#include "text/grammar/char_classes.h"
 
 namespace kvick::text {
 namespace {
@@ -152,6 +155,52 @@ base::Result<CharNfa> other_texts(const CharNfa& nfa) {
     for (auto& [to, set] : ways)
       if (!set.ranges().empty()) one.edges.emplace_back(std::move(set), state_of(to));
     out.states[known[from]] = std::move(one);
+  }
+  return out;
+}
+
+// A state also says whether the last character belongs to a word, and of which kind the next one
+// must be after the boundaries that were passed since.
+base::Result<CharNfa> without_boundaries(const CharNfa& nfa) {
+  enum class Next : uint8_t { kAny, kWord, kOther };
+  using Place = std::tuple<uint32_t, bool, Next>;
+  const CharSet word = class_of('w', true), other = CharSet::all().without(word);
+  CharNfa out;
+  std::map<Place, uint32_t> known;
+  std::vector<Place> waiting;
+  const auto state_of = [&](uint32_t state, bool in_word, Next next) {
+    const auto [at, is_new] =
+        known.try_emplace({state, in_word, next}, static_cast<uint32_t>(out.states.size()));
+    if (is_new) {
+      out.states.emplace_back();
+      waiting.push_back(at->first);
+    }
+    return at->second;
+  };
+  out.states.emplace_back();  // the end
+  out.start = state_of(nfa.start, false, Next::kAny);
+  while (!waiting.empty()) {
+    if (out.states.size() > CharNfa::kMostStates)
+      return base::fail("its word boundaries make it too large; use smaller repetitions");
+    const Place place = waiting.back();
+    waiting.pop_back();
+    const auto [state, in_word, next] = place;
+    CharNfa::State one;
+    if (state == nfa.end && next != Next::kWord) one.skips.push_back(out.end);
+    for (const uint32_t to : nfa.states[state].skips)
+      one.skips.push_back(state_of(to, in_word, next));
+    for (const auto& [changes, to] : nfa.states[state].boundaries) {
+      const Next wanted = in_word == changes ? Next::kOther : Next::kWord;
+      if (next == Next::kAny || next == wanted) one.skips.push_back(state_of(to, in_word, wanted));
+    }
+    for (const auto& [set, to] : nfa.states[state].edges)
+      for (const bool of_word : {false, true}) {
+        if (next == (of_word ? Next::kOther : Next::kWord)) continue;
+        CharSet some = common(set, of_word ? word : other);
+        if (some.ranges().empty()) continue;
+        one.edges.emplace_back(std::move(some), state_of(to, of_word, Next::kAny));
+      }
+    out.states[known[place]] = std::move(one);
   }
   return out;
 }

@@ -34,8 +34,7 @@ class NfaPieces {
   Piece insert(CharNfa other) {
     const auto shift = static_cast<uint32_t>(nfa_.states.size());
     for (CharNfa::State& one : other.states) {
-      for (uint32_t& to : one.skips) to += shift;
-      for (auto& edge : one.edges) edge.second += shift;
+      shift_targets(one, shift);
       nfa_.states.push_back(std::move(one));
     }
     return {other.start + shift, other.end + shift, shift};
@@ -45,8 +44,7 @@ class NfaPieces {
     const auto shift = static_cast<uint32_t>(nfa_.states.size()) - piece.first_state;
     for (uint32_t i = 0; i < count; ++i) {
       CharNfa::State one = nfa_.states[piece.first_state + i];
-      for (uint32_t& to : one.skips) to += shift;
-      for (auto& edge : one.edges) edge.second += shift;
+      shift_targets(one, shift);
       nfa_.states.push_back(std::move(one));
     }
     return {piece.start + shift, piece.end + shift, piece.first_state + shift};
@@ -78,6 +76,12 @@ class NfaPieces {
   CharNfa nfa_;
 
  private:
+  static void shift_targets(CharNfa::State& one, uint32_t shift) {
+    for (uint32_t& to : one.skips) to += shift;
+    for (auto& edge : one.edges) edge.second += shift;
+    for (auto& boundary : one.boundaries) boundary.second += shift;
+  }
+
   bool too_large_ = false;  // a repetition would exceed kMostStates
 };
 

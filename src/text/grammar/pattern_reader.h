@@ -36,7 +36,7 @@ class PatternReader {
   uint32_t character();
   // Returns kMostRepeats + 1 for any larger number.
   std::optional<uint32_t> number();
-  base::Result<CharSet> bracket();             // a class, after its '['
+  base::Result<CharSet> bracket();              // a class, after its '['
   base::Result<CharSet> escape(bool in_class);  // after its backslash
 
   static bool is_single(const CharSet& set);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <fmt/format.h>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -200,6 +201,8 @@ struct Sequence : Object {
   const Values items;
   const std::string shown;  // repr() of a range
   mutable size_t next = 0;  // of a generator: the first item not yet read
+  // Attributes that stand for the items: those of the tuples of |groupby.
+  std::span<const std::string_view> names;
 };
 
 using Entry = std::pair<Value, Value>;

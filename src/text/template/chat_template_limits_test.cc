@@ -56,6 +56,9 @@ TEST(ChatTemplateLimits, StopsValuesThatGrow) {
   expect_refused("{{ 'a'.ljust(9999999999) }}", "bytes");
   expect_refused("{{ '%9999999d' % 1 }}", "above");
   expect_refused("{{ [1] | batch(9999999999, 0) | list }}", "bytes");
+  expect_refused("{{ [1] | slice(9999999999) | list }}", "bytes");
+  expect_refused("{{ ('a b ' * 9999) | wordwrap(1, wrapstring='x' * 9999) }}", "bytes");
+  expect_refused("{{ ([['a', 'b' * 999999]] * 9) | urlencode }}", "bytes");
   expect_refused("{{ range(100001) }}", "limit");
   expect_refused("{{ range(-9223372036854775807, 9223372036854775807) }}", "limit");
 }

@@ -228,6 +228,11 @@ Value Evaluator::attribute(const Value& object, std::string_view name) {
     Value found = loop_attribute(*object.as<Loop>(), object, name);
     if (!found.is(Kind::kUndefined) || found.object()) return found;
   } else {
+    if (object.is(Kind::kSequence)) {
+      const Sequence& sequence = object.sequence();
+      for (size_t i = 0; i < sequence.names.size(); ++i)
+        if (sequence.names[i] == name) return sequence.items[i];
+    }
     Value method = bind_method(object, name);
     if (!method.is(Kind::kUndefined) || method.object()) return method;
     if (object.is(Kind::kDict))

@@ -1,4 +1,4 @@
-// Filters over sequences: sorting, first and last, joining, adding up.
+// Filters over sequences: sorting, grouping, first and last, joining, adding up.
 #include <algorithm>
 #include <unordered_set>
 
@@ -89,12 +89,16 @@ Value join(Evaluator& evaluator, const CallArguments& arguments) {
 // Pairs of a sort key and a value.
 using Keyed = std::vector<Entry>;
 
-Values sorted(Evaluator& evaluator, Keyed keyed, bool reversed) {
+void sort_by_key(Evaluator& evaluator, Keyed& keyed, bool reversed) {
   Heap& heap = evaluator.heap();
   heap.scan(keyed.size() * sizeof(Entry));
   std::stable_sort(keyed.begin(), keyed.end(), [&](const Entry& a, const Entry& b) {
     return reversed ? less(b.first, a.first, heap) : less(a.first, b.first, heap);
   });
+}
+
+Values sorted(Evaluator& evaluator, Keyed keyed, bool reversed) {
+  sort_by_key(evaluator, keyed, reversed);
   Values values;
   for (Entry& entry : keyed) values.push_back(std::move(entry.second));
   return values;
@@ -136,6 +140,37 @@ Value sort(Evaluator& evaluator, const CallArguments& arguments) {
     keyed.emplace_back(make_list(evaluator.heap(), std::move(keys)), value);
   }
   return make_list(evaluator.heap(), sorted(evaluator, std::move(keyed), bound.flag(1, false)));
+}
+
+constexpr std::string_view kGroupNames[] = {"grouper", "list"};
+
+Value group_by(Evaluator& evaluator, const CallArguments& arguments) {
+  Bound bound("|groupby", arguments, {"value", "attribute", "default", "case_sensitive"}, 2);
+  Heap& heap = evaluator.heap();
+  const AttributePath path = bound.missing(1) ? AttributePath() : AttributePath(bound[1]);
+  const Value* fallback = bound.missing(2) ? nullptr : bound.at(2);
+  Keyed keyed;
+  for (const Value& value : items_of(bound[0], heap)) {
+    Value key = path.of(evaluator, value, fallback);
+    keyed.emplace_back(bound.flag(3, false) ? key : without_case(evaluator, key), value);
+  }
+  sort_by_key(evaluator, keyed, false);
+  Values groups;
+  for (size_t at = 0; at < keyed.size();) {
+    const size_t begin = at;
+    Values members;
+    while (at < keyed.size() && equal(keyed[begin].first, keyed[at].first, heap))
+      members.push_back(keyed[at++].second);
+    // A NaN does not equal itself.
+    if (members.empty()) members.push_back(keyed[at++].second);
+    // The group is named as its first member writes the key, not in lower case.
+    Value grouper = path.of(evaluator, members[0], fallback);
+    Values pair = {std::move(grouper), make_list(heap, std::move(members))};
+    auto* group = new Sequence(heap, Flavour::kTuple, std::move(pair));
+    group->names = kGroupNames;
+    groups.emplace_back(Kind::kSequence, group);
+  }
+  return make_list(heap, std::move(groups));
 }
 
 Value unique(Evaluator& evaluator, const CallArguments& arguments) {
@@ -221,11 +256,30 @@ Value batch(Evaluator& evaluator, const CallArguments& arguments) {
   return make_sequence(evaluator.heap(), Flavour::kGenerator, std::move(rows));
 }
 
+Value slice_filter(Evaluator& evaluator, const CallArguments& arguments) {
+  Bound bound("|slice", arguments, {"value", "slices", "fill_with"}, 2);
+  const Values items = items_of(bound[0], evaluator.heap());
+  const int64_t count = bound.integer(1, 1);
+  if (count == 0) fail("|slice needs a number of slices that is not 0");
+  Values slices;
+  for (int64_t i = 0, at = 0; i < count; ++i) {
+    const auto size = static_cast<int64_t>(items.size());
+    const bool longer = i < size % count;
+    const int64_t end = at + size / count + (longer ? 1 : 0);
+    Values part(items.begin() + at, items.begin() + end);
+    // As in Jinja2, equally long slices are all filled.
+    if (!longer && !bound.missing(2)) part.push_back(bound[2]);
+    slices.push_back(make_list(evaluator.heap(), std::move(part)));
+    at = end;
+  }
+  return make_sequence(evaluator.heap(), Flavour::kGenerator, std::move(slices));
+}
+
 constexpr FunctionRow kFilters[] = {
-    {"first", first},   {"last", last},       {"list", list},         {"items", items},
-    {"join", join},     {"reverse", reverse}, {"dictsort", dictsort}, {"sort", sort},
-    {"unique", unique}, {"min", min_filter},  {"max", max_filter},    {"sum", sum},
-    {"batch", batch},
+    {"first", first},   {"last", last},          {"list", list},         {"items", items},
+    {"join", join},     {"reverse", reverse},    {"dictsort", dictsort}, {"sort", sort},
+    {"unique", unique}, {"min", min_filter},     {"max", max_filter},    {"sum", sum},
+    {"batch", batch},   {"slice", slice_filter}, {"groupby", group_by},
 };
 
 }  // namespace

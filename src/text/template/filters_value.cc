@@ -1,4 +1,4 @@
-// Filters that return one value: defaults, numbers, JSON.
+// Filters that return one value: defaults, attributes, numbers, JSON.
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -151,6 +151,43 @@ Value round_filter(Evaluator&, const CallArguments& arguments) {
   return Value::real((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale);
 }
 
+Value file_size_format(Evaluator& evaluator, const CallArguments& arguments) {
+  Bound bound("|filesizeformat", arguments, {"value", "binary"}, 1);
+  const Value& value = bound[0];
+  if (value.is(Kind::kUndefined)) fail_undefined(value);
+  std::optional<double> bytes;
+  if (value.is_number()) bytes = value.as_double();
+  if (value.is(Kind::kString)) bytes = parse_double(value.text());
+  if (!bytes) fail("|filesizeformat needs a number, not {}", type_name(value));
+  const bool is_binary = bound.flag(1, false);
+  const double base = is_binary ? 1024 : 1000;
+  if (*bytes == 1) return evaluator.string("1 Byte");
+  if (*bytes < base) {
+    if (std::isinf(*bytes)) fail("|filesizeformat needs a finite number");
+    return evaluator.string(fmt::format("{:.0f} Bytes", std::trunc(*bytes) + 0.0));
+  }
+  static constexpr std::string_view kUnits = "kMGTPEZY";
+  double unit = base * base;
+  size_t i = 0;
+  for (; i + 1 < kUnits.size() && !(*bytes < unit); ++i) unit *= base;
+  const char letter = is_binary && i == 0 ? 'K' : kUnits[i];
+  return evaluator.string(
+      fmt::format("{:.1f} {}{}B", base * *bytes / unit, letter, is_binary ? "i" : ""));
+}
+
+// Unlike a.b, it does not find a dict's entries.
+Value attr(Evaluator& evaluator, const CallArguments& arguments) {
+  Bound bound("|attr", arguments, {"obj", "name"}, 2);
+  const std::string_view name = bound.string(1, "");
+  if (bound[0].is(Kind::kDict)) {
+    const Method method = find_method(bound[0], name);
+    if (!method.function && !method.unsafe && !method.unsupported)
+      return make_undefined(evaluator.heap(),
+                            fmt::format("'dict object' has no attribute '{}'", name));
+  }
+  return evaluator.attribute(bound[0], name);
+}
+
 Value tojson(Evaluator& evaluator, const CallArguments& arguments) {
   Bound bound("|tojson", arguments, {"x", "ensure_ascii", "indent", "separators", "sort_keys"}, 1);
   JsonOptions options;
@@ -189,11 +226,18 @@ Value from_json_filter(Evaluator& evaluator, const CallArguments& arguments) {
 }
 
 constexpr FunctionRow kFilters[] = {
-    {"default", default_filter}, {"d", default_filter},
-    {"length", length_filter},   {"count", length_filter},
-    {"int", int_filter},         {"float", float_filter},
-    {"abs", abs_filter},         {"round", round_filter},
-    {"tojson", tojson},          {"from_json", from_json_filter},
+    {"default", default_filter},
+    {"d", default_filter},
+    {"length", length_filter},
+    {"count", length_filter},
+    {"int", int_filter},
+    {"float", float_filter},
+    {"abs", abs_filter},
+    {"round", round_filter},
+    {"tojson", tojson},
+    {"from_json", from_json_filter},
+    {"attr", attr},
+    {"filesizeformat", file_size_format},
 };
 
 }  // namespace

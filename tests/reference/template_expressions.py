@@ -145,6 +145,12 @@ STATEMENTS = [
     "{% if name is defined and name == 'Ada' and not (n < 3 or n > 9) %}in{% endif %}", "{% set x = 'a' if yes else 'b' %}{{ x }}{% set y = [1, 2,] %}{{ y }}", "{{ [loop_is_not_here is defined, name] }}", "{% for m in messages %}{{ m.role }}{% if m.content is string %}: {{ m.content }}{% elif m.content is none %} calls {{ m.tool_calls[0].name }}({{ m.tool_calls[0].arguments | tojson }}){% else %}{% for p in m.content %} {{ p.type }}{% endfor %}{% endif %}\n{% endfor %}",
 ]
 
+# Unknown filters and tests: refused only where they run, if a condition stands before them.
+STATEMENTS += [
+    "{% if no %}{{ 1 | nofilter }}{% endif %}ok", "{% if yes %}a{% elif n is notest %}b{% else %}{{ n | nofilter(1, x=2) | upper }}{% endif %}", "{{ 'a' if yes else ('b' | nofilter) }} {{ (1 | nofilter) if no else 2 }}",
+    "{% if 'nofilter' is filter %}{{ n | nofilter }}{% else %}{{ n }}{% endif %}", "{% if no %}{% set x = 1 | nofilter | nofilter2 %}{% elif no and 1 is not notest %}{% endif %}x",
+]
+
 # White space control.
 SPACE = [
     "a\n{% if yes %}\nb\n{% endif %}\nc\n", "a\n  {% if yes %}\n  b\n  {% endif %}\nc", "a  {% if yes %}  b  {% endif %}  c", "a \n {%- if yes -%} \n b \n {%- endif -%} \n c", "a\n   {%+ if yes %}\nb{% endif %}", "{% if yes +%}\nb{% endif %}", "  {{ name }}  \n  {{- name -}}  \n  x", "a {#- note -#} b {# x #}\nc\n  {# own line #}\nd", "{# c #}\n\nx\n\n", "x\n\n", "x\n", "\n\n{% if yes %}\n\nx\n\n{% endif %}\n\n", "a\r\nb\rc\r\n{% if yes %}\r\nd{% endif %}",
@@ -158,6 +164,7 @@ ERRORS = [
 ]
 
 ERRORS += [
+    "{% if yes %}{{ 1 | nofilter }}{% endif %}", "{% if n is notest %}{% endif %}", "{{ 1 if n is notest else 2 }}", "{% for x in [] %}{{ x | nofilter }}{% endfor %}", "{% macro m() %}{{ 1 | nofilter }}{% endmacro %}x", "{{ no and (1 | nofilter) }}", "{% if no %}{% endif %}{{ 1 | nofilter }}", "{% filter nofilter %}{% endfilter %}",
     "{{ [{'c': 1}, {}] | groupby('c') }}", "{{ [1] | groupby }}", "{{ [{'c': 1}, {'c': 'a'}] | groupby('c') }}", "{{ 5 | groupby('c') }}", "{{ [1] | slice(0) | list }}", "{{ [1] | slice | list }}", "{{ 5 | slice(2) | list }}", "{{ 'abcdef' | truncate(2) }}", "{{ 'abcdef' | truncate(4, leeway=-1) }}", "{{ 5 | truncate }}", "{{ [1] | urlencode }}", "{{ [(1, 2, 3)] | urlencode }}", "{{ 'a b' | wordwrap(0) }}", "{{ undefined_thing | wordwrap }}", "{{ 5 | wordwrap }}", "{{ 'x' | filesizeformat }}", "{{ none | filesizeformat }}", "{{ undefined_thing | attr('x') }}", "{{ name | attr(5) }}", "{{ (nested | attr('a')).b }}",
 ]
 

@@ -1,7 +1,7 @@
 #pragma once
 // Jinja2's filters, tests and global functions, and the methods of Python's str and dict, by name.
 // Each is one row of a table. The parser looks names up, so that an unknown one is refused before
-// anything runs.
+// anything runs, except in a branch, which may ask first whether it is known.
 
 #include <initializer_list>
 #include <span>

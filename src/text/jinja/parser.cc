@@ -13,7 +13,11 @@ class Parser : public ExpressionParser {
  public:
   using ExpressionParser::ExpressionParser;
 
-  Body run() { return body({}, ""); }
+  Body run() {
+    Body all = body({}, "");
+    if (!unknown_.empty()) throw unknown_.front();
+    return all;
+  }
 
  private:
   // Parses statements up to one of the tags in `ends` and stops at its name. opened: the statement
@@ -96,6 +100,7 @@ class Parser : public ExpressionParser {
 
   ast::If if_statement() {
     ast::If result;
+    const size_t unknown = unknown_.size();
     for (;;) {
       ExprPtr condition = tuple(false, false);
       skip_operator(":");
@@ -109,6 +114,7 @@ class Parser : public ExpressionParser {
         take();
         end_tag();
       }
+      unknown_.resize(unknown);
       return result;
     }
   }

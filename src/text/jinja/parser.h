@@ -12,8 +12,8 @@
 
 namespace kvick::text::jinja {
 
-// Throws a Failure with its line for a syntax error, an unknown statement, filter or test, or
-// nesting that is too deep for the stack.
+// Throws a Failure with its line for a syntax error, an unknown statement, an unknown filter or
+// test outside of any branch, or nesting that is too deep for the stack.
 ast::Body parse_template(std::string_view source);
 
 // Parses expressions; parser.cc parses the statements.
@@ -56,6 +56,8 @@ class ExpressionParser {
     bool varargs = false, kwargs = false, caller = false;
   };
   std::vector<Mentions> mentions_;
+  // The filters and tests so far that are not known and would run whatever a condition says.
+  std::vector<Failure> unknown_;
 
  private:
   ast::ExprPtr make(int line, ast::Expr::Node node) const;

@@ -155,6 +155,7 @@ ExprPtr ExpressionParser::expression(bool with_condition) {
 
 ExprPtr ExpressionParser::condition() {
   const int line = current().line;
+  const size_t unknown = unknown_.size();
   ExprPtr value = logical_or();
   while (skip_name("if")) {
     ExprPtr test = logical_or();
@@ -163,6 +164,7 @@ ExprPtr ExpressionParser::condition() {
       Nested nested(*this);
       otherwise = condition();
     }
+    unknown_.resize(unknown);
     value = make(line, ast::Conditional{std::move(test), std::move(value), std::move(otherwise)});
   }
   return value;

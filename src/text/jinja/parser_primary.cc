@@ -14,6 +14,20 @@ bool ends_tuple(const Token& token) {
          token.type == TokenType::kEnd || (token.type == TokenType::kOperator && token.text == ")");
 }
 
+// What runs in place of a filter or test that is not known; the name is its last argument.
+Value unknown_filter(Evaluator&, const CallArguments& arguments) {
+  fail("the filter '{}' is not known", arguments.positional.back().text());
+}
+bool unknown_test(Evaluator&, const CallArguments& arguments) {
+  fail("the test '{}' is not known", arguments.positional.back().text());
+}
+
+ast::Arguments only_name(int line, const std::string& name) {
+  ast::Arguments given;
+  given.positional.push_back(std::make_unique<ast::Expr>(ast::Expr{ast::String{name}, line, 1}));
+  return given;
+}
+
 }  // namespace
 
 ExprPtr ExpressionParser::tuple(bool with_condition, bool parenthesised) {
@@ -224,10 +238,14 @@ ExprPtr ExpressionParser::filters(ExprPtr value, bool begun) {
     begun = false;
     const int line = current().line;
     const std::string name = expect_name();
-    const Function function = find_filter(name);
-    if (!function) error(fmt::format("the filter '{}' is not known", name), line);
+    Function function = find_filter(name);
     ast::Arguments given;
     if (is_operator("(")) given = arguments();
+    if (!function) {
+      unknown_.push_back({fmt::format("the filter '{}' is not known", name), line});
+      function = unknown_filter;
+      given = only_name(line, name);
+    }
     value = make(line, ast::Filter{std::move(value), function, std::move(given)});
   }
   return value;
@@ -251,9 +269,14 @@ ExprPtr ExpressionParser::test(ExprPtr value) {
   const int line = take().line;
   const bool negated = skip_name("not");
   const std::string name = expect_name();
-  const TestFunction function = find_test(name);
-  if (!function) error(fmt::format("the test '{}' is not known", name), line);
-  ExprPtr result = make(line, ast::Test{std::move(value), function, test_arguments()});
+  TestFunction function = find_test(name);
+  ast::Arguments given = test_arguments();
+  if (!function) {
+    unknown_.push_back({fmt::format("the test '{}' is not known", name), line});
+    function = unknown_test;
+    given = only_name(line, name);
+  }
+  ExprPtr result = make(line, ast::Test{std::move(value), function, std::move(given)});
   return negated ? make(line, ast::Not{std::move(result)}) : std::move(result);
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <vector>
 
 namespace kvick::text {
@@ -221,6 +222,12 @@ class Multiples {
   std::map<std::pair<StateId, uint64_t>, std::optional<StateId>> copies_;
 };
 
+uint64_t power_of_ten(uint32_t exponent) {
+  uint64_t power = 1;
+  while (exponent-- > 0) power *= 10;
+  return power;
+}
+
 }  // namespace
 
 base::Result<Decimal> decimal_of(const nlohmann::ordered_json& number) {
@@ -250,6 +257,40 @@ base::Result<Decimal> decimal_of(const nlohmann::ordered_json& number) {
     return base::fail("{} has more than {} digits behind the point", number.dump(),
                       NumberRange::kMostFraction);
   return out;
+}
+
+base::Result<DecimalStep> step_of(const nlohmann::ordered_json& number) {
+  KVICK_TRY(const Decimal value, decimal_of(number));
+  const std::string digits = (value.whole == "0" ? "" : value.whole) + value.fraction;
+  if (value.negative || digits.empty()) return base::fail("it is not more than 0");
+  if (digits.size() > NumberRange::kMostWhole)
+    return base::fail("it has more than {} digits", NumberRange::kMostWhole);
+  return DecimalStep{std::stoull(digits), static_cast<uint32_t>(value.fraction.size())};
+}
+
+bool is_multiple(const Decimal& number, const DecimalStep& step) {
+  // Multiples have no more decimal places than the step.
+  if (number.fraction.size() > step.fraction_digits) return false;
+  std::string digits = number.whole + number.fraction;
+  digits.append(step.fraction_digits - number.fraction.size(), '0');
+  uint64_t remainder = 0;
+  for (const char digit : digits)
+    remainder = (remainder * 10 + static_cast<uint64_t>(digit - '0')) % step.units;
+  return remainder == 0;
+}
+
+base::Result<nlohmann::ordered_json> common_multiple(const DecimalStep& a, const DecimalStep& b) {
+  constexpr uint64_t kMost = 1'000'000'000'000'000;
+  const uint32_t places = std::max(a.fraction_digits, b.fraction_digits);
+  uint64_t first = 0, second = 0, units = 0;
+  const bool fits =
+      !__builtin_mul_overflow(a.units, power_of_ten(places - a.fraction_digits), &first) &&
+      !__builtin_mul_overflow(b.units, power_of_ten(places - b.fraction_digits), &second) &&
+      !__builtin_mul_overflow(first / std::gcd(first, second), second, &units) && units < kMost;
+  if (!fits) return base::fail("the least common multiple has more than 15 digits");
+  const uint64_t one = power_of_ten(places);
+  if (units % one == 0) return nlohmann::ordered_json(units / one);
+  return nlohmann::ordered_json(static_cast<double>(units) / static_cast<double>(one));
 }
 
 void add_number(GrammarBuilder& grammar, const NumberRange& range, StateId from, StateId to) {

@@ -31,6 +31,18 @@ struct NumberRange {
 // Returns the digits of a JSON number. Error: the fraction has more than kMostFraction digits.
 base::Result<Decimal> decimal_of(const nlohmann::ordered_json& number);
 
+// A value of multipleOf: units / 10^fraction_digits.
+struct DecimalStep {
+  uint64_t units = 1;  // from 1, below 10^18
+  uint32_t fraction_digits = 0;
+};
+// Error: the number is not more than 0, or has too many digits.
+base::Result<DecimalStep> step_of(const nlohmann::ordered_json& number);
+bool is_multiple(const Decimal& number, const DecimalStep& step);
+// Returns the least number that is a multiple of both. Error: it has more than 15 digits, which a
+// JSON number of any writer keeps.
+base::Result<nlohmann::ordered_json> common_multiple(const DecimalStep& a, const DecimalStep& b);
+
 // Adds the numbers within the range. Zero has no sign. Without bounds and with fractions, an
 // exponent of up to two digits is allowed. Bounds have at most kMostWhole digits before the point.
 void add_number(GrammarBuilder& grammar, const NumberRange& range, StateId from, StateId to);

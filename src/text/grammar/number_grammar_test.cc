@@ -124,5 +124,39 @@ TEST(NumberGrammar, MultiplesOfFractionsAreDigits) {
                {"null"}, {"0", "1", "6", "7"});
 }
 
+TEST(NumberGrammar, MultiplesOfTwoNumbersAreThoseOfTheirLeastCommonMultiple) {
+  const auto both = [](const char* a, const char* b, const char* type) {
+    return fmt::format(R"({{"allOf": [{{"type": "{}", "multipleOf": {}}}, {{"multipleOf": {}}}]}})",
+                       type, a, b);
+  };
+  for (const auto& [a, b] : {std::pair("4", "6"), {"6", "4"}, {"12", "2.0"}, {"0.4", "1.2e1"}})
+    expect_texts(both(a, b, "integer"), {"0", "12", "-24", "120"}, {"4", "6", "8", "18", "13"});
+  expect_texts(both("0.1", "0.25", "number"), {"0.5", "1", "-2.5"}, {"0.1", "0.25", "0.75"});
+  expect_texts(both("0.01", "0.01", "number"), {"0.25"}, {"0.255"});
+  EXPECT_EQ(schema_error(both("999999937", "999999929", "integer")),
+            "the schema at #: multipleOf 999999937 and 999999929: the least common multiple has "
+            "more than 15 digits");
+  EXPECT_EQ(
+      schema_error(both("1e-17", "99999999999999999", "number")),
+      "the schema at #: multipleOf 1e-17 and 99999999999999999: the least common multiple has "
+      "more than 15 digits");
+  EXPECT_EQ(schema_error(both("2", "0", "integer")),
+            "the schema at #: multipleOf 2 and 0: it is not more than 0");
+}
+
+TEST(NumberGrammar, MultipleOfChoosesAmongListedValues) {
+  expect_texts(
+      R"({"enum": [0, 3, 4, -6, 7.5, 3000000000000000000000, "a", null], "multipleOf": 3})",
+      {"0", "3", "-6", "\"a\"", "null"}, {"4", "7.5"});
+  expect_texts(R"({"enum": [0.1, 0.25, 0.3, 1, 1.25], "multipleOf": 0.05})",
+               {"0.1", "0.25", "0.3", "1", "1.25"}, {"0.2"});
+  expect_texts(R"({"enum": [0.1, 0.25, 0.3, 1, 1.25], "multipleOf": 0.1})", {"0.1", "0.3", "1"},
+               {"0.25", "1.25"});
+  EXPECT_EQ(schema_error(R"({"const": 4, "multipleOf": 0})"),
+            "the schema at #: multipleOf: it is not more than 0");
+  EXPECT_EQ(schema_error(R"({"const": 4, "multipleOf": 3})"),
+            "the schema cannot be used: no JSON value matches it, within 64 levels of nesting");
+}
+
 }  // namespace
 }  // namespace kvick::text

@@ -93,25 +93,31 @@ bool is_of_type(const Json& value, const Json& types) {
 
 // Returns whether a value of the keyword's type satisfies it; nullopt if only a grammar could
 // decide.
-std::optional<bool> keeps_to(const Json& value, std::string_view keyword, const Json& bound) {
+Result<std::optional<bool>> keeps_to(const Json& value, std::string_view keyword,
+                                     const Json& bound) {
+  if (keyword == "multipleOf") {
+    KVICK_TRY(const DecimalStep step, step_of(bound));
+    KVICK_TRY(const Decimal number, decimal_of(value));
+    return std::optional(is_multiple(number, step));
+  }
   if (keyword == "required")
-    return std::all_of(bound.begin(), bound.end(), [&](const Json& name) {
+    return std::optional(std::all_of(bound.begin(), bound.end(), [&](const Json& name) {
       return value.contains(name.get_ref<const std::string&>());
-    });
+    }));
   const bool is_range = keyword.find("inimum") != std::string_view::npos ||
                         keyword.find("aximum") != std::string_view::npos;
   if (is_range && keyword.starts_with("exclusive"))
-    return keyword.ends_with("inimum") ? bound < value : value < bound;
-  if (is_range) return keyword == "minimum" ? bound <= value : value <= bound;
+    return std::optional(keyword.ends_with("inimum") ? bound < value : value < bound);
+  if (is_range) return std::optional(keyword == "minimum" ? bound <= value : value <= bound);
   const bool is_count = keyword.starts_with("min") || keyword.starts_with("max");
-  if (!is_count) return std::nullopt;
+  if (!is_count) return std::optional<bool>();
   size_t size = value.size();
   if (value.is_string()) {
     size = 0;
     for (std::string_view rest = value.get_ref<const std::string&>(); !rest.empty(); ++size)
       rest.remove_prefix(decode_utf8(rest).bytes);
   }
-  return keyword.starts_with("min") ? bound <= size : size <= bound;
+  return std::optional(keyword.starts_with("min") ? bound <= size : size <= bound);
 }
 
 }  // namespace
@@ -253,11 +259,13 @@ Result<bool> SchemaCompiler::is_instance(const Json& value, const Json& schema,
     if (!is_of_type(value, Json::array({about.type}))) continue;
     for (const char* keyword : about.keywords) {
       if (!schema.contains(keyword)) continue;
-      const std::optional<bool> keeps = keeps_to(value, keyword, schema[keyword]);
-      if (!keeps)
+      const auto keeps = keeps_to(value, keyword, schema[keyword]);
+      if (!keeps.ok())
+        return fail("the schema at {}: {}: {}", path, keyword, keeps.error().message);
+      if (!*keeps)
         return fail("the schema at {}: {} beside enum or const is not supported; leave it out",
                     path, keyword);
-      fits = fits && *keeps;
+      fits = fits && **keeps;
     }
   }
   return fits;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "text/grammar/number_grammar.h"
+
 namespace kvick::text {
 namespace {
 
@@ -254,6 +256,16 @@ Result<Json> merge_values(const std::string& name, const Json& a, const Json& b,
       if (std::find(out.begin(), out.end(), one) == out.end()) out.push_back(one);
     if (out.size() <= kMostPatterns) return out;
     return fail("the schema at {}: more than {} patterns cannot be combined", path, kMostPatterns);
+  }
+  if (name == "multipleOf") {
+    const auto steps = [&]() -> Result<Json> {
+      KVICK_TRY(const DecimalStep one, step_of(a));
+      KVICK_TRY(const DecimalStep other, step_of(b));
+      return common_multiple(one, other);
+    }();
+    if (steps.ok()) return steps;
+    return fail("the schema at {}: multipleOf {} and {}: {}", path, a.dump(), b.dump(),
+                steps.error().message);
   }
   if (name.starts_with("min") || name == "exclusiveMinimum") return a < b ? b : a;
   if (name.starts_with("max") || name == "exclusiveMaximum") return a < b ? a : b;

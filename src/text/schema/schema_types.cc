@@ -35,20 +35,6 @@ bool looks_ahead(const std::string& pattern) {
   return pattern.find("(?=") != pattern.npos || pattern.find("(?!") != pattern.npos;
 }
 
-// Returns the step in units of its last decimal place, and sets fraction_digits to that place. A
-// step over integers is a whole number.
-Result<uint64_t> read_step(const Json& value, bool integer, uint32_t& fraction_digits) {
-  KVICK_TRY(const Decimal step, decimal_of(value));
-  const std::string digits = (step.whole == "0" ? "" : step.whole) + step.fraction;
-  if (step.negative || digits.empty()) return fail("it is not more than 0");
-  if (digits.size() > NumberRange::kMostWhole)
-    return fail("it has more than {} digits", NumberRange::kMostWhole);
-  uint64_t units = std::stoull(digits), one = 1;
-  for (size_t i = 0; i < step.fraction.size(); ++i) one *= 10;
-  fraction_digits = static_cast<uint32_t>(step.fraction.size());
-  return integer ? units / std::gcd(units, one) : units;
-}
-
 }  // namespace
 
 Result<SchemaCompiler::Count> SchemaCompiler::count_of(const Json& schema, const char* least,
@@ -125,9 +111,14 @@ Status<> SchemaCompiler::compile_number(const Json& schema, bool integer, Betwee
   NumberRange range;
   uint64_t step = 1;
   if (schema.contains("multipleOf")) {
-    const auto read = read_step(schema["multipleOf"], integer, range.fraction_digits);
+    const auto read = step_of(schema["multipleOf"]);
     if (!read.ok()) return fail("the schema at {}: multipleOf: {}", path, read.error().message);
-    step = *read;
+    step = read->units;
+    range.fraction_digits = read->fraction_digits;
+    // A step over integers is a whole number.
+    uint64_t one = 1;
+    for (uint32_t i = 0; i < read->fraction_digits; ++i) one *= 10;
+    if (integer) step /= std::gcd(step, one);
   }
   if (integer) range.fraction_digits = 0;
   for (const auto& [name, strict] : {std::pair("minimum", false),

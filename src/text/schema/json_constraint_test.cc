@@ -200,5 +200,12 @@ TEST(JsonConstraint, AnAmbiguousSchemaStaysWithinItsBounds) {
   EXPECT_TRUE(constraint->complete());
 }
 
+TEST(JsonConstraint, FormatsThatAreNotEnforcedMayStandBesideListedValues) {
+  expect_texts(R"({"type": "string", "format": "enum", "enum": ["a", "b"]})", {"\"a\"", "\"b\""},
+               {"\"c\"", "1"});
+  EXPECT_EQ(schema_error(R"({"const": "2024-01-01", "format": "date"})"),
+            "the schema at #: format beside enum or const is not supported; leave it out");
+}
+
 }  // namespace
 }  // namespace kvick::text

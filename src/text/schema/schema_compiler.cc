@@ -100,6 +100,9 @@ Result<std::optional<bool>> keeps_to(const Json& value, std::string_view keyword
     KVICK_TRY(const Decimal number, decimal_of(value));
     return std::optional(is_multiple(number, step));
   }
+  // Formats that are not enforced are ignored here too: Gemini's schemas write "format": "enum".
+  if (keyword == "format" && !pattern_of_format(bound.get_ref<const std::string&>()))
+    return std::optional(true);
   if (keyword == "required")
     return std::optional(std::all_of(bound.begin(), bound.end(), [&](const Json& name) {
       return value.contains(name.get_ref<const std::string&>());

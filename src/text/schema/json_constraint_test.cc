@@ -207,5 +207,35 @@ TEST(JsonConstraint, FormatsThatAreNotEnforcedMayStandBesideListedValues) {
             "the schema at #: format beside enum or const is not supported; leave it out");
 }
 
+TEST(JsonConstraint, UniqueItemsChoosesAmongListedValues) {
+  expect_texts(R"({"uniqueItems": true, "enum": [[1, 2], [1, 1.0], [true, 1, "1"], [], "aa",
+                   [{"a": 1, "b": [2]}, {"b": [2], "a": 1}], [[1, 2], [2, 1]]]})",
+               {"[1,2]", R"([true,1,"1"])", "[]", "\"aa\"", "[[1,2],[2,1]]"},
+               {"[1,1.0]", R"([{"a":1,"b":[2]},{"b":[2],"a":1}])"});
+  EXPECT_EQ(schema_error(R"({"const": ["a", "a"], "uniqueItems": true})"),
+            "the schema cannot be used: no JSON value matches it, within 64 levels of nesting");
+}
+
+// Pydantic's set[Annotated[int, Field(ge=1, le=4)]].
+TEST(JsonConstraint, IntegersOfASmallRangeMayHaveToDiffer) {
+  expect_texts(
+      R"({"type": "array", "uniqueItems": true, "items": {"type": "integer", "minimum": 1, "maximum": 4}})",
+      {"[]", "[4,1]", "[1,2,3,4]"}, {"[0]", "[5]", "[1,1]", "[2,1,2]", "[1.5]"});
+  expect_texts(
+      R"({"uniqueItems": true, "items": {"type": ["integer", "null"], "exclusiveMinimum": -2.5,
+          "exclusiveMaximum": 3, "multipleOf": 2}})",
+      {"[-2,0,2]", "[null,2]"}, {"[1]", "[-4]", "[2,2]", "[null,null]", "[4]"});
+  const std::string refused =
+      "the schema at #: uniqueItems is supported for items of at most about 10 values only, of an "
+      "enum, const, boolean, null or a range of integers; leave it out";
+  for (const char* items :
+       {R"({"type": "integer", "minimum": 1})",
+        R"({"type": "integer", "minimum": 0, "maximum": 60})",
+        R"({"type": "integer", "minimum": 100000000000000000, "maximum": 100000000000000001})",
+        R"({"type": "integer", "minimum": 1, "maximum": 30})", R"({"type": "string"})"})
+    EXPECT_EQ(schema_error(fmt::format(R"({{"uniqueItems": true, "items": {}}})", items)), refused)
+        << items;
+}
+
 }  // namespace
 }  // namespace kvick::text

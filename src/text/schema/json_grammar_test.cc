@@ -296,7 +296,7 @@ TEST(JsonGrammar, WhatIsNotSupportedIsSaidWithItsPlace) {
               std::string("the schema at #: ") + keyword + " is not supported; leave it out");
   EXPECT_EQ(schema_error(R"({"uniqueItems": true})"),
             "the schema at #: uniqueItems is supported for items of at most about 10 values only, "
-            "of an enum, const, boolean or null; leave it out");
+            "of an enum, const, boolean, null or a range of integers; leave it out");
   EXPECT_EQ(schema_error(R"({"uniqueItems": false})"), "no error");
   EXPECT_EQ(schema_error(R"({"propertyNames": {"pattern": "^a"}, "required": ["b"]})"),
             "the schema at #: propertyNames beside properties or required is supported for a list "

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "text/unicode/utf8.h"
 
@@ -91,10 +92,18 @@ bool is_of_type(const Json& value, const Json& types) {
   });
 }
 
+bool all_differ(const Json& items) {
+  // Objects are equal in whatever order they have their members, which nlohmann::json sorts.
+  std::set<nlohmann::json> known;
+  return std::all_of(items.begin(), items.end(),
+                     [&](const Json& item) { return known.insert(nlohmann::json(item)).second; });
+}
+
 // Returns whether a value of the keyword's type satisfies it; nullopt if only a grammar could
 // decide.
 Result<std::optional<bool>> keeps_to(const Json& value, std::string_view keyword,
                                      const Json& bound) {
+  if (keyword == "uniqueItems") return std::optional(all_differ(value));
   if (keyword == "multipleOf") {
     KVICK_TRY(const DecimalStep step, step_of(bound));
     KVICK_TRY(const Decimal number, decimal_of(value));

@@ -1,10 +1,8 @@
-// SchemaCompiler's functions for each JSON type.
+// SchemaCompiler's functions for each JSON type; schema_unique.cc has those for uniqueItems.
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "text/grammar/nfa_algebra.h"
@@ -20,16 +18,6 @@ using base::Status;
 // The most states of the automaton of a pattern combined with a format. A larger one would leave
 // little room for the rest of the grammar.
 constexpr size_t kMostFormatStates = 1000;
-
-// The most sets of values that an array with uniqueItems may have: those of ten values.
-constexpr size_t kMostSets = 1024;
-
-base::Error not_unique(const std::string& path) {
-  return fail(
-      "the schema at {}: uniqueItems is supported for items of at most about 10 values only, of an "
-      "enum, const, boolean or null; leave it out",
-      path);
-}
 
 bool looks_ahead(const std::string& pattern) {
   return pattern.find("(?=") != pattern.npos || pattern.find("(?!") != pattern.npos;
@@ -191,79 +179,6 @@ Status<> SchemaCompiler::compile_array(const Json& schema, Between place, const 
     if (i + 1 < least) continue;
     gap(behind, close);
     grammar_.byte(close, ']', place.to);
-  }
-  return base::Done{};
-}
-
-Result<std::vector<Json>> SchemaCompiler::values_of(const Json& schema, const std::string& path) {
-  constexpr size_t kMost = 60;  // values; together with those of types, they fit in 64 bits
-  std::vector<Json> values;
-  const auto add = [&](const Json& value) {
-    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
-    return values.size() <= kMost;
-  };
-  KVICK_TRY(const std::vector<Json> any, expander_.alternatives(schema, path));
-  for (const Json& one : any) {
-    if (one.contains("enum")) {
-      for (const Json& value : one["enum"]) {
-        KVICK_TRY(const bool fits, is_instance(value, one, path));
-        if (fits && !add(value)) return not_unique(path);
-      }
-      continue;
-    }
-    for (const Json& type : one.contains("type") ? one["type"] : Json::array({"any"})) {
-      if (type != "null" && type != "boolean") return not_unique(path);
-      if (type == "null") {
-        add(nullptr);
-      } else {
-        add(false);
-        add(true);
-      }
-    }
-  }
-  return values;
-}
-
-// Builds three states for each set of values that the array may hold so far.
-Status<> SchemaCompiler::compile_unique(const Json& schema, const Count& count, Between place,
-                                        const std::string& path) {
-  if (schema.contains("prefixItems")) return not_unique(path);
-  KVICK_TRY(const std::vector<Json> values,
-            values_of(schema.contains("items") ? schema["items"] : Json(true), path));
-  std::vector<RuleId> rules;
-  for (const Json& value : values) {
-    const Json one = {{"enum", Json::array({value})}};
-    KVICK_TRY(const RuleId rule, rule_of(one, path + "/items"));
-    rules.push_back(rule);
-  }
-  const StateId open = grammar_.state(), inside = grammar_.state();
-  grammar_.byte(place.from, '[', open);
-  gap(open, inside);
-  if (count.least == 0) grammar_.byte(inside, ']', place.to);
-  std::unordered_map<uint64_t, StateId> behind = {{0, inside}};  // by the set of values so far
-  std::vector<uint64_t> sets = {0};
-  for (size_t i = 0; i < sets.size(); ++i) {
-    const auto size = static_cast<uint32_t>(std::popcount(sets[i]));
-    StateId next = behind[sets[i]];
-    if (size > 0) {
-      const StateId comma = grammar_.state(), close = grammar_.state();
-      if (size >= count.least) gap(next, close);
-      grammar_.byte(close, ']', place.to);
-      grammar_.byte(next, ',', comma);
-      next = grammar_.state();
-      gap(comma, next);
-    }
-    for (size_t value = 0; value < values.size() && size < count.most.value_or(64); ++value) {
-      const uint64_t more = sets[i] | uint64_t{1} << value;
-      if (more == sets[i]) continue;
-      const auto [found, is_new] = behind.try_emplace(more);
-      if (is_new) {
-        found->second = grammar_.state();
-        sets.push_back(more);
-      }
-      grammar_.call(next, rules[value], found->second);
-    }
-    if (sets.size() > kMostSets) return not_unique(path);
   }
   return base::Done{};
 }

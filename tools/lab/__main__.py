@@ -37,7 +37,7 @@ def listing(rows):
     lines = [f"{'':{width}}  {'quick':>7}  {'full':>7}"]
     lines += [f"{one.name:{width}}  {duration(one.seconds[0]):>7}  {duration(one.seconds[1]):>7}  {one.question}" for one in rows]
     quick, full = (sum(one.seconds[i] for one in rows) for i in (0, 1))
-    return "\n".join([*lines, f"{'all':{width}}  {duration(quick):>7}  {duration(full):>7}  on two cores of an AMD EPYC (Zen 3)"])
+    return "\n".join([*lines, f"{'all':{width}}  {duration(quick):>7}  {duration(full):>7}  on two cores of an AMD EPYC (Zen 3); full: estimated"])
 
 
 class Run:

@@ -1,7 +1,7 @@
 """The experiments that tools/lab runs. Each answers one question with one command of kvick.
 
-seconds: what an experiment took with --quick and without, on two cores of an AMD EPYC (Zen 3) with SmolLM2-135M, to say beforehand how
-long a run takes. full: further arguments without --quick. In arguments {model}, {data} and {out} stand for the model and the folders.
+seconds: how long an experiment takes with --quick and without, on two cores with SmolLM2-135M, to say beforehand how long a run takes.
+The first was measured on an AMD EPYC (Zen 3); the second is estimated from single rounds there. full: further arguments without --quick. In arguments {model}, {data} and {out} stand for the model and the folders.
 """
 
 from dataclasses import dataclass

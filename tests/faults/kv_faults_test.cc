@@ -20,6 +20,7 @@ namespace {
 
 constexpr Shape kShape = {.layers = 2, .kv_heads = 2, .head_dim = 6, .max_tokens = 200};
 constexpr uint32_t kMostRows = 60;  // rows of a step and the committed rows before it
+constexpr uint32_t kMostApart = 8;  // tokens of a step that a policy observes one by one
 
 // Returns each strategy with one pair of types and, if it supports them, with aging rows.
 std::vector<Case> fault_cases() {
@@ -55,7 +56,7 @@ struct Input {
   Rows fresh;
   Kept kept;
   std::vector<std::vector<float>> k, v, q;  // per layer
-  std::vector<float> read, probs = std::vector<float>(kMostRows, 0.25F);
+  std::vector<float> read, probs = std::vector<float>(kMostApart * kMostRows, 0.25F);
 };
 
 void look(Step& step, uint32_t layer, Input& in, base::Arena& scratch) {
@@ -72,7 +73,7 @@ void look(Step& step, uint32_t layer, Input& in, base::Arena& scratch) {
                          .q_stride = in.shape.kv_heads * in.shape.head_dim};
     step.view(query, scratch, view);
     if (Observer* const observer = step.facets().observer)
-      observer->observe(query, view, std::span(in.probs).first(rows_of(view)));
+      observer->observe(query, view, std::span(in.probs).first(probs_of(*observer, layer, view)));
   }
 }
 

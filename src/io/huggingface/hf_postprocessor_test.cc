@@ -70,7 +70,9 @@ TEST(HfPostprocessor, ATokenBehindATextNeedNotBeEos) {
 TEST(HfPostprocessor, TheTemplateSaysWhatItsTokensStandFor) {
   json post = processor({token("two"), kText});
   post["special_tokens"] = {{"two", {{"id", "two"}, {"ids", {6, 4}}, {"tokens", {"<c>", "<a>"}}}}};
-  EXPECT_EQ(get<Ints>(*map(post), "kvick.before_ids"), (Ints{6, 4}));
+  const auto out = map(post);
+  ASSERT_TRUE(out.ok()) << out.error().message;
+  EXPECT_EQ(get<Ints>(*out, "kvick.before_ids"), (Ints{6, 4}));
 }
 
 TEST(HfPostprocessor, WhatCannotBeAddedIsNamed) {
@@ -79,10 +81,11 @@ TEST(HfPostprocessor, WhatCannotBeAddedIsNamed) {
     post["special_tokens"] = {{"x", {{"id", "x"}, {"ids", ids}}}};
     return post;
   };
+  const json only_text = processor(json::array({kText}));
   const std::pair<json, const char*> table[] = {
       {processor({token("<x>"), kText}), "'post_processor' adds the token '<x>', which the vocab"},
       {processor({token(""), kText}), "adds the token '', which the vocabulary does not have"},
-      {{{"type", "Sequence"}, {"processors", {processor({kText}), processor({kText})}}},
+      {{{"type", "Sequence"}, {"processors", {only_text, only_text}}},
        "'post_processor' has more than one TemplateProcessing"},
       {with_ids({8}), "adds the token 'x', which the vocabulary does not have"},
       {with_ids({-1}), "'ids' must hold whole numbers"},

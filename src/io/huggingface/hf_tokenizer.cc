@@ -303,8 +303,12 @@ base::Result<std::vector<int64_t>> Mapper::ids_of(const std::vector<TemplateToke
 base::Status<> Mapper::map_side(const std::vector<TemplateToken>& tokens, const Side& side,
                                 std::optional<std::string>& known) {
   KVICK_TRY(std::vector<int64_t> ids, ids_of(tokens));
-  if (tokens.size() == 1 && !known) known = tokens[0].name;  // tokenizer_config.json has no name
-  bool added = ids.size() == 1 && pieces_.texts[static_cast<size_t>(ids[0])] == *known;
+  bool added = false;
+  if (ids.size() == 1) {
+    const std::string& text = pieces_.texts[static_cast<size_t>(ids[0])];
+    if (!known) known = text;  // tokenizer_config.json has no name
+    added = text == *known;
+  }
   if (!ids.empty() && !added) {
     set(side.list, std::move(ids));
   } else {

@@ -14,7 +14,7 @@ TEST(UseCases, MeasuresThoseThatFitTheModelAndNamesTheOthers) {
   const auto experiment = find_experiment("usecases")->make(t.bench);
   const std::vector<Measured> all = measure_all(*experiment);
   ASSERT_EQ(all.size(), 4U + 4 * 4);  // prompts, and answers at four depths
-  EXPECT_EQ(notes[0], "usecases: question needs 2048 tokens, the model has 512: left out");
+  EXPECT_EQ(notes[0], "usecases: question needs 2048 tokens, the context has 512: left out");
   EXPECT_EQ(notes.size(), 3U);
   const Findings found = experiment->findings(all);
   EXPECT_EQ(found.tables[0].rows.size(), 2U);  // one use case and the mean

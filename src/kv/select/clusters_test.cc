@@ -228,7 +228,7 @@ std::vector<float> two_queries(uint32_t seed) {
   return made.keys;
 }
 
-// If the rows of a group are alike, their mean replaces them without loss.
+// If all rows of a group are equal, attention with their mean in their place gives the same output.
 TEST(Clusters, MeansStandForRowsThatAreAlike) {
   MadeRows rows(300, 5);
   for (uint32_t row = 0; row < 300; ++row)

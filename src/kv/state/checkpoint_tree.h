@@ -38,7 +38,8 @@ class CheckpointTree {
   };
   // Returns the checkpoint after the longest known prefix of the prompt, and marks it as used.
   Found find(std::span<const Token> prompt, uint64_t salt);
-  // Makes a checkpoint unless there is one. Throws std::bad_alloc, and then keeps none.
+  // Keeps `state` as the checkpoint after `tokens`, unless these tokens have one already. If memory
+  // runs out it throws std::bad_alloc and keeps no checkpoint.
   void keep(std::span<const Token> tokens, uint64_t salt, const SharedState& state);
   // Evicts the least valuable checkpoint that no sequence uses; false: there is none.
   bool evict();

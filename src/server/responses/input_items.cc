@@ -152,7 +152,7 @@ ApiResult<Json> read_item(const Fields& request, const Json& given, const std::s
   KVICK_TRY(Fields fields, request.inside(given, path));
   KVICK_TRY(const std::string id, fields.get_string("id", ""));
   const bool has_role = fields.find("role") != nullptr;
-  // Clients also send references that have only an id.
+  // An item without a type and a role is a reference to a stored item: clients send {"id": ...}.
   KVICK_TRY(const std::string type,
             fields.get_string("type", has_role ? "message" : "item_reference"));
   if (type == "item_reference") {

@@ -11,7 +11,6 @@ if(KVICK_SANITIZE)
   add_compile_definitions(KVICK_SANITIZED)  # g++ and clang have no macro in common that says so
 endif()
 if(KVICK_FUZZ)
-  add_compile_options(-fsanitize=fuzzer-no-link)
   # Debian's clang 14 with libstdc++ 12: ranges and source_location need these.
   add_compile_options(-Wno-unknown-warning-option)
 endif()
@@ -32,3 +31,11 @@ find_program(KVICK_MOLD mold)
 if(KVICK_MOLD AND NOT CMAKE_CROSSCOMPILING)
   add_link_options(-fuse-ld=mold)
 endif()
+
+# What a fuzz target reports of the code it runs. Not for the kernels and the tests, which no fuzz target is there for and
+# which would take longer to compile. Targets that share a precompiled header need the same.
+function(kvick_covered target)
+  if(KVICK_FUZZ)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()

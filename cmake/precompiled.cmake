@@ -9,6 +9,7 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/common_header.cc CONTENT "")
 add_library(kvick_common_header STATIC ${CMAKE_BINARY_DIR}/common_header.cc)
 target_link_libraries(kvick_common_header PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
 kvick_harden(kvick_common_header)
+kvick_covered(kvick_common_header)
 target_precompile_headers(kvick_common_header PRIVATE ${KVICK_COMMON_HEADERS})
 
 # kvick_precompiled(TARGET): for libraries. The program itself is none: other code (-fPIE) is made for it. Folders below

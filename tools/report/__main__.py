@@ -24,6 +24,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import charts  # noqa: E402
+import curves  # noqa: E402
 import keeping  # noqa: E402
 import machines  # noqa: E402
 import pages  # noqa: E402
@@ -42,6 +43,7 @@ def parts(docs):
     made = {docs / "results/README.md": by_question, docs / "report.md": in_report,
             docs / "results/engines.md": {"comparisons": tables.comparisons(found)},
             docs / "results/strategies.md": {"planner": tables.planner(found)},
+            docs / "results/servers.md": {"rates": curves.table(found)},
             docs / "results/machines.md": {"machines": machines.table(found)},
             docs / "papers/README.md": {"verdicts": papers.verdict_table(claims), "words": papers.words()}}
     return made | {docs / f"papers/{paper}.md": {"claims": papers.paper_table(entry)} for paper, entry in claims.items()}

@@ -6,6 +6,7 @@ import io
 import json
 import re
 
+import curves
 import tables
 from results import number
 
@@ -121,12 +122,24 @@ def draw_depth(axes, points):
     axes.grid(alpha=0.3)
 
 
-# Name: (function of the points, function that draws them, size in inches, title).
+def on_one(draw_on, title):
+    """A function that draws on the one pair of axes of a figure."""
+
+    def draw(figure, points):
+        axes = figure.subplots()
+        axes.set_title(title, loc="left", fontsize=11)
+        draw_on(axes, points)
+
+    return draw
+
+
+# Name: (function of the points, function that draws them on a figure, size in inches).
 PLOTS = {
-    "speed": (speed_points, draw_speed, (9, 7.4), "Speed beside llama.cpp and ik_llama.cpp, two threads"),
-    "quality": (quality_points, draw_quality, (8, 5), "Quality against bytes, SmolLM2-135M, windows of 2,048 tokens"),
-    "planner": (planner_points, draw_planner, (6, 5.2), "Decode speed: what kvick plan said, and what was measured"),
-    "depth": (depth_points, draw_depth, (8, 4.6), "Decode after a long context, SmolLM2-135M shape in Q8_0, Zen 4"),
+    "speed": (speed_points, on_one(draw_speed, "Speed beside llama.cpp and ik_llama.cpp, two threads"), (9, 7.4)),
+    "quality": (quality_points, on_one(draw_quality, "Quality against bytes, SmolLM2-135M, windows of 2,048 tokens"), (8, 5)),
+    "planner": (planner_points, on_one(draw_planner, "Decode speed: what kvick plan said, and what was measured"), (6, 5.2)),
+    "depth": (depth_points, on_one(draw_depth, "Decode after a long context, SmolLM2-135M shape in Q8_0, Zen 4"), (8, 4.6)),
+    "rates": (curves.points, curves.draw, (10, 7)),
 }
 
 
@@ -144,13 +157,12 @@ def svg(name, results):
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
-    points, draw, size, title = PLOTS[name]
+    points, draw, size = PLOTS[name]
     with matplotlib.rc_context({"svg.hashsalt": "kvick", "svg.fonttype": "none", "font.family": "sans-serif",
                                 "axes.spines.top": False, "axes.spines.right": False}):
-        figure, axes = pyplot.subplots(figsize=size, layout="constrained")
+        figure = pyplot.figure(figsize=size, layout="constrained")
         figure.set_facecolor("white")
-        axes.set_title(title, loc="left", fontsize=11)
-        draw(axes, points(results))
+        draw(figure, points(results))
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
         pyplot.close(figure)

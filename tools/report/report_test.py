@@ -13,11 +13,13 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
 sys.path.insert(0, str(HERE))
 
+import curves  # noqa: E402
 import pages  # noqa: E402
 import papers  # noqa: E402
 import plots  # noqa: E402
@@ -46,6 +48,30 @@ class Folder(unittest.TestCase):
 
     def faults(self, path, **provenance):
         return list(self.write(path, provenance=provenance).faults())
+
+
+class Curves(Folder):
+    def runs(self, server, *points):
+        return [{"server": server, "rate": at, "s_per_token": seconds, "unanswered": left, "ttft_s_p50": 0.5, "output_tok_s": 100 * at}
+                for at, seconds, left in points]
+
+    def test_the_rate_at_a_latency_is_between_the_measured_ones(self):
+        self.assertEqual(curves.rate_at([(1, 0.1, True), (2, 0.4, True)], 0.2), (1.5, True))
+        self.assertEqual(curves.rate_at([(1, 0.1, True), (2, 0.15, True)], 0.2), (2, False))
+        self.assertEqual(curves.rate_at([(1, 0.3, True), (2, 0.4, True)], 0.2), (1, True))
+
+    def test_a_line_is_the_median_of_rounds_and_knows_who_was_left_without_an_answer(self):
+        runs = self.runs("a", (1, 0.1, 0), (1, 0.3, 0), (1, 0.2, 0), (2, 0.5, 3))
+        self.assertEqual(curves.line(runs), [(1, 0.2, True), (2, 0.5, False)])
+        self.assertEqual(curves.line([{**runs[0], "s_per_token": None}]), [])
+
+    def test_the_table_has_a_row_for_each_server(self):
+        found = self.write("xeon/2026-11-23/a.json", runs=self.runs("a", (1, 0.1, 0), (2, 0.4, 1)) + self.runs("b", (1, 0.1, 0)))
+        self.enterContext(unittest.mock.patch.object(curves, "CURVES", (("xeon/2026-11-23/a.json", "short ones"),)))
+        first, second = curves.table(found).splitlines()[2:]
+        self.assertTrue(first.startswith("| short ones | a | [1.50]"), first)
+        self.assertIn("[100 ms at 1/s]", first)
+        self.assertIn("[more than 1.00]", second)
 
 
 class Provenance(Folder):

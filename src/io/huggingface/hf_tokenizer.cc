@@ -141,6 +141,7 @@ base::Status<> Mapper::read_vocabulary(const JsonObject& model) {
 
 base::Status<> Mapper::read_added_tokens() {
   if (!root_.find("added_tokens")) return base::Done{};
+  set("kvick.leftmost_wins", true);
   KVICK_TRY(const simdjson::dom::array added, root_.get_array("added_tokens"));
   // How to find the token in a text.
   struct Rule {

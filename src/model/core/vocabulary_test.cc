@@ -185,7 +185,8 @@ TEST(Vocabulary, AFoldersAddedTokensAreFoundAsTheySay) {
                       {{"content", "<end>"}, {"rstrip", true}, {"special", true}},
                       {{"content", "day"}, {"single_word", true}},
                       {{"content", "ab"}, {"normalized", true}},
-                      {{"content", "bc"}, {"normalized", false}}};
+                      {{"content", "bc"}, {"normalized", false}},
+                      {{"content", "cde"}, {"normalized", false}}};
   const auto tokenizer = of_folder(added, json::object());
   const auto tokens = [&](const char* text) { return tokenizer->encode(text, false, true); };
   using Tokens = std::vector<Token>;
@@ -195,6 +196,7 @@ TEST(Vocabulary, AFoldersAddedTokensAreFoundAsTheySay) {
   EXPECT_EQ(tokens("day days"), (Tokens{259, ' ', 'd', 'a', 'y', 's'}));
   EXPECT_EQ(tokens("abc"), (Tokens{'a', 261}));
   EXPECT_EQ(tokens("ab"), Tokens{260});
+  EXPECT_EQ(tokens("bcde"), (Tokens{261, 'd', 'e'}));
 }
 
 TEST(Vocabulary, AFoldersNormalizerAndTemplateAreApplied) {

@@ -55,7 +55,8 @@ size_t space_behind(std::string_view text) {
 }  // namespace
 
 SpecialTokens::SpecialTokens(const Vocabulary& vocabulary)
-    : strips_left_(in_order(vocabulary.strips_left)),
+    : leftmost_wins_(vocabulary.leftmost_wins),
+      strips_left_(in_order(vocabulary.strips_left)),
       strips_right_(in_order(vocabulary.strips_right)),
       whole_words_(in_order(vocabulary.whole_words)) {
   const std::vector<Token> late = in_order(vocabulary.normalized);
@@ -163,6 +164,11 @@ std::vector<SpecialTokens::Match> SpecialTokens::find_in(const Names& names,
     if (length == 0) continue;
     const size_t begin = i;
     size_t end = i + length, starts = 1;
+    if (leftmost_wins_) {
+      out.push_back({begin, end, *names.find(text.substr(begin, length))});
+      i = end - 1;
+      continue;
+    }
     longest.assign(1, length);
     for (++i; i < end; ++i) {
       const bool may = names.starts[static_cast<uint8_t>(text[i])];

@@ -23,7 +23,8 @@ class SpecialTokens {
 
   // Returns matches in order of the text, without overlaps. Of overlapping candidates the longest
   // wins, then the leftmost: a long token takes its bytes even from a shorter one that begins
-  // before it, as in llama.cpp. control: match all tokens, otherwise user-defined ones only.
+  // before it, as in llama.cpp. With the vocabulary's `leftmost_wins` it is the leftmost, then the
+  // longest. control: match all tokens, otherwise user-defined ones only.
   std::vector<Match> find(std::string_view text, bool control) const;
   // Does the same for the vocabulary's `normalized` tokens, which find() leaves out. text: in the
   // normal form of the vocabulary.
@@ -53,6 +54,7 @@ class SpecialTokens {
   void drop_parts_of_words(std::string_view text, std::vector<Match>& matches) const;
   void strip_white_space(std::string_view text, std::vector<Match>& matches) const;
 
+  bool leftmost_wins_;
   Set given_, normalized_;
   std::vector<Token> strips_left_, strips_right_, whole_words_;  // sorted
 };

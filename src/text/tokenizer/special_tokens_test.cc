@@ -40,7 +40,20 @@ std::vector<std::string> naive(const Vocabulary& v, const std::string& text) {
   return out;
 }
 
-TEST(SpecialTokens, MatchesAsTheDefinitionDoes) {
+// The definition with leftmost_wins: from left to right, the longest name that begins there.
+std::vector<std::string> naive_leftmost(const Vocabulary& v, const std::string& text) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < text.size();) {
+    std::string longest;
+    for (const std::string& name : v.pieces)
+      if (name.size() > longest.size() && text.compare(i, name.size(), name) == 0) longest = name;
+    if (!longest.empty()) out.push_back(fmt::format("{}-{} {}", i, i + longest.size(), longest));
+    i += std::max<size_t>(longest.size(), 1);
+  }
+  return out;
+}
+
+TEST(SpecialTokens, MatchesAsTheDefinitionsDo) {
   for (uint32_t seed = 0; seed < 3000; ++seed) {
     std::mt19937 random(seed);
     const auto letters = [&](size_t n) {
@@ -58,6 +71,8 @@ TEST(SpecialTokens, MatchesAsTheDefinitionDoes) {
     for (char& c : text)
       if (random() % 6 == 0) c = 'd';
     ASSERT_EQ(found(v, text), naive(v, text)) << "seed " << seed << " " << text;
+    v.leftmost_wins = true;
+    ASSERT_EQ(found(v, text), naive_leftmost(v, text)) << "seed " << seed << " " << text;
   }
 }
 
@@ -65,6 +80,14 @@ TEST(SpecialTokens, ALongerNameTakesItsBytesFromAShorterOneBeforeIt) {
   const Vocabulary v = specials({"<a<b", "<bcd>"});
   EXPECT_EQ(found(v, "<a<bcd>"), std::vector<std::string>{"2-7 <bcd>"});
   EXPECT_EQ(found(v, "<a<b<bcd>"), (std::vector<std::string>{"0-4 <a<b", "4-9 <bcd>"}));
+}
+
+TEST(SpecialTokens, TheLeftmostWinsWhereAFolderSaysSo) {
+  Vocabulary v = specials({"<a<b", "<bcd>", "<a"});
+  v.leftmost_wins = true;
+  EXPECT_EQ(found(v, "<a<bcd>"), std::vector<std::string>{"0-4 <a<b"});
+  EXPECT_EQ(found(v, "<a<b<bcd>"), (std::vector<std::string>{"0-4 <a<b", "4-9 <bcd>"}));
+  EXPECT_EQ(found(v, "x<a<cd>"), std::vector<std::string>{"1-3 <a"});
 }
 
 TEST(SpecialTokens, ControlTokensAreMatchedOnlyOnDemand) {

@@ -46,6 +46,9 @@ struct Vocabulary {
   // Special tokens that remove the white space before or after them (Phi-3), and those that are
   // matched only where no letter or digit is next to them.
   std::vector<Token> strips_left, strips_right, whole_words;
+  // Of overlapping special tokens the leftmost wins, then the longest (Hugging Face's folders);
+  // otherwise the longest, then the leftmost (llama.cpp).
+  bool leftmost_wins = false;
   // Whether texts are put into Unicode's form NFC once the special tokens are found, all but these,
   // which are then found in the result.
   bool nfc = false;

@@ -88,6 +88,7 @@ Vocabulary written(const text::Vocabulary& v) {
   out.put("tokenizer.ggml.add_eos_token", v.add_eos);
   out.put("tokenizer.ggml.add_space_prefix", v.add_space_prefix);
   if (v.space_prefix_once) out.put("kvick.space_prefix_once", true);
+  if (v.leftmost_wins) out.put("kvick.leftmost_wins", true);
   if (v.nfc) out.put("kvick.nfc", true);
   if (!v.chat_template.empty())
     out.put("tokenizer.chat_template", std::string_view(v.chat_template));

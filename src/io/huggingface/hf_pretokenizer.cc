@@ -221,6 +221,8 @@ base::Result<SpacePrefix> sentencepiece_prefix(const JsonObject& root) {
     KVICK_TRY(const bool space, step.get_bool("add_prefix_space", true));
     KVICK_TRY(const std::string scheme,
               step.get_string("prepend_scheme", space ? "always" : "never"));
+    // If the normalizer has put a space before all texts, Metaspace finds one there.
+    prefix.spared = !prefix.added && scheme != "never";
     prefix.once = !prefix.added && scheme == "first";
     prefix.added = prefix.added || scheme != "never";
   }

@@ -15,9 +15,10 @@ base::Result<std::string> byte_level_pretokenizer(const JsonObject& root);
 // Returns whether a byte-level BPE puts texts into Unicode's form NFC. Error: any other normalizer.
 base::Result<bool> byte_level_nfc(const JsonObject& root);
 
-// Whether a space is put before the text and, unless `once`, also after special tokens.
+// Whether a space is put before the text and, unless `once`, also after special tokens. spared: not
+// before a space.
 struct SpacePrefix {
-  bool added = false, once = false;
+  bool added = false, spared = false, once = false;
 };
 // Reads the SentencePiece-like form. Error: a normalizer or pre-tokenizer that does more than turn
 // spaces into U+2581.

@@ -138,10 +138,32 @@ TEST(HfPretokenizer, MetaspaceMayPrefixTheBeginningOnly) {
     return *sentencepiece_prefix(*JsonObject::from(document->root(), "tokenizer.json"));
   };
   const SpacePrefix first = prefix({{"prepend_scheme", "first"}});
-  EXPECT_TRUE(first.added && first.once);
+  EXPECT_TRUE(first.added && first.spared && first.once);
   const SpacePrefix always = prefix({{"prepend_scheme", "always"}});
-  EXPECT_TRUE(always.added && !always.once);
-  EXPECT_FALSE(prefix(json::object()).once);
+  EXPECT_TRUE(always.added && always.spared && !always.once);
+  const SpacePrefix old = prefix(json::object());
+  EXPECT_TRUE(old.added && old.spared && !old.once);
+  const SpacePrefix never = prefix({{"prepend_scheme", "never"}});
+  EXPECT_FALSE(never.added || never.spared || never.once);
+}
+
+TEST(HfPretokenizer, ThePrefixOfANormalizerGoesBeforeSpacesToo) {
+  json whole = {{"normalizer",
+                 {{"type", "Sequence"},
+                  {"normalizers",
+                   {{{"type", "Prepend"}, {"prepend", "\u2581"}},
+                    {{"type", "Replace"},
+                     {"pattern", {{"String", " "}}},
+                     {"content", "\u2581"}}}}}}};
+  const auto prefix = [&] {
+    const std::string text = whole.dump();
+    const auto document = JsonDocument::parse(text, "tokenizer.json", 1 << 20);
+    return *sentencepiece_prefix(*JsonObject::from(document->root(), "tokenizer.json"));
+  };
+  EXPECT_TRUE(prefix().added && !prefix().spared);
+  whole["pre_tokenizer"] = {
+      {"type", "Metaspace"}, {"prepend_scheme", "always"}, {"split", false}};
+  EXPECT_TRUE(prefix().added && !prefix().spared);
 }
 
 TEST(HfPretokenizer, RefusesSplitsThatDropOrAreOthers) {

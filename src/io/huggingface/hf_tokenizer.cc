@@ -201,6 +201,7 @@ base::Status<> Mapper::read_sentencepiece(const JsonObject& model) {
   set("tokenizer.ggml.model", std::string("llama"));
   set("tokenizer.ggml.scores", std::move(scores));
   set("tokenizer.ggml.add_space_prefix", prefix.added);
+  if (prefix.spared) set("kvick.space_prefix_spared", true);
   if (prefix.once) set("kvick.space_prefix_once", true);
   return base::Done{};
 }

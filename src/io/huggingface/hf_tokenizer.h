@@ -33,6 +33,7 @@ struct HfTokenizerFiles {
 //   kvick.before_ids, kvick.behind_ids: tokens around a text other than BOS and EOS alone;
 //   kvick.pre: takes precedence over tokenizer.ggml.pre, which is the nearest name of GGUF's;
 //   kvick.nfc: texts are put into form NFC;
+//   kvick.space_prefix_spared: no space goes before a space;
 //   kvick.space_prefix_once: no space goes after special tokens.
 // Ids without a token, up to the model's vocab_size, become unused tokens "[PAD<id>]"; added tokens
 // beyond it are omitted. Error: a tokenizer that splits text in a way that kvick does not know.

@@ -83,6 +83,7 @@ base::Status<> read_folder_keys(const io::ModelFile& file, text::Vocabulary& v) 
       for (const int64_t id : *ids) list->push_back(static_cast<Token>(id));
   KVICK_TRY(v.leftmost_wins, file.get_bool("kvick.leftmost_wins", false));
   KVICK_TRY(v.nfc, file.get_bool("kvick.nfc", false));
+  KVICK_TRY(v.space_prefix_spared, file.get_bool("kvick.space_prefix_spared", false));
   KVICK_TRY(v.space_prefix_once, file.get_bool("kvick.space_prefix_once", false));
   return base::Done{};
 }

@@ -143,11 +143,12 @@ TEST(Vocabulary, TakesWhatAFolderSaysAboutSpaces) {
   metadata["tokenizer.ggml.tokens"].data = std::vector<std::string>{"a", "<x>", "<y>"};
   metadata["tokenizer.ggml.token_type"].data = std::vector<int64_t>{1, 3, 3};
   metadata["kvick.strips_right_ids"].data = std::vector<int64_t>{2};
+  metadata["kvick.space_prefix_spared"].data = true;
   metadata["kvick.space_prefix_once"].data = true;
   const auto vocabulary = read_vocabulary(builder.finish());
   ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
   EXPECT_EQ(vocabulary->strips_right, (std::vector<Token>{2}));
-  EXPECT_TRUE(vocabulary->space_prefix_once);
+  EXPECT_TRUE(vocabulary->space_prefix_spared && vocabulary->space_prefix_once);
 }
 
 // Makes the tokenizer of a folder from a tokenizer.json of all bytes, whose tokens are their

@@ -117,8 +117,9 @@ class Spm final : public Tokenizer {
 
   void encode_text(std::string_view text, std::vector<Token>& out) const override;
   void encode_behind(std::string_view text, std::vector<Token>& out) const override {
-    encode_prefixed(text, vocabulary_.add_space_prefix && !vocabulary_.space_prefix_once, out);
+    encode_prefixed(text, !vocabulary_.space_prefix_once && prefixes(text), out);
   }
+  bool prefixes(std::string_view text) const;  // whether a space goes before the text
   void encode_prefixed(std::string_view text, bool prefix, std::vector<Token>& out) const;
   std::string bytes_of(std::string_view piece) const override;
   bool adds_space() const override { return vocabulary_.add_space_prefix; }
@@ -158,9 +159,13 @@ void Spm::find_whole_pieces() {
 }
 
 void Spm::encode_text(std::string_view text, std::vector<Token>& out) const {
+  encode_prefixed(text, prefixes(text), out);
+}
+
+bool Spm::prefixes(std::string_view text) const {
+  const bool spares = vocabulary_.space_prefix_spared || vocabulary_.space_prefix_once;
   const bool has_one = text.starts_with(' ') || text.starts_with(kSpace);
-  const bool spared = vocabulary_.space_prefix_once && has_one;
-  encode_prefixed(text, vocabulary_.add_space_prefix && !spared, out);
+  return vocabulary_.add_space_prefix && !(spares && has_one);
 }
 
 void Spm::encode_prefixed(std::string_view text, bool prefix, std::vector<Token>& tokens) const {

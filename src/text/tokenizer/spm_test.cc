@@ -77,6 +77,24 @@ TEST(Spm, MayPutItsSpaceBeforeTheWholeTextOnly) {
   }
 }
 
+// Hugging Face's Metaspace with the scheme "always": after special tokens too, but not before a
+// space.
+TEST(Spm, MayPutItsSpaceWhereNoneIs) {
+  using Names = std::vector<std::string>;
+  Vocabulary v = sentence_vocabulary(kPieces);
+  v.space_prefix_spared = true;
+  const auto tokenizer = make(v);
+  const auto encode = [&](const char* text) {
+    return names(*tokenizer, tokenizer->encode(text, false, true));
+  };
+  EXPECT_EQ(encode("b"), (Names{"▁", "b"}));
+  EXPECT_EQ(encode(" b"), (Names{"▁", "b"}));
+  EXPECT_EQ(encode("▁b"), (Names{"▁", "b"}));
+  EXPECT_EQ(encode("  b"), (Names{"▁▁", "b"}));
+  EXPECT_EQ(encode("b</s>b"), (Names{"▁", "b", "</s>", "▁", "b"}));
+  EXPECT_EQ(encode("</s> b"), (Names{"</s>", "▁", "b"}));
+}
+
 // A character that is not a piece can still be part of one; elsewhere it becomes bytes.
 TEST(Spm, FallsBackToBytes) {
   const auto tokenizer = make(sentence_vocabulary({{"▁", 0}, {"n", -9}, {"né", -1}}));

@@ -40,9 +40,9 @@ struct Vocabulary {
   bool add_bos = false, add_eos = false, add_space_prefix = true;
   // Added around a text in place of BOS and EOS, if not empty (older GLM: [gMASK]<sop> before it).
   std::vector<Token> before, behind;
-  // "llama": a space is put only before the whole text, unless one is there, and not after special
-  // tokens (Hugging Face's Metaspace with the scheme "first").
-  bool space_prefix_once = false;
+  // "llama": no space is put before a space (Hugging Face's Metaspace), and with `once` only before
+  // the whole text, not after special tokens (its scheme "first").
+  bool space_prefix_spared = false, space_prefix_once = false;
   // Special tokens that remove the white space before or after them (Phi-3), and those that are
   // matched only where no letter or digit is next to them.
   std::vector<Token> strips_left, strips_right, whole_words;

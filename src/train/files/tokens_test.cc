@@ -93,7 +93,7 @@ TEST(Tokens, AVocabularyIsReadAsItWasWritten) {
   v.strips_right = {9};
   v.whole_words = {10};
   v.normalized = {11};
-  v.nfc = v.space_prefix_once = v.leftmost_wins = true;
+  v.nfc = v.space_prefix_spared = v.space_prefix_once = v.leftmost_wins = true;
   const Vocabulary encoded = written(v);
   io::GgufMetadata metadata;
   metadata.put("general.architecture", "llama");
@@ -121,7 +121,8 @@ TEST(Tokens, AVocabularyIsReadAsItWasWritten) {
   EXPECT_EQ(again->strips_right, v.strips_right);
   EXPECT_EQ(again->whole_words, v.whole_words);
   EXPECT_EQ(again->normalized, v.normalized);
-  EXPECT_TRUE(again->nfc && again->space_prefix_once && again->leftmost_wins);
+  EXPECT_TRUE(again->nfc && again->leftmost_wins);
+  EXPECT_TRUE(again->space_prefix_spared && again->space_prefix_once);
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ Vocabulary written(const text::Vocabulary& v) {
   out.put("tokenizer.ggml.add_bos_token", v.add_bos);
   out.put("tokenizer.ggml.add_eos_token", v.add_eos);
   out.put("tokenizer.ggml.add_space_prefix", v.add_space_prefix);
+  if (v.space_prefix_spared) out.put("kvick.space_prefix_spared", true);
   if (v.space_prefix_once) out.put("kvick.space_prefix_once", true);
   if (v.leftmost_wins) out.put("kvick.leftmost_wins", true);
   if (v.nfc) out.put("kvick.nfc", true);

@@ -67,6 +67,18 @@ TEST(HfPostprocessor, ATokenBehindATextNeedNotBeEos) {
   EXPECT_FALSE(eos->contains("kvick.behind_ids"));
 }
 
+TEST(HfPostprocessor, AnEmptyNameIsNoToken) {
+  const json config = {{"bos_token", ""}, {"eos_token", {{"content", ""}}}, {"unk_token", ""}};
+  const auto none = map(nullptr, config);
+  ASSERT_TRUE(none.ok()) << none.error().message;
+  for (const char* key : {"bos", "eos", "unknown"})
+    EXPECT_FALSE(none->contains(fmt::format("tokenizer.ggml.{}_token_id", key))) << key;
+  const auto with_bos = map(processor({token("<a>"), kText}), config);
+  ASSERT_TRUE(with_bos.ok()) << with_bos.error().message;
+  EXPECT_TRUE(get<bool>(*with_bos, "tokenizer.ggml.add_bos_token"));
+  EXPECT_EQ(get<uint64_t>(*with_bos, "tokenizer.ggml.bos_token_id"), 4u);
+}
+
 TEST(HfPostprocessor, TheTemplateSaysWhatItsTokensStandFor) {
   json post = processor({token("two"), kText});
   post["special_tokens"] = {{"two", {{"id", "two"}, {"ids", {6, 4}}, {"tokens", {"<c>", "<a>"}}}}};

@@ -25,7 +25,8 @@ bool is_byte_piece(std::string_view piece) {
          hex(piece[4]);
 }
 
-// Returns a token written as a string or as {"content": ...}; nullopt if there is none.
+// Returns a token written as a string or as {"content": ...}; nullopt if there is none, which some
+// files write as "".
 base::Result<std::optional<std::string>> token_name(const JsonObject& config,
                                                     std::string_view key) {
   const auto element = config.find(key);
@@ -37,6 +38,7 @@ base::Result<std::optional<std::string>> token_name(const JsonObject& config,
   } else {
     KVICK_TRY(text, config.get_string(key));
   }
+  if (text.empty()) return std::optional<std::string>();
   return std::optional<std::string>(std::move(text));
 }
 

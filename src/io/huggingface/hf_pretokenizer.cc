@@ -189,7 +189,7 @@ base::Result<SpacePrefix> sentencepiece_prefix(const JsonObject& root) {
     if (type == "Prepend") {
       KVICK_TRY(const std::string text, step.get_string("prepend"));
       if (text == kSpaceMark) {
-        prefix.added = true;
+        prefix.added = prefix.normalizes = true;
         continue;
       }
     } else if (type == "Replace") {

@@ -16,9 +16,10 @@ base::Result<std::string> byte_level_pretokenizer(const JsonObject& root);
 base::Result<bool> byte_level_nfc(const JsonObject& root);
 
 // Whether a space is put before the text and, unless `once`, also after special tokens. spared: not
-// before a space.
+// before a space. normalizes: the normalizer puts it there, before the added tokens with
+// "normalized" are found.
 struct SpacePrefix {
-  bool added = false, spared = false, once = false;
+  bool added = false, spared = false, once = false, normalizes = false;
 };
 // Reads the SentencePiece-like form. Error: a normalizer or pre-tokenizer that does more than turn
 // spaces into U+2581.

@@ -145,24 +145,23 @@ TEST(HfPretokenizer, MetaspaceMayPrefixTheBeginningOnly) {
   EXPECT_TRUE(old.added && old.spared && !old.once);
   const SpacePrefix never = prefix({{"prepend_scheme", "never"}});
   EXPECT_FALSE(never.added || never.spared || never.once);
+  EXPECT_FALSE(always.normalizes || first.normalizes);
 }
 
 TEST(HfPretokenizer, ThePrefixOfANormalizerGoesBeforeSpacesToo) {
-  json whole = {{"normalizer",
-                 {{"type", "Sequence"},
-                  {"normalizers",
-                   {{{"type", "Prepend"}, {"prepend", "\u2581"}},
-                    {{"type", "Replace"},
-                     {"pattern", {{"String", " "}}},
-                     {"content", "\u2581"}}}}}}};
+  json whole = {
+      {"normalizer",
+       {{"type", "Sequence"},
+        {"normalizers",
+         {{{"type", "Prepend"}, {"prepend", "\u2581"}},
+          {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}}}}}}};
   const auto prefix = [&] {
     const std::string text = whole.dump();
     const auto document = JsonDocument::parse(text, "tokenizer.json", 1 << 20);
     return *sentencepiece_prefix(*JsonObject::from(document->root(), "tokenizer.json"));
   };
-  EXPECT_TRUE(prefix().added && !prefix().spared);
-  whole["pre_tokenizer"] = {
-      {"type", "Metaspace"}, {"prepend_scheme", "always"}, {"split", false}};
+  EXPECT_TRUE(prefix().added && prefix().normalizes && !prefix().spared);
+  whole["pre_tokenizer"] = {{"type", "Metaspace"}, {"prepend_scheme", "always"}, {"split", false}};
   EXPECT_TRUE(prefix().added && !prefix().spared);
 }
 

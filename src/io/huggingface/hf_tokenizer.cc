@@ -93,6 +93,7 @@ class Mapper {
   uint64_t vocabulary_;
   Metadata& out_;
   bool byte_fallback_ = false;
+  SpacePrefix prefix_;                    // with byte_fallback_
   std::string unknown_;                   // the model's unk_token
   std::optional<std::string> bos_, eos_;  // their texts
   Pieces pieces_;
@@ -153,9 +154,9 @@ base::Status<> Mapper::read_added_tokens() {
   std::vector<Rule> rules = {{"lstrip", "kvick.strips_left_ids"},
                              {"rstrip", "kvick.strips_right_ids"},
                              {"single_word", "kvick.whole_word_ids"}};
-  // With SentencePiece's normalizer, transformers finds such tokens only behind a space, which is
-  // not what templates mean by them.
-  if (!byte_fallback_) rules.push_back({"normalized", "kvick.normalized_ids"});
+  // If the normalizer puts a space before texts, it puts one before these tokens too, and
+  // transformers finds them only behind a space, which is not what templates mean by them.
+  if (!prefix_.normalizes) rules.push_back({"normalized", "kvick.normalized_ids"});
   for (const Json element : added) {
     KVICK_TRY(const JsonObject token, JsonObject::from(element, root_.label("added_tokens")));
     KVICK_TRY(const uint64_t id, token.get_uint("id"));
@@ -198,13 +199,12 @@ base::Status<> Mapper::read_byte_level(const JsonObject& model) {
 }
 
 base::Status<> Mapper::read_sentencepiece(const JsonObject& model) {
-  KVICK_TRY(const SpacePrefix prefix, sentencepiece_prefix(root_));
   KVICK_TRY(std::vector<float> scores, scores_from_merges(model, pieces_));
   set("tokenizer.ggml.model", std::string("llama"));
   set("tokenizer.ggml.scores", std::move(scores));
-  set("tokenizer.ggml.add_space_prefix", prefix.added);
-  if (prefix.spared) set("kvick.space_prefix_spared", true);
-  if (prefix.once) set("kvick.space_prefix_once", true);
+  set("tokenizer.ggml.add_space_prefix", prefix_.added);
+  if (prefix_.spared) set("kvick.space_prefix_spared", true);
+  if (prefix_.once) set("kvick.space_prefix_once", true);
   return base::Done{};
 }
 
@@ -212,6 +212,9 @@ base::Status<> Mapper::map_pieces() {
   KVICK_TRY(const JsonObject model, root_.get_object("model"));
   KVICK_TRY_VOID(check_model(model));
   KVICK_TRY_VOID(read_vocabulary(model));
+  if (byte_fallback_) {
+    KVICK_TRY(prefix_, sentencepiece_prefix(root_));
+  }
   KVICK_TRY_VOID(read_added_tokens());
   return byte_fallback_ ? read_sentencepiece(model) : read_byte_level(model);
 }
@@ -315,7 +318,8 @@ base::Status<> Mapper::map_side(const std::vector<TemplateToken>& tokens, const 
   }
   KVICK_TRY(const bool keeps, config_.get_bool(side.flag, true));
   if (!keeps && known)
-    std::erase_if(ids, [&](int64_t id) { return pieces_.texts[static_cast<size_t>(id)] == *known; });
+    std::erase_if(ids,
+                  [&](int64_t id) { return pieces_.texts[static_cast<size_t>(id)] == *known; });
   if (!ids.empty() && !added) {
     set(side.list, std::move(ids));
   } else {

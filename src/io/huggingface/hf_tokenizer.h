@@ -28,7 +28,8 @@ struct HfTokenizerFiles {
 // tokenizer.chat_template[.NAME], and where they are needed
 //   kvick.eos_token_ids: more than one token ends a generation;
 //   kvick.{strips_left, strips_right, whole_word, normalized}_ids: added tokens with "lstrip",
-//     "rstrip", "single_word", and, in byte-level BPE, "normalized";
+//     "rstrip", "single_word" and "normalized", the last only if the normalizer puts no space
+//     before texts;
 //   kvick.leftmost_wins: of overlapping added tokens the leftmost is taken, then the longest;
 //   kvick.before_ids, kvick.behind_ids: tokens around a text other than BOS and EOS alone;
 //   kvick.pre: takes precedence over tokenizer.ggml.pre, which is the nearest name of GGUF's;

@@ -236,6 +236,8 @@ TEST(HfTokenizer, ASentencePieceLikeTokenizerGetsScores) {
   metaspace.tokenizer["normalizer"] = nullptr;
   metaspace.tokenizer["pre_tokenizer"] = {
       {"type", "Metaspace"}, {"replacement", kMark}, {"prepend_scheme", "never"}, {"split", false}};
+  metaspace.tokenizer["added_tokens"][2]["normalized"] = true;
+  EXPECT_EQ(get<Ints>(map(metaspace), "kvick.normalized_ids"), (Ints{2}));
   EXPECT_FALSE(get<bool>(map(metaspace), "tokenizer.ggml.add_space_prefix"));
 }
 

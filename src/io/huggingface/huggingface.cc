@@ -163,8 +163,10 @@ base::Status<> check_embedding(const ModelFile& file, const HfConfig& config) {
     return base::fail("{}: 'embed_tokens.weight' must have the {} rows of vocab_size", file.path(),
                       config.vocabulary);
   if (!config.tied && file.find("output.weight") == nullptr)
-    return base::fail("{}: has no tensor 'lm_head.weight', and 'tie_word_embeddings' is false",
-                      file.path());
+    return base::fail(
+        "{}: has no tensor 'lm_head.weight', and 'tie_word_embeddings' is false: it cannot "
+        "generate text; for embeddings use a GGUF file of this model",
+        file.path());
   return base::Done{};
 }
 

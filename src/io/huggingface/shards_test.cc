@@ -50,6 +50,24 @@ TEST(HuggingFace, ShardsAreOneModel) {
   EXPECT_NE(open().error().message.find("is not where"), std::string::npos);
 }
 
+// transformers' AutoModel saves embedding models so.
+TEST(HuggingFace, ABareDecoderWhoseOutputIsItsEmbeddingIsRead) {
+  const TestFolder folder;
+  const auto open = [&](bool tied) {
+    folder.write("config.json", with(llama_config(), {{"tie_word_embeddings", tied}}).dump());
+    return ModelFile::open(folder.path());
+  };
+  folder.write("model.safetensors", weights({{"embed_tokens.weight", {6, 8}},
+                                             {"norm.weight", {8}},
+                                             {"layers.1.self_attn.q_proj.weight", {8, 8}}}));
+  const auto file = open(true);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file->tensors().size(), 3u);
+  for (const char* name : {"token_embd.weight", "output_norm.weight", "blk.1.attn_q.weight"})
+    EXPECT_NE(file->find(name), nullptr) << name;
+  EXPECT_FALSE(open(false).ok());
+}
+
 TEST(HuggingFace, MissingFilesAndTensorsAreNamed) {
   const auto message = [](const std::function<void(const TestFolder&)>& fill) {
     const TestFolder folder;
@@ -71,7 +89,8 @@ TEST(HuggingFace, MissingFilesAndTensorsAreNamed) {
   expect(message([](const TestFolder& f) {
            f.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
          }),
-         "has no tensor 'lm_head.weight', and 'tie_word_embeddings' is false");
+         "has no tensor 'lm_head.weight', and 'tie_word_embeddings' is false: it cannot generate "
+         "text; for embeddings use a GGUF file of this model");
   expect(
       message([](const TestFolder& f) {
         f.write("model.safetensors", weights({{"model.strange.weight", {6, 8}}}));

@@ -135,6 +135,32 @@ TEST(ChatTemplateLimits, ParsesNoJsonThatIsNestedDeeperThanTheStackIs) {
   EXPECT_NE(deep.find("nested more than 200 deep"), std::string::npos) << deep;
 }
 
+// The limit is 4 MB: the text, what is parsed from it and the template's value take three times the
+// text's size.
+TEST(ChatTemplateLimits, CountsWhatJsonIsParsedInto) {
+  const auto parsed = [](const std::string& json) {
+    return outcome("{{ call | from_json | length }}", {{"call", json}});
+  };
+  EXPECT_EQ(parsed("\"" + repeat("a", 1'000'000) + "\""), "rendered 1000000");
+  const std::string large = parsed("\"" + repeat("a", 1'500'000) + "\"");
+  EXPECT_NE(large.find("holds more than 4194304 bytes"), std::string::npos) << large;
+  EXPECT_EQ(parsed("{\"a\": [" + repeat("[], ", 1000) + "{}]}"), "rendered 1");
+  const std::string many = parsed("[" + repeat("0,", 100'000) + "0]");
+  EXPECT_NE(many.find("holds more than 4194304 bytes"), std::string::npos) << many;
+}
+
+// What was parsed is freed before the next text is: each iteration takes and frees 2 MB.
+TEST(ChatTemplateLimits, FreesWhatJsonWasParsedInto) {
+  RenderOptions options;
+  options.max_memory_bytes = 4 << 20;
+  auto parsed =
+      ChatTemplate::parse("{% for i in range(10) %}{{ (call | from_json) | length }} {% endfor %}");
+  ASSERT_TRUE(parsed.ok());
+  const auto text = parsed->render({{"call", "\"" + repeat("a", 1'000'000) + "\""}}, options);
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_EQ(*text, repeat("1000000 ", 10));
+}
+
 TEST(ChatTemplateLimits, SearchesInLinearTime) {
   // A naive search of a^n for a^(n/2) b takes n^2/4 steps: minutes at this size.
   RenderOptions options;

@@ -44,11 +44,15 @@ Value Evaluator::from_json(const nlohmann::ordered_json& json, int depth) {
       return string(json.get_ref<const std::string&>());
     case nlohmann::json::value_t::array: {
       Values items;
+      heap_.expect(json.size() * sizeof(Value));
+      items.reserve(json.size());
       for (const auto& item : json) items.push_back(from_json(item, depth + 1));
       return make_list(heap_, std::move(items));
     }
     case nlohmann::json::value_t::object: {
       std::vector<Entry> entries;
+      heap_.expect(json.size() * sizeof(Entry));
+      entries.reserve(json.size());
       for (auto it = json.begin(); it != json.end(); ++it)
         entries.emplace_back(string(it.key()), from_json(*it, depth + 1));
       return make_dict(heap_, entries);

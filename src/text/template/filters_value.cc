@@ -214,13 +214,41 @@ Value tojson(Evaluator& evaluator, const CallArguments& arguments) {
   return evaluator.string(to_json(bound[0], options, evaluator.heap()));
 }
 
+// Counts the memory of a JSON document while it is parsed and converted.
+class JsonMemory {
+ public:
+  explicit JsonMemory(Heap& heap) : heap_(heap) {}
+  ~JsonMemory() { heap_.give(bytes_); }
+  JsonMemory(const JsonMemory&) = delete;
+  JsonMemory& operator=(const JsonMemory&) = delete;
+
+  // Called by the parser for each event; part: a value, or a member's name.
+  void count(const nlohmann::ordered_json& part) {
+    // A list that grows has room for up to twice its elements.
+    size_t bytes = 2 * sizeof(part);
+    if (part.is_string())
+      bytes += 2 * sizeof(std::string) + part.get_ref<const std::string&>().size();
+    heap_.take(bytes);
+    bytes_ += bytes;
+  }
+
+ private:
+  Heap& heap_;
+  size_t bytes_ = 0;
+};
+
 // Not part of Jinja2. Templates written for llama.cpp use it (DeepSeek V3.2 and V4).
 Value from_json_filter(Evaluator& evaluator, const CallArguments& arguments) {
   Bound bound("|from_json", arguments, {"text"}, 1);
   if (!bound[0].is(Kind::kString)) fail("|from_json takes a string, not a {}", type_name(bound[0]));
   if (base::is_nested_deeper(bound[0].text(), kMaxValueDepth + 1))
     fail("|from_json was given values that are nested more than {} deep", kMaxValueDepth);
-  const auto json = nlohmann::ordered_json::parse(bound[0].text(), nullptr, false);
+  JsonMemory memory(evaluator.heap());
+  const auto count = [&](int, nlohmann::ordered_json::parse_event_t, nlohmann::ordered_json& part) {
+    memory.count(part);
+    return true;
+  };
+  const auto json = nlohmann::ordered_json::parse(bound[0].text(), count, false);
   if (json.is_discarded()) fail("|from_json was given a string that is not JSON");
   return evaluator.from_json(json);
 }

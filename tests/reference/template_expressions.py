@@ -106,6 +106,7 @@ FILTERS += [
     "{{ 'abcdefghijklm nop' | wordwrap(5) }}|{{ 'abcdefghijklm nop' | wordwrap(5, false) }}|{{ 'ab abcdefghijklm' | wordwrap(5, false) }}|{{ 'abc defghij' | wordwrap(4) }}|{{ 'ab-cdefghijk-lm' | wordwrap(6) }}|{{ '--------x' | wordwrap(3) }}|{{ 'supercalifragilistic-expialidocious-word' | wordwrap(12) }}",
     "{{ 'one two\\n\\nthree   four  five' | wordwrap(9, wrapstring='<br>') }}|{{ '   lead and trail   ' | wordwrap(6) }}|{{ '      ' | wordwrap(3) }}|{{ '' | wordwrap(3) }}|{{ 'Größe größer 世界世界世界 é-é' | wordwrap(5) }}|{{ 'a\\xa0b c\\td' | wordwrap(2) }}|{{ words | wordwrap(79) }}",
     "{{ 1 | filesizeformat }} {{ 0 | filesizeformat }} {{ 999 | filesizeformat }} {{ 1000 | filesizeformat }} {{ 1024 | filesizeformat(true) }} {{ '1234567' | filesizeformat }} {{ 1e15 | filesizeformat }} {{ 123456789 | filesizeformat(binary=true) }} {{ -5.5 | filesizeformat }} {{ 1e30 | filesizeformat }} {{ 1e30 | filesizeformat(true) }} {{ 999999 | filesizeformat }} {{ -0.5 | filesizeformat }}",
+    "<i{{ {'a': 1, 'b': none, 'c': '<\"&\\'>', 'd&': true, 'e': undefined_thing, 'f': '<b>' | safe, 'g': [1, 'x'], 'ü-': 2.5, '': ''} | xmlattr }}>|{{ {'a': 'x', 'b': 'y'} | xmlattr(false) }}|{{ {'a': none} | xmlattr }}|{{ {} | xmlattr(autospace=true) }}|{{ {'a': none, 'b': 1} | xmlattr(false) }}",
     "{{ '<b>' | forceescape }} {{ '<b>' | escape | forceescape }} {{ 5 | forceescape }} {{ '&' | forceescape | escape }}",
 ]
 
@@ -166,6 +167,7 @@ ERRORS = [
 ERRORS += [
     "{% if yes %}{{ 1 | nofilter }}{% endif %}", "{% if n is notest %}{% endif %}", "{{ 1 if n is notest else 2 }}", "{% for x in [] %}{{ x | nofilter }}{% endfor %}", "{% macro m() %}{{ 1 | nofilter }}{% endmacro %}x", "{{ no and (1 | nofilter) }}", "{% if no %}{% endif %}{{ 1 | nofilter }}", "{% filter nofilter %}{% endfilter %}",
     "{{ [{'c': 1}, {}] | groupby('c') }}", "{{ [1] | groupby }}", "{{ [{'c': 1}, {'c': 'a'}] | groupby('c') }}", "{{ 5 | groupby('c') }}", "{{ [1] | slice(0) | list }}", "{{ [1] | slice | list }}", "{{ 5 | slice(2) | list }}", "{{ 'abcdef' | truncate(2) }}", "{{ 'abcdef' | truncate(4, leeway=-1) }}", "{{ 5 | truncate }}", "{{ [1] | urlencode }}", "{{ [(1, 2, 3)] | urlencode }}", "{{ 'a b' | wordwrap(0) }}", "{{ undefined_thing | wordwrap }}", "{{ 5 | wordwrap }}", "{{ 'x' | filesizeformat }}", "{{ none | filesizeformat }}", "{{ undefined_thing | attr('x') }}", "{{ name | attr(5) }}", "{{ (nested | attr('a')).b }}",
+    "{{ {'a b': 1} | xmlattr }}", "{{ {'a\\n': 1} | xmlattr }}", "{{ {'a/': 1} | xmlattr }}", "{{ {'>': 1} | xmlattr }}", "{{ {'a=': 1} | xmlattr }}", "{{ {1: 2} | xmlattr }}", "{{ [1] | xmlattr }}", "{{ undefined_thing | xmlattr }}", "{{ none | xmlattr }}",
 ]
 
 ALL = OPERATORS + ACCESS + FILTERS + TESTS + METHODS + STATEMENTS + SPACE + ERRORS

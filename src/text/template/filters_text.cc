@@ -154,6 +154,32 @@ Value url_encode(Evaluator& evaluator, const CallArguments& arguments) {
   return evaluator.string(std::move(out));
 }
 
+// Entries that are none or undefined are left out.
+Value xml_attributes(Evaluator& evaluator, const CallArguments& arguments) {
+  Bound bound("|xmlattr", arguments, {"d", "autospace"}, 1);
+  if (bound[0].is(Kind::kUndefined)) fail_undefined(bound[0]);
+  if (!bound[0].is(Kind::kDict)) fail("|xmlattr needs a dict, not {}", type_name(bound[0]));
+  const bool space_before = bound.flag(1, true);
+  std::string out;
+  const auto add = [&](const Value& part) {
+    const Soft soft(evaluator, part);
+    evaluator.heap().expect(out.size() + 6 * soft.text.size());
+    out += soft.markup ? soft.text : html_escape(soft.text);
+  };
+  for (const auto& [name, content] : bound[0].dict().entries) {
+    if (content.is(Kind::kNone) || content.is(Kind::kUndefined)) continue;
+    if (!name.is(Kind::kString)) fail("|xmlattr needs names that are strings");
+    if (name.text().find_first_of(" \t\n\r\f\v/>=") != std::string_view::npos)
+      fail("|xmlattr: the name {} has white space, '/', '>' or '='", repr(name, evaluator.heap()));
+    if (space_before || !out.empty()) out += ' ';
+    add(name);
+    out += "=\"";
+    add(content);
+    out += '"';
+  }
+  return evaluator.string(std::move(out));
+}
+
 Value word_count(Evaluator& evaluator, const CallArguments& arguments) {
   Bound bound("|wordcount", arguments, {"s"}, 1);
   Soft soft(evaluator, bound[0]);
@@ -345,6 +371,7 @@ constexpr FunctionRow kFilters[] = {
     {"forceescape", force_escape},
     {"truncate", truncate},
     {"urlencode", url_encode},
+    {"xmlattr", xml_attributes},
     {"wordcount", word_count},
     {"wordwrap", word_wrap},
     {"format", format_filter},

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "text/grammar/char_classes.h"
+#include "text/unicode/utf8.h"
 
 namespace kvick::text {
 namespace {
@@ -218,6 +219,24 @@ bool takes_any(const CharNfa& nfa) {
       if (!set.ranges().empty()) waiting.push_back(to);
   }
   return seen[nfa.end];
+}
+
+std::optional<bool> takes(const CharNfa& nfa, std::string_view text, size_t& budget) {
+  States at;
+  add_reached(nfa, nfa.start, at);
+  while (!text.empty() && !at.empty()) {
+    const Utf8 next = decode_utf8(text);
+    text.remove_prefix(next.bytes);
+    States reached;
+    for (const uint32_t state : at)
+      for (const auto& [set, to] : nfa.states[state].edges)
+        if (next.valid && set.has(next.code)) add_reached(nfa, to, reached);
+    const size_t visited = at.size() + reached.size();
+    if (visited > budget) return std::nullopt;
+    budget -= visited;
+    at = std::move(reached);
+  }
+  return at.contains(nfa.end);
 }
 
 }  // namespace kvick::text

@@ -1,6 +1,10 @@
 #pragma once
 // Intersection and complement of automata over characters.
 
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
 #include "base/result.h"
 #include "text/grammar/char_nfa.h"
 
@@ -15,5 +19,8 @@ base::Result<CharNfa> other_texts(const CharNfa& nfa);
 base::Result<CharNfa> without_boundaries(const CharNfa& nfa);
 // Returns whether any text matches.
 bool takes_any(const CharNfa& nfa);
+// Returns whether the text matches. budget: reduced by the number of states that are visited;
+// nullopt: it does not suffice.
+std::optional<bool> takes(const CharNfa& nfa, std::string_view text, size_t& budget);
 
 }  // namespace kvick::text

@@ -207,6 +207,26 @@ TEST(JsonConstraint, FormatsThatAreNotEnforcedMayStandBesideListedValues) {
             "the schema at #: format beside enum or const is not supported; leave it out");
 }
 
+TEST(JsonConstraint, PatternsChooseAmongListedValues) {
+  expect_texts(R"({"enum": ["ab", "b", "xab", "é1", 1, null, ["b"]], "pattern": "^(ab|.1)$"})",
+               {"\"ab\"", "\"é1\"", "1", "null", "[\"b\"]"}, {"\"b\"", "\"xab\""});
+  expect_texts(R"({"allOf": [{"pattern": "^a"}, {"pattern": "b$"},
+                             {"enum": ["ab", "a", "b", "acb"]}], "maxLength": 2})",
+               {"\"ab\""}, {"\"a\"", "\"b\"", "\"acb\""});
+  expect_texts(R"({"uniqueItems": true, "items": {"enum": ["a", "ab", "b"], "pattern": "a"}})",
+               {R"(["a","ab"])", "[]"}, {R"(["b"])", R"(["a","a"])"});
+  expect_texts(R"({"enum": [1, 2], "pattern": "(?<=a)b"})", {"1", "2"}, {});
+  EXPECT_EQ(schema_error(R"({"const": "ab", "pattern": "b"})"), "no error");
+  EXPECT_EQ(schema_error(R"({"const": "ab", "pattern": "c"})"),
+            "the schema cannot be used: no JSON value matches it, within 64 levels of nesting");
+  EXPECT_EQ(schema_error(R"({"const": "ab", "pattern": "(?<=a)b"})"),
+            "the schema at #: pattern: a look-around or a flag is not supported at byte 0 of "
+            "'(?<=a)b'");
+  const Json slow = {{"const", std::string(5000, 'a')}, {"pattern", "(a?){900}"}};
+  EXPECT_EQ(schema_error(slow.dump()),
+            "the schema at #: the values beside pattern are too long; leave it out");
+}
+
 TEST(JsonConstraint, UniqueItemsChoosesAmongListedValues) {
   expect_texts(R"({"uniqueItems": true, "enum": [[1, 2], [1, 1.0], [true, 1, "1"], [], "aa",
                    [{"a": 1, "b": [2]}, {"b": [2], "a": 1}], [[1, 2], [2, 1]]]})",

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "text/grammar/nfa_algebra.h"
 #include "text/unicode/utf8.h"
 
 namespace kvick::text {
@@ -109,6 +110,7 @@ Result<std::optional<bool>> keeps_to(const Json& value, std::string_view keyword
     KVICK_TRY(const Decimal number, decimal_of(value));
     return std::optional(is_multiple(number, step));
   }
+  if (keyword == "pattern") return std::optional(true);  // listed() checks it
   // Formats that are not enforced are ignored here too: Gemini's schemas write "format": "enum".
   if (keyword == "format" && !pattern_of_format(bound.get_ref<const std::string&>()))
     return std::optional(true);
@@ -262,7 +264,6 @@ Status<> SchemaCompiler::compile_type(const std::string& type, const Json& schem
   return base::Done{};
 }
 
-// Checks the keywords of the schema beside enum and const.
 Result<bool> SchemaCompiler::is_instance(const Json& value, const Json& schema,
                                          const std::string& path) const {
   if (schema.contains("type") && !is_of_type(value, schema["type"])) return false;
@@ -283,12 +284,36 @@ Result<bool> SchemaCompiler::is_instance(const Json& value, const Json& schema,
   return fits;
 }
 
+Result<std::vector<Json>> SchemaCompiler::listed(const Json& schema, const std::string& path) {
+  const Json& values = schema["enum"];
+  const bool has_text =
+      std::any_of(values.begin(), values.end(), [](const Json& one) { return one.is_string(); });
+  std::optional<CharNfa> pattern;
+  if (schema.contains("pattern") && has_text) {
+    auto read = matched_by(schema);
+    if (!read.ok()) return fail("the schema at {}: pattern: {}", path, read.error().message);
+    pattern = *std::move(read);
+  }
+  std::vector<Json> out;
+  for (const Json& value : values) {
+    KVICK_TRY(const bool fits, is_instance(value, schema, path));
+    if (!fits) continue;
+    if (pattern && value.is_string()) {
+      const auto matches = takes(*pattern, value.get_ref<const std::string&>(), match_budget_);
+      if (!matches)
+        return fail("the schema at {}: the values beside pattern are too long; leave it out", path);
+      if (!*matches) continue;
+    }
+    out.push_back(value);
+  }
+  return out;
+}
+
 Status<> SchemaCompiler::compile_values(const Json& schema, Between place,
                                         const std::string& path) {
   std::vector<std::string> texts;
-  for (const Json& value : schema["enum"]) {
-    KVICK_TRY(const bool fits, is_instance(value, schema, path));
-    if (!fits) continue;
+  KVICK_TRY(const std::vector<Json> values, listed(schema, path));
+  for (const Json& value : values) {
     if (value.is_structured())
       add_value(value, place);
     else

@@ -21,6 +21,8 @@ class SchemaCompiler {
   // The most different strings with look-aheads, several patterns, or a pattern and a format: each
   // takes milliseconds to compile.
   static constexpr uint32_t kMostCombined = 64;
+  // The most states that are visited to match listed values with patterns, in all of the schema.
+  static constexpr size_t kMostMatching = 2'000'000;
 
   SchemaCompiler(const Json& root, const JsonLayout& layout);
   // Compiles the schema to the builder's first rule.
@@ -60,8 +62,11 @@ class SchemaCompiler {
   base::Status<> compile_flat(const Json& schema, Between place, const std::string& path);
   base::Status<> compile_type(const std::string& type, const Json& schema, Between place,
                               const std::string& path);
+  // Checks the keywords of the schema beside enum and const, all but `pattern`.
   base::Result<bool> is_instance(const Json& value, const Json& schema,
                                  const std::string& path) const;
+  // Returns the values of the schema's enum that satisfy its other keywords.
+  base::Result<std::vector<Json>> listed(const Json& schema, const std::string& path);
   base::Status<> compile_values(const Json& schema, Between place, const std::string& path);
   // Returns the automaton that a string must match; nullopt: any string.
   base::Result<std::optional<CharNfa>> matched_by(const Json& schema);
@@ -93,6 +98,7 @@ class SchemaCompiler {
   StringGrammar strings_;
   RuleId gap_ = 0;
   uint32_t combined_ = 0;
+  size_t match_budget_ = kMostMatching;
   std::map<std::string, RuleId> rules_;  // by the schema's text
   std::deque<Job> jobs_;
 };

@@ -55,10 +55,9 @@ Result<std::vector<Json>> SchemaCompiler::values_of(const Json& schema, const st
   KVICK_TRY(const std::vector<Json> any, expander_.alternatives(schema, path));
   for (const Json& one : any) {
     if (one.contains("enum")) {
-      for (const Json& value : one["enum"]) {
-        KVICK_TRY(const bool fits, is_instance(value, one, path));
-        if (fits && !add(value)) return not_unique(path);
-      }
+      KVICK_TRY(const std::vector<Json> fitting, listed(one, path));
+      for (const Json& value : fitting)
+        if (!add(value)) return not_unique(path);
       continue;
     }
     for (const Json& type : one.contains("type") ? one["type"] : Json::array({"any"})) {

@@ -43,6 +43,8 @@ class Parser : private PatternReader, private NfaPieces {
 
   Status<> top_alternative() {
     const bool marked = (!anchored_ || at_start_) && (take('^') || (python_ && take("\\A")));
+    // Python does not know the flag there; Rust's regex, which Pydantic uses, does.
+    if (at_ == 1 && marked && !python_ && take("(?i)")) ignores_case_ = true;
     const size_t first = at_;
     KVICK_TRY(const Piece body, sequence(0));
     const uint32_t before = state(), behind = state();

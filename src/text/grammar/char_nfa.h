@@ -34,8 +34,8 @@ enum class PatternKind : uint8_t {
 // alternative, (?i) at the beginning and (?i:...), which ignore case, and \b and \B outside and
 // before look-aheads. Escapes are \d \w \s \D \W \S \n \r \t \f \v \0 \xHH \uHHHH, ECMA's \u{H} \cX
 // \p{Lu} \P{L}, and Python's \a \UHHHHHHHH \A \Z. Python also has comments. ECMA also has
-// look-aheads in top-level alternatives, and both $ and look-aheads in a group at the end of one.
-// Error: anything else, and where.
+// look-aheads in top-level alternatives, and both $ and look-aheads in a group at the end of one,
+// and (?i) behind a ^ that begins the pattern. Error: anything else, and where.
 base::Result<CharNfa> parse_pattern(std::string_view pattern,
                                     PatternKind kind = PatternKind::kSearched);
 

@@ -100,6 +100,7 @@ TEST(Pattern, IgnoresTheCaseOfAllLettersInAGroupOrEverywhere) {
   // The sign of the unit kelvin, and the long s.
   expect_texts(with_pattern("(?i)^ks$"), {"\"KS\"", "\"\u212As\"", "\"k\u017F\""}, {"\"k\""});
   expect_texts(with_pattern("(?i)^i$"), {"\"I\"", "\"i\""}, {"\"\u0130\"", "\"\u0131\""});
+  expect_texts(with_pattern("^(?i)ab|c"), {"\"AB\"", "\"aBx\"", "\"xC\""}, {"\"xab\"", "\"b\""});
   expect_texts(with_pattern("^a(?i:b(?:c))d$"), {"\"abcd\"", "\"aBCd\""}, {"\"Abcd\"", "\"abcD\""});
 }
 
@@ -157,6 +158,7 @@ TEST(Pattern, WhatIsWrongWithOneIsSaid) {
   EXPECT_EQ(error("a$b"), "'$' is not at the end at byte 2 of 'a$b'");
   EXPECT_EQ(error("(?s)a"), "a look-around or a flag is not supported at byte 0 of '(?s)a'");
   EXPECT_EQ(error("a(?i)"), "a look-around or a flag is not supported at byte 1 of 'a(?i)'");
+  EXPECT_EQ(error("a|^(?i)b"), "a look-around or a flag is not supported at byte 3 of 'a|^(?i)b'");
   EXPECT_EQ(error("(?i)\\p{Lu}"), "\\p beside (?i) is not supported at byte 10 of '(?i)\\p{Lu}'");
   EXPECT_EQ(error("\\b+x"), "a repetition of nothing at byte 2 of '\\b+x'");
   EXPECT_EQ(error("^(?=a\\b)a"),

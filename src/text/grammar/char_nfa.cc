@@ -26,7 +26,7 @@ class Parser : private PatternReader, private NfaPieces {
     ignores_case_ = take("(?i)");
     KVICK_TRY_VOID(top_alternatives(true));
     if (at_ < pattern_.size()) return wrong("')' closes nothing");
-    if (boundaries_) return without_boundaries(nfa_);
+    if (boundaries_) return without_boundaries(nfa_, false);
     return std::move(nfa_);
   }
 
@@ -76,15 +76,36 @@ class Parser : private PatternReader, private NfaPieces {
     const bool wanted = take("(?=");
     if (!wanted) take("(?!");
     const bool earlier = std::exchange(boundaries_, false);
-    KVICK_TRY(CharNfa ahead, from_here(true, at_start, false));
+    KVICK_TRY(const CharNfa ahead, from_here(true, at_start, false));
     if (!take(')')) return wrong("a group is not closed");
-    if (!wanted) {
-      KVICK_TRY(ahead, other_texts(ahead));
-    }
     KVICK_TRY(const CharNfa body, from_here(false, at_start, to_end_));
-    if (boundaries_) return unsupported("a word boundary in or after a look-ahead");
+    if (boundaries_) return by_last_character(ahead, wanted, body);
     boundaries_ = earlier;
-    return common_texts(ahead, body);
+    return both_of(ahead, wanted, body);
+  }
+
+  // Returns the texts of `body` that `ahead` matches, or those that it does not.
+  static Result<CharNfa> both_of(const CharNfa& ahead, bool wanted, const CharNfa& body) {
+    if (wanted) return common_texts(ahead, body);
+    KVICK_TRY(const CharNfa others, other_texts(ahead));
+    return common_texts(others, body);
+  }
+
+  // Does the same where word boundaries may be the first thing in them, so that it matters whether
+  // the character before belongs to a word.
+  Result<CharNfa> by_last_character(const CharNfa& ahead, bool wanted, const CharNfa& body) const {
+    Parser joined(pattern_, PatternKind::kSearched);
+    joined.nfa_.start = joined.state();
+    joined.nfa_.end = joined.state();
+    for (const bool in_word : {false, true}) {
+      KVICK_TRY(const CharNfa some, without_boundaries(ahead, in_word));
+      KVICK_TRY(const CharNfa rest, without_boundaries(body, in_word));
+      KVICK_TRY(CharNfa both, both_of(some, wanted, rest));
+      const Piece piece = joined.insert(std::move(both));
+      joined.nfa_.states[joined.nfa_.start].behind.emplace_back(in_word, piece.start);
+      joined.skip(piece.end, joined.nfa_.end);
+    }
+    return std::move(joined.nfa_);
   }
 
   // Returns the offset of the bracket that closes the group beginning here, or npos.

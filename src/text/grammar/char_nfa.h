@@ -17,8 +17,9 @@ struct CharNfa {
   struct State {
     std::vector<uint32_t> skips;
     std::vector<std::pair<CharSet, uint32_t>> edges;
-    // Skips where a word begins or ends (true), or where none does: while a pattern is parsed only.
-    std::vector<std::pair<bool, uint32_t>> boundaries;
+    // While a pattern is parsed only: skips where a word begins or ends (true), or where none does;
+    // and skips behind a character of a word (true), or behind others and at the start.
+    std::vector<std::pair<bool, uint32_t>> boundaries, behind;
   };
   std::vector<State> states;
   uint32_t start = 0, end = 0;
@@ -31,11 +32,11 @@ enum class PatternKind : uint8_t {
 
 // Parses literals, escapes, classes, groups with and without names, alternatives, greedy and lazy
 // repetitions (which accept the same texts), ^ at the beginning and $ at the end of a top-level
-// alternative, (?i) at the beginning and (?i:...), which ignore case, and \b and \B outside and
-// before look-aheads. Escapes are \d \w \s \D \W \S \n \r \t \f \v \0 \xHH \uHHHH, ECMA's \u{H} \cX
-// \p{Lu} \P{L}, and Python's \a \UHHHHHHHH \A \Z. Python also has comments. ECMA also has
-// look-aheads in top-level alternatives, and both $ and look-aheads in a group at the end of one,
-// and (?i) behind a ^ that begins the pattern. Error: anything else, and where.
+// alternative, (?i) at the beginning and (?i:...), which ignore case, and \b and \B. Escapes are \d
+// \w \s \D \W \S \n \r \t \f \v \0 \xHH \uHHHH, ECMA's \u{H} \cX \p{Lu} \P{L}, and Python's \a
+// \UHHHHHHHH \A \Z. Python also has comments. ECMA also has look-aheads in top-level alternatives,
+// and both $ and look-aheads in a group at the end of one, and (?i) behind a ^ that begins the
+// pattern. Error: anything else, and where.
 base::Result<CharNfa> parse_pattern(std::string_view pattern,
                                     PatternKind kind = PatternKind::kSearched);
 

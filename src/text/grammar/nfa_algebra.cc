@@ -162,7 +162,7 @@ base::Result<CharNfa> other_texts(const CharNfa& nfa) {
 
 // A state also says whether the last character belongs to a word, and of which kind the next one
 // must be after the boundaries that were passed since.
-base::Result<CharNfa> without_boundaries(const CharNfa& nfa) {
+base::Result<CharNfa> without_boundaries(const CharNfa& nfa, bool behind_word) {
   enum class Next : uint8_t { kAny, kWord, kOther };
   using Place = std::tuple<uint32_t, bool, Next>;
   const CharSet word = class_of('w', true), other = CharSet::all().without(word);
@@ -179,7 +179,7 @@ base::Result<CharNfa> without_boundaries(const CharNfa& nfa) {
     return at->second;
   };
   out.states.emplace_back();  // the end
-  out.start = state_of(nfa.start, false, Next::kAny);
+  out.start = state_of(nfa.start, behind_word, Next::kAny);
   while (!waiting.empty()) {
     if (out.states.size() > CharNfa::kMostStates)
       return base::fail("its word boundaries make it too large; use smaller repetitions");
@@ -190,6 +190,8 @@ base::Result<CharNfa> without_boundaries(const CharNfa& nfa) {
     if (state == nfa.end && next != Next::kWord) one.skips.push_back(out.end);
     for (const uint32_t to : nfa.states[state].skips)
       one.skips.push_back(state_of(to, in_word, next));
+    for (const auto& [wanted, to] : nfa.states[state].behind)
+      if (in_word == wanted) one.skips.push_back(state_of(to, in_word, next));
     for (const auto& [changes, to] : nfa.states[state].boundaries) {
       const Next wanted = in_word == changes ? Next::kOther : Next::kWord;
       if (next == Next::kAny || next == wanted) one.skips.push_back(state_of(to, in_word, wanted));

@@ -80,6 +80,7 @@ class NfaPieces {
     for (uint32_t& to : one.skips) to += shift;
     for (auto& edge : one.edges) edge.second += shift;
     for (auto& boundary : one.boundaries) boundary.second += shift;
+    for (auto& place : one.behind) place.second += shift;
   }
 
   bool too_large_ = false;  // a repetition would exceed kMostStates

@@ -236,6 +236,41 @@ TEST(JsonConstraint, UniqueItemsChoosesAmongListedValues) {
             "the schema cannot be used: no JSON value matches it, within 64 levels of nesting");
 }
 
+TEST(JsonConstraint, MultiplesOfALargeStepMayBeFew) {
+  expect_texts(
+      R"({"type": "integer", "multipleOf": 999983, "minimum": -1000000, "maximum": 10000000})",
+      {"-999983", "0", "999983", "9999830"},
+      {"-1999966", "10999813", "1", "999982", "-0", "999983.0", "99998", "9999830000"});
+  expect_texts(R"({"multipleOf": 7919, "exclusiveMinimum": 7919, "exclusiveMaximum": 23757})",
+               {"15838", "\"a\""}, {"7919", "23757", "0", "15838.0"});
+  EXPECT_EQ(
+      schema_error(R"({"type": "integer", "multipleOf": 999983, "minimum": 1, "maximum": 5})"),
+      "the schema cannot be used: no JSON value matches it, within 64 levels of nesting");
+}
+
+TEST(JsonConstraint, MultiplesAreThoseWithinTheirBounds) {
+  for (const double least : {-21.0, -20.5, -7.0, 0.0, 6.5, 7.0})
+    for (const double most : {-7.0, -6.5, 0.0, 13.5, 14.0})
+      for (const bool strict : {false, true}) {
+        const Json schema = {{"type", "integer"},
+                             {"multipleOf", 7},
+                             {strict ? "exclusiveMinimum" : "minimum", least},
+                             {strict ? "exclusiveMaximum" : "maximum", most}};
+        const auto fits = [&](int i) {
+          return i % 7 == 0 && (strict ? i > least && i < most : i >= least && i <= most);
+        };
+        bool any = false;
+        for (int i = -30; i <= 30; ++i) any = any || fits(i);
+        if (!any) {
+          EXPECT_NE(schema_error(schema.dump()), "no error") << schema;
+          continue;
+        }
+        SchemaTexts texts(schema.dump());
+        for (int i = -30; i <= 30; ++i)
+          EXPECT_EQ(texts.takes(std::to_string(i)), fits(i)) << i << " " << schema;
+      }
+}
+
 // Pydantic's set[Annotated[int, Field(ge=1, le=4)]].
 TEST(JsonConstraint, IntegersOfASmallRangeMayHaveToDiffer) {
   expect_texts(

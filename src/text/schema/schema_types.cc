@@ -19,6 +19,34 @@ using base::Status;
 // little room for the rest of the grammar.
 constexpr size_t kMostFormatStates = 1000;
 
+// The most multiples that are listed one by one.
+constexpr int64_t kMostMultiples = 1000;
+
+// Returns the least integer that a lower bound allows, or the largest that an upper one does.
+int64_t integer_within(const NumberRange::Bound& bound, bool lower) {
+  const int64_t whole = std::stoll(bound.value.whole);  // at most NumberRange::kMostWhole digits
+  const int64_t cut = bound.value.negative ? -whole : whole;
+  const bool moves = bound.value.fraction.empty() ? bound.strict : bound.value.negative != lower;
+  if (!moves) return cut;
+  return lower ? cut + 1 : cut - 1;
+}
+
+// Returns the integers within the range that are multiples of the step; nullopt if they are many,
+// or if fractions are allowed.
+std::optional<std::vector<std::string>> few_multiples(const NumberRange& range, uint64_t step) {
+  if (!range.least || !range.most || range.fraction_digits > 0) return std::nullopt;
+  const auto unit = static_cast<int64_t>(step);
+  const int64_t least = integer_within(*range.least, true);
+  const int64_t most = integer_within(*range.most, false);
+  // Integers are divided towards zero.
+  const int64_t first = least / unit + (least > 0 && least % unit != 0 ? 1 : 0);
+  const int64_t last = most / unit - (most < 0 && most % unit != 0 ? 1 : 0);
+  if (last - first >= kMostMultiples) return std::nullopt;
+  std::vector<std::string> out;
+  for (int64_t i = first; i <= last; ++i) out.push_back(std::to_string(i * unit));
+  return out;
+}
+
 bool looks_ahead(const std::string& pattern) {
   return pattern.find("(?=") != pattern.npos || pattern.find("(?!") != pattern.npos;
 }
@@ -133,6 +161,8 @@ Status<> SchemaCompiler::compile_number(const Json& schema, bool integer, Betwee
   }
   if (step == 1) {
     add_number(grammar_, range, place.from, place.to);
+  } else if (auto few = few_multiples(range, step)) {
+    add_literals(*std::move(few), place);
   } else if (!add_multiples(grammar_, range, step, place.from, place.to)) {
     return fail(
         "the schema at {}: multipleOf takes more than {} states; bring minimum and maximum closer "

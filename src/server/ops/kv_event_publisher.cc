@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <zmq.h>
 
 #include "base/thread.h"
@@ -37,6 +38,21 @@ struct CloseSocket {
 };
 using Context = std::unique_ptr<void, CloseContext>;
 using Socket = std::unique_ptr<void, CloseSocket>;
+
+// The file that wakes the publisher's thread.
+class WakeFile {
+ public:
+  WakeFile() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+  WakeFile(WakeFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  WakeFile& operator=(WakeFile&&) = delete;
+  ~WakeFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int fd() const { return fd_; }  // negative if the system gave none
+
+ private:
+  int fd_;
+};
 
 using Number = std::array<uint8_t, 8>;
 
@@ -120,7 +136,7 @@ std::vector<std::vector<uint8_t>> receive(void* socket) {
 class Publisher final : public KvEventPublisher {
  public:
   Publisher(const KvEventOptions& options, std::shared_ptr<engine::PrefixEvents> events,
-            Context context, Socket out, Socket replay, int eventfd)
+            Context context, Socket out, Socket replay, WakeFile wake_file)
       : options_(options),
         events_(std::move(events)),
         context_(std::move(context)),
@@ -128,7 +144,7 @@ class Publisher final : public KvEventPublisher {
         replay_(std::move(replay)),
         endpoint_(bound_endpoint(out_.get())),
         replay_endpoint_(bound_endpoint(replay_.get())),
-        wake_(eventfd) {
+        wake_(std::move(wake_file)) {
     thread_ = base::start_thread("events of the cache", [this] { work(); });
     events_->on_some([this] { wake(); });
   }
@@ -137,7 +153,6 @@ class Publisher final : public KvEventPublisher {
     stopping_ = true;
     wake();
     thread_.join();
-    ::close(wake_);
   }
   std::string endpoint() const override { return endpoint_; }
   std::string replay_endpoint() const override { return replay_endpoint_; }
@@ -146,12 +161,12 @@ class Publisher final : public KvEventPublisher {
   // Never blocks: a write to a full counter fails, but then the thread is awake already.
   void wake() const {
     const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
+    [[maybe_unused]] const ssize_t written = ::write(wake_.fd(), &one, sizeof one);
   }
 
   void work() {
     std::array<zmq_pollitem_t, 2> items = {
-        {{nullptr, wake_, ZMQ_POLLIN, 0}, {replay_.get(), 0, ZMQ_POLLIN, 0}}};
+        {{nullptr, wake_.fd(), ZMQ_POLLIN, 0}, {replay_.get(), 0, ZMQ_POLLIN, 0}}};
     while (!stopping_) {
       if (zmq_poll(items.data(), replay_ != nullptr ? 2 : 1, -1) < 0 && zmq_errno() != EINTR)
         return;
@@ -163,7 +178,7 @@ class Publisher final : public KvEventPublisher {
 
   void publish() {
     uint64_t wakes = 0;
-    [[maybe_unused]] const ssize_t read = ::read(wake_, &wakes, sizeof wakes);
+    [[maybe_unused]] const ssize_t read = ::read(wake_.fd(), &wakes, sizeof wakes);
     std::vector<engine::PrefixEvent> events;
     try {
       events = events_->take();
@@ -217,7 +232,7 @@ class Publisher final : public KvEventPublisher {
   Context context_;  // destroyed after its sockets
   Socket out_, replay_;
   const std::string endpoint_, replay_endpoint_;
-  const int wake_;          // an eventfd that wakes the thread
+  const WakeFile wake_;
   std::deque<Batch> kept_;  // the last batches, up to number next_ - 1
   Batch end_{{}};           // the empty batch that ends an answer
   uint64_t next_ = 0;
@@ -236,10 +251,11 @@ base::Result<std::unique_ptr<KvEventPublisher>> KvEventPublisher::open(
   if (!options.replay.empty()) {
     KVICK_TRY(replay, listen(context.get(), ZMQ_ROUTER, "--kv-events-replay", options.replay));
   }
-  const int wake = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (wake < 0) return base::fail("--kv-events: the system gives no eventfd");
-  return std::unique_ptr<KvEventPublisher>(std::make_unique<Publisher>(
-      options, std::move(events), std::move(context), std::move(out), std::move(replay), wake));
+  WakeFile wake;
+  if (wake.fd() < 0) return base::fail("--kv-events: the system gives no eventfd");
+  return std::unique_ptr<KvEventPublisher>(
+      std::make_unique<Publisher>(options, std::move(events), std::move(context), std::move(out),
+                                  std::move(replay), std::move(wake)));
 }
 
 }  // namespace kvick::server

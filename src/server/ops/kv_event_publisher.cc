@@ -18,9 +18,6 @@
 namespace kvick::server {
 namespace {
 
-// Limit on the messages queued for a slow subscriber, which misses further ones.
-constexpr int kMostUnread = 100'000;
-
 // Limit in bytes of a received frame, which is a topic or a number of 8 bytes. libzmq allocates the
 // size that a frame's head announces before the frame has arrived.
 constexpr int64_t kMostAsked = 4096;
@@ -62,14 +59,18 @@ Number number_bytes(uint64_t number) {
   return bytes;
 }
 
-base::Result<Socket> listen(void* context, int type, const std::string& option,
+base::Result<Socket> listen(void* context, int type, int most_unread, const std::string& option,
                             const std::string& endpoint) {
   Socket socket(zmq_socket(context, type));
   if (socket == nullptr) return base::fail("{}: {}", option, zmq_strerror(zmq_errno()));
-  const int linger = 0;
+  const int linger = 0, mandatory = 1;
   zmq_setsockopt(socket.get(), ZMQ_LINGER, &linger, sizeof linger);
-  zmq_setsockopt(socket.get(), ZMQ_SNDHWM, &kMostUnread, sizeof kMostUnread);
+  zmq_setsockopt(socket.get(), ZMQ_SNDHWM, &most_unread, sizeof most_unread);
   zmq_setsockopt(socket.get(), ZMQ_MAXMSGSIZE, &kMostAsked, sizeof kMostAsked);
+  // Without it a ROUTER reports success where it drops a message, because the client is gone or
+  // reads too slowly. The client would then take an answer with gaps for a whole one.
+  if (type == ZMQ_ROUTER)
+    zmq_setsockopt(socket.get(), ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory);
   if (zmq_bind(socket.get(), endpoint.c_str()) != 0)
     return base::fail("{} {}: {}; give it as tcp://*:5557", option, endpoint,
                       zmq_strerror(zmq_errno()));
@@ -205,7 +206,8 @@ class Publisher final : public KvEventPublisher {
     }
   }
 
-  // Answers [client, empty, number], the form of a REQ socket; ignores other messages.
+  // Answers [client, empty, number], the form of a REQ socket; ignores other messages. Ends the
+  // answer early, without the number -1, if the client is gone or reads too slowly.
   void answer() {
     try {
       const auto asked = receive(replay_.get());
@@ -246,10 +248,12 @@ base::Result<std::unique_ptr<KvEventPublisher>> KvEventPublisher::open(
     const KvEventOptions& options, std::shared_ptr<engine::PrefixEvents> events) {
   Context context(zmq_ctx_new());
   if (context == nullptr) return base::fail("--kv-events: {}", zmq_strerror(zmq_errno()));
-  KVICK_TRY(Socket out, listen(context.get(), ZMQ_PUB, "--kv-events", options.endpoint));
+  const int unread = options.most_unread;
+  KVICK_TRY(Socket out, listen(context.get(), ZMQ_PUB, unread, "--kv-events", options.endpoint));
   Socket replay;
   if (!options.replay.empty()) {
-    KVICK_TRY(replay, listen(context.get(), ZMQ_ROUTER, "--kv-events-replay", options.replay));
+    KVICK_TRY(replay,
+              listen(context.get(), ZMQ_ROUTER, unread, "--kv-events-replay", options.replay));
   }
   WakeFile wake;
   if (wake.fd() < 0) return base::fail("--kv-events: the system gives no eventfd");

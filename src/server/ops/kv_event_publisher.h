@@ -2,7 +2,8 @@
 // Publishes events of the prefix cache over ZeroMQ, as vLLM does. A PUB socket sends messages
 // [topic, number in 8 bytes, big-endian, batch (kv_event_batch.h)]. Numbers count from 0, so a
 // subscriber sees a gap if it misses some. It can then ask a ROUTER socket for the batches from a
-// number on. The answer is [number, batch] for each, then the number -1 with an empty batch.
+// number on. The answer is [number, batch] for each, then the number -1 with an empty batch. The
+// answer to a client that reads too slowly ends early: it lacks the last batches and the -1.
 
 #include <functional>
 #include <memory>
@@ -18,6 +19,8 @@ struct KvEventOptions {
   std::string replay;    // endpoint of the ROUTER; empty: none
   std::string topic;
   size_t most_kept = 10'000;  // batches kept for replay, as many as vLLM keeps
+  // Limit on the messages queued for a slow reader of either socket, which misses further ones.
+  int most_unread = 100'000;
 };
 
 // Runs one thread, which waits for events and for questions.

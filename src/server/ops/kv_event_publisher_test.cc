@@ -61,8 +61,9 @@ class Asker {
   Asker(const Asker&) = delete;
   Asker& operator=(const Asker&) = delete;
 
-  void ask(uint8_t from, size_t more_parts = 0) {
-    const std::array<uint8_t, 8> number = {0, 0, 0, 0, 0, 0, 0, from};
+  void ask(uint64_t from, size_t more_parts = 0) {
+    std::string number;
+    for (int shift = 56; shift >= 0; shift -= 8) number += static_cast<char>(from >> shift);
     zmq_send(socket_, "", 0, ZMQ_SNDMORE);
     zmq_send(socket_, number.data(), number.size(), more_parts > 0 ? ZMQ_SNDMORE : 0);
     for (size_t i = 1; i <= more_parts; ++i)
@@ -88,6 +89,23 @@ class Asker {
 };
 
 const Parts kEnd = {"", std::string(8, '\xFF'), ""};
+
+// Returns the number of a message with a batch.
+uint64_t number_of(const Parts& parts) {
+  uint64_t number = 0;
+  for (const char byte : parts.at(1)) number = number << 8 | static_cast<uint8_t>(byte);
+  return number;
+}
+
+// Asks until the batch with this number is published. Returns whether it was the only answer.
+bool wait_for_batch(Asker& asker, uint64_t number) {
+  Parts first;
+  do {
+    asker.ask(number);
+    first = asker.receive();
+  } while (first == kEnd);
+  return first.size() == 3 && number_of(first) == number && asker.receive() == kEnd;
+}
 
 size_t used_bytes() {
   const auto now = mallinfo2();
@@ -119,6 +137,37 @@ TEST(KvEventPublisher, HoldsABatchOnceHoweverOftenItIsAskedFor) {
     ASSERT_EQ(reader.receive(), kEnd);
   }
   EXPECT_LT(used_bytes(), before + (20 << 20));
+}
+
+// The queue of the slow client has room for a hundredth of an answer. It empties now and then while
+// the publisher answers, so that a later batch would find room again.
+TEST(KvEventPublisher, EndsAnAnswerEarlyRatherThanLeaveOutBatches) {
+  constexpr uint64_t kBatches = 1000;
+  const auto events = std::make_shared<engine::PrefixEvents>();
+  const auto publisher = *KvEventPublisher::open(
+      {.endpoint = "tcp://127.0.0.1:*", .replay = "tcp://127.0.0.1:*", .most_unread = 10}, events);
+  Asker reader(publisher->replay_endpoint()), slow(publisher->replay_endpoint());
+  const std::vector<kv::Token> tokens(16, 1);
+  for (uint64_t i = 0; i < kBatches; ++i) {  // batch 0 says that the cache is empty
+    if (i > 0) events->stored({.id = i, .parent = 0, .tokens = tokens});
+    ASSERT_TRUE(wait_for_batch(reader, i));
+  }
+  for (int i = 0; i < 50; ++i) slow.ask(0);
+  // The publisher takes the questions of both clients in turn meanwhile.
+  for (int i = 0; i < 100; ++i) {
+    reader.ask(kBatches);
+    ASSERT_EQ(reader.receive(), kEnd);
+  }
+  slow.ask(kBatches);
+  uint64_t due = 0;  // the number after the last one
+  for (Parts parts = slow.receive(); !parts.empty(); parts = slow.receive()) {
+    ASSERT_EQ(parts.size(), 3U);
+    if (parts == kEnd && due < kBatches) break;  // the answer to the last question
+    if (parts == kEnd) continue;
+    const uint64_t number = number_of(parts);
+    EXPECT_TRUE(number == 0 || number == due) << "batch " << number << " follows " << due - 1;
+    due = number + 1;
+  }
 }
 
 TEST(KvEventPublisher, DoesNotAnswerWhatHasMorePartsThanAQuestion) {

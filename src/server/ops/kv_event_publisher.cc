@@ -193,13 +193,13 @@ class Publisher final : public KvEventPublisher {
           std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
               .count();
       kept_.emplace_back(kv_event_batch(events, now));
-      if (kept_.size() > options_.most_kept) kept_.pop_front();
       const Number number = number_bytes(next_++);
       const auto* topic = reinterpret_cast<const uint8_t*>(options_.topic.data());
       const std::array<std::span<const uint8_t>, 2> head = {std::span(topic, options_.topic.size()),
                                                             number};
       // Subscribers that are too slow miss the batch.
       if (send(out_.get(), head, true)) kept_.back().send(out_.get());
+      if (kept_.size() > options_.most_kept) kept_.pop_front();
     } catch (const std::bad_alloc&) {
       ++next_;  // subscribers see a gap
       kept_.clear();

@@ -18,7 +18,7 @@ struct KvEventOptions {
   std::string endpoint;  // "tcp://*:5557"
   std::string replay;    // endpoint of the ROUTER; empty: none
   std::string topic;
-  size_t most_kept = 10'000;  // batches kept for replay, as many as vLLM keeps
+  size_t most_kept = 10'000;  // batches kept for replay, as many as vLLM keeps; 0: none
   // Limit on the messages queued for a slow reader of either socket, which misses further ones.
   int most_unread = 100'000;
 };

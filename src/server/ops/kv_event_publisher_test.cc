@@ -170,6 +170,33 @@ TEST(KvEventPublisher, EndsAnAnswerEarlyRatherThanLeaveOutBatches) {
   }
 }
 
+TEST(KvEventPublisher, PublishesBatchesOfWhichItKeepsNone) {
+  const auto events = std::make_shared<engine::PrefixEvents>();
+  const auto publisher = *KvEventPublisher::open(
+      {.endpoint = "tcp://127.0.0.1:*", .replay = "tcp://127.0.0.1:*", .most_kept = 0}, events);
+  void* const context = zmq_ctx_new();
+  void* const subscriber = zmq_socket(context, ZMQ_SUB);
+  const int wait_ms = 10, linger_ms = 0;
+  zmq_setsockopt(subscriber, ZMQ_RCVTIMEO, &wait_ms, sizeof wait_ms);
+  zmq_setsockopt(subscriber, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+  zmq_setsockopt(subscriber, ZMQ_SUBSCRIBE, "", 0);
+  EXPECT_EQ(zmq_connect(subscriber, publisher->endpoint().c_str()), 0);
+  const std::vector<kv::Token> tokens(16, 1);
+  std::array<char, 64> topic = {};
+  int topic_bytes = -1;
+  // Batches that are sent before the subscription has arrived are lost.
+  for (uint64_t id = 1; topic_bytes < 0 && id < 1000; ++id) {
+    events->stored({.id = id, .parent = 0, .tokens = tokens});
+    topic_bytes = zmq_recv(subscriber, topic.data(), topic.size(), 0);
+  }
+  EXPECT_EQ(topic_bytes, 0) << "no batch arrived";
+  Asker asker(publisher->replay_endpoint());
+  asker.ask(0);
+  EXPECT_EQ(asker.receive(), kEnd);
+  zmq_close(subscriber);
+  zmq_ctx_term(context);
+}
+
 TEST(KvEventPublisher, DoesNotAnswerWhatHasMorePartsThanAQuestion) {
   const auto publisher =
       *KvEventPublisher::open({.endpoint = "tcp://127.0.0.1:*", .replay = "tcp://127.0.0.1:*"},

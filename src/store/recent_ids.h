@@ -1,6 +1,6 @@
 #pragma once
-// Ids of blocks that were seen in the store recently. The store may have dropped a block since,
-// which costs one wasted lookup.
+// The newest ids of blocks, each until a time: those that were seen in the store recently. The
+// store may have dropped a block since, which costs one wasted lookup.
 
 #include <list>
 #include <map>

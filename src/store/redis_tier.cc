@@ -66,6 +66,16 @@ Until RedisTier::until(size_t bytes) const {
   return {base::steady_seconds() + seconds, &stop_};
 }
 
+// Notes that the store has a value for this block. With the mutex.
+void RedisTier::note_there(const BlockId& id, double now) {
+  if (!bad_.contains(id, now)) recent_.add(id, now + options_.recent_seconds);
+}
+
+bool RedisTier::is_bad(const BlockId& id) const {
+  const std::lock_guard lock(mutex_);
+  return bad_.contains(id, base::steady_seconds());
+}
+
 // ---- the interface, called from any thread ----
 
 size_t RedisTier::known(std::span<const BlockId> ids) const {

@@ -79,6 +79,8 @@ class RedisTier final : public engine::PrefixTier {
   static std::string key_of(const engine::BlockId& id);
   LinkOptions link_options();
   Until until(size_t bytes) const;
+  void note_there(const engine::BlockId& id, double now);
+  bool is_bad(const engine::BlockId& id) const;
 
   // On the reader's thread.
   void read_all() noexcept;
@@ -88,10 +90,8 @@ class RedisTier final : public engine::PrefixTier {
   base::Status<> touch_all(RedisClient& client, std::vector<Asked>& due);
   void settle(std::vector<Asked>& due, bool answered);
   void read_some(Reading& reading);
-  base::Status<> get_some(RedisClient& client, Reading& reading, size_t end,
-                          std::vector<engine::BlockId>& bad);
-  bool take_block(Reading& reading, Reply reply, std::vector<engine::BlockId>& bad);
-  void remove(std::span<const engine::BlockId> bad);
+  base::Status<> get_some(RedisClient& client, Reading& reading, size_t end);
+  bool take_block(Reading& reading, Reply reply);
   void give_up_all();
 
   // On the writer's thread.
@@ -111,6 +111,10 @@ class RedisTier final : public engine::PrefixTier {
   uint64_t queued_bytes_ = 0;
   bool reading_ = false, writing_ = false;
   RecentIds recent_;
+  // Blocks that were missing or damaged when they were last read. They are written even if the
+  // store has a value. A bad value is overwritten, never removed: another process may have replaced
+  // it with a good one since it was read.
+  RecentIds bad_;
   engine::TierCounts counts_;
   double seconds_per_byte_ = 0, measured_at_ = 0;
   Link reader_link_, writer_link_;

@@ -10,7 +10,6 @@ namespace {
 
 using base::Done;
 using base::Status;
-using engine::BlockId;
 using engine::BlockKey;
 using engine::PrefixLookup;
 using engine::PrefixRead;
@@ -143,7 +142,7 @@ void RedisTier::settle(std::vector<Asked>& due, bool answered) {
     for (size_t i = 0; i < lookup.ids.size() && answered; ++i) {
       counts_.found += lookup.has[i] != 0 ? 1 : 0;
       if (lookup.has[i] != 0)
-        recent_.add(lookup.ids[i], now + options_.recent_seconds);
+        note_there(lookup.ids[i], now);
       else
         recent_.remove(lookup.ids[i]);
     }
@@ -159,12 +158,10 @@ void RedisTier::read_some(Reading& reading) {
   while (end < read.keys.size() && end - reading.next < kMostWindow &&
          (bytes == 0 || bytes + read.keys[end].row_bytes <= kWindowBytes))
     bytes += read.keys[end++].row_bytes;
-  std::vector<BlockId> bad;
   const size_t before = read.ready();
   const bool answered = !read.abandoned() && reader_link_.run([&](RedisClient& client) {
-    return get_some(client, reading, end, bad);
+    return get_some(client, reading, end);
   });
-  if (!bad.empty()) remove(bad);
   const bool more = answered && read.ready() == end && end < read.keys.size();
   if (!more) {
     read.finish();
@@ -176,8 +173,7 @@ void RedisTier::read_some(Reading& reading) {
   readings_.push_front(std::move(reading));
 }
 
-Status<> RedisTier::get_some(RedisClient& client, Reading& reading, size_t end,
-                             std::vector<BlockId>& bad) {
+Status<> RedisTier::get_some(RedisClient& client, Reading& reading, size_t end) {
   PrefixRead& read = *reading.read;
   // Blocks that arrived before the connection was lost are not requested again.
   const size_t begin = read.ready();
@@ -197,7 +193,7 @@ Status<> RedisTier::get_some(RedisClient& client, Reading& reading, size_t end,
     KVICK_TRY(Reply reply,
               client.receive(engine::block_bytes(read.keys[i].row_bytes) + kMostReply, by));
     // Replies after a bad block are received, to keep the connection in step, but not used.
-    good = good && take_block(reading, std::move(reply), bad);
+    good = good && take_block(reading, std::move(reply));
   }
   if (!good) return Done{};
   const double now = base::steady_seconds();
@@ -208,9 +204,8 @@ Status<> RedisTier::get_some(RedisClient& client, Reading& reading, size_t end,
   return Done{};
 }
 
-// Adds the block to the read. Returns false if it is missing or damaged; `bad` gains blocks to
-// remove.
-bool RedisTier::take_block(Reading& reading, Reply reply, std::vector<BlockId>& bad) {
+// Adds the block to the read. Returns false if it is missing or damaged.
+bool RedisTier::take_block(Reading& reading, Reply reply) {
   const BlockKey& key = reading.read->keys[reading.read->ready()];
   const bool text = reply.type == Reply::Type::kText;
   const auto rows =
@@ -219,7 +214,8 @@ bool RedisTier::take_block(Reading& reading, Reply reply, std::vector<BlockId>& 
   if (text && rows.ok()) {
     ++counts_.hits;
     counts_.read_bytes += reply.text.size();
-    recent_.add(key.id, base::steady_seconds() + options_.recent_seconds);
+    bad_.remove(key.id);
+    note_there(key.id, base::steady_seconds());
     reading.read->add(std::move(reply.text));
     return true;
   }
@@ -230,27 +226,14 @@ bool RedisTier::take_block(Reading& reading, Reply reply, std::vector<BlockId>& 
     ++counts_.missing;
     return false;
   }
-  // Also removes keys of another type and empty values. GETRANGE answers an empty value like a
-  // missing key, so missing blocks are removed too, without effect.
-  bad.push_back(key.id);
+  // Also of another type and empty. GETRANGE answers an empty value like a missing key.
+  bad_.add(key.id, std::numeric_limits<double>::infinity());
   if (text && reply.text.empty()) {
     ++counts_.missing;
     return false;
   }
   ++(text && rows.error() == engine::Damage::kTorn ? counts_.torn : counts_.foreign);
   return false;
-}
-
-// Removes bad blocks from the store, so that they are written again.
-void RedisTier::remove(std::span<const BlockId> bad) {
-  reader_link_.run([&](RedisClient& client) -> Status<> {
-    for (const BlockId& id : bad) {
-      const Until by = until(0);
-      KVICK_TRY_VOID(client.send({"UNLINK", key_of(id)}, by));
-      KVICK_TRY_VOID(client.receive(kMostReply, by));
-    }
-    return Done{};
-  });
 }
 
 }  // namespace kvick::store

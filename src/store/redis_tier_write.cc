@@ -60,7 +60,7 @@ void RedisTier::write_all() noexcept {
   idle_.notify_all();
 }
 
-// Writes the blocks that no other process has written meanwhile.
+// Writes the blocks that no other process has written meanwhile, and replaces bad ones.
 void RedisTier::write_some(std::vector<Write> writes) {
   std::vector<Write> missing;
   const bool answered = writer_link_.run([&](RedisClient& client) -> Status<> {
@@ -69,7 +69,7 @@ void RedisTier::write_some(std::vector<Write> writes) {
     for (const Write& one : writes) KVICK_TRY_VOID(client.send({"TOUCH", key_of(one.key.id)}, by));
     for (const Write& one : writes) {
       KVICK_TRY(const Reply reply, client.receive(kMostReply, by));
-      if (!reply.is_number(1)) missing.push_back(one);
+      if (!reply.is_number(1) || is_bad(one.key.id)) missing.push_back(one);
     }
     return Done{};
   });
@@ -78,12 +78,12 @@ void RedisTier::write_some(std::vector<Write> writes) {
   const std::lock_guard lock(mutex_);
   if (!answered || !written) ++counts_.failed_writes;
   if (!answered) return;
-  const double until = base::steady_seconds() + options_.recent_seconds;
+  const double now = base::steady_seconds();
   for (const Write& one : writes) {
     const bool was_there = std::none_of(missing.begin(), missing.end(), [&](const Write& other) {
       return other.key.id == one.key.id;
     });
-    if (was_there) recent_.add(one.key.id, until);
+    if (was_there) note_there(one.key.id, now);
   }
 }
 
@@ -115,7 +115,8 @@ bool RedisTier::take_set(const Write& write, const Reply& reply) {
   }
   ++counts_.writes;
   counts_.written_bytes += engine::block_bytes(write.key.row_bytes);
-  recent_.add(write.key.id, now + options_.recent_seconds);
+  bad_.remove(write.key.id);
+  note_there(write.key.id, now);
   return true;
 }
 

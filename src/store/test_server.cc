@@ -142,7 +142,6 @@ std::string TestServer::answer_of(const Command& command) {
   if (name == "PING") return "+PONG\r\n";
   if (name == "AUTH" || name == "SELECT") return "+OK\r\n";
   if (name == "TOUCH") return values_.contains(command[1]) ? ":1\r\n" : ":0\r\n";
-  if (name == "UNLINK") return values_.erase(command[1]) > 0 ? ":1\r\n" : ":0\r\n";
   if (name == "SET") {
     values_[command[1]] = command[2];
     return "+OK\r\n";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
@@ -9,6 +10,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 #include <fmt/format.h>
+#include <optional>
 
 #include "base/thread.h"
 #include "server/watch/otlp_json.h"
@@ -20,6 +22,8 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using boost::system::error_code;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
 
 // One POST over its own connection. It uses callbacks because only asynchronous calls can have a
 // time limit.
@@ -38,16 +42,17 @@ class Posting {
     request_.prepare_payload();
   }
 
-  // Sends the request. Returns what went wrong; empty: the collector took it.
-  std::string run() {
-    resolver_.async_resolve(options_.host, options_.port, [this](error_code error, auto found) {
-      if (error) return fail(error);
-      stream_.async_connect(found, [this](error_code wrong, const auto&) {
-        if (wrong) return fail(wrong);
-        write();
-      });
+  // Sends the request to the first address that accepts a connection. Returns what went wrong;
+  // empty: the collector took it.
+  std::string run(const Addresses& addresses, steady_clock::time_point deadline) {
+    for (const std::string& address : addresses)
+      endpoints_.emplace_back(asio::ip::make_address(address),
+                              static_cast<uint16_t>(std::stoul(options_.port)));
+    stream_.async_connect(endpoints_, [this](error_code wrong, const auto&) {
+      if (wrong) return fail(wrong);
+      write();
     });
-    io_.run_for(options_.time);
+    io_.run_until(deadline);
     error_code ignored;
     stream_.socket().close(ignored);
     return wrong_;
@@ -68,7 +73,7 @@ class Posting {
 
   const OtlpOptions& options_;
   asio::io_context io_{1};
-  asio::ip::tcp::resolver resolver_{io_};
+  std::vector<asio::ip::tcp::endpoint> endpoints_;
   beast::tcp_stream stream_{io_};
   http::request<http::string_body> request_;
   http::response<http::string_body> response_;
@@ -101,13 +106,15 @@ base::Result<OtlpOptions> read_otlp_address(const std::string& address) {
   }
   if (rest.starts_with('[') && rest.ends_with(']')) rest = rest.substr(1, rest.size() - 2);
   const bool good_port = !options.port.empty() && options.port.size() <= 5 &&
-                         options.port.find_first_not_of("0123456789") == std::string::npos;
+                         options.port.find_first_not_of("0123456789") == std::string::npos &&
+                         std::stoul(options.port) <= UINT16_MAX;
   if (rest.empty() || !good_port) return wrong();
   options.host = rest;
   return options;
 }
 
-OtlpExporter::OtlpExporter(OtlpOptions options) : options_(std::move(options)) {
+OtlpExporter::OtlpExporter(OtlpOptions options, Resolve resolve)
+    : options_(std::move(options)), lookup_(options_.host, std::move(resolve)) {
   thread_ = base::start_thread("traces", [this] { work(); });
 }
 
@@ -138,6 +145,7 @@ SpanCounts OtlpExporter::counts() const {
 }
 
 void OtlpExporter::work() noexcept {
+  std::optional<steady_clock::time_point> end;  // of the time for the spans that wait at the end
   while (true) {
     std::vector<RequestFacts> batch;
     bool ending = false;
@@ -158,20 +166,27 @@ void OtlpExporter::work() noexcept {
       waiting_.erase(waiting_.begin(), end);
     }
     if (batch.empty()) continue;
-    if (ending && lost_) {  // the end does not wait for a lost collector
+    if (ending && !end) end = steady_clock::now() + options_.time;
+    const auto left = end ? *end - steady_clock::now() : options_.time;
+    if (ending && (lost_ || left <= milliseconds(0))) {  // the end does not wait any longer
       dropped_ += batch.size();
       continue;
     }
     try {
-      send(batch);
+      send(batch, std::chrono::ceil<milliseconds>(left));
     } catch (...) {
       failed_ += batch.size();
     }
   }
 }
 
-void OtlpExporter::send(const std::vector<RequestFacts>& batch) {
-  const std::string wrong = Posting(options_, otlp_text(batch, options_.version)).run();
+void OtlpExporter::send(const std::vector<RequestFacts>& batch, milliseconds time) {
+  const auto deadline = steady_clock::now() + time;
+  const auto addresses = lookup_.run(time);
+  const std::string wrong =
+      addresses.ok()
+          ? Posting(options_, otlp_text(batch, options_.version)).run(*addresses, deadline)
+          : addresses.error().message;
   (wrong.empty() ? sent_ : failed_) += batch.size();
   note_answer(wrong);
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "server/watch/host_lookup.h"
 #include "server/watch/span_sink.h"
 
 namespace kvick::server {
@@ -22,7 +23,7 @@ struct OtlpOptions {
   std::string version;                           // version of this program, for service.version
   size_t most_waiting = 4096, most_batch = 256;  // limits in requests
   std::chrono::milliseconds pause{1000};         // pause between batches
-  std::chrono::milliseconds time{5000};          // time limit of one batch
+  std::chrono::milliseconds time{5000};          // time limit of one batch, and of all at the end
   // Called on the exporter's thread with one sentence when the collector is lost and when it is
   // back.
   std::function<void(const std::string&)> report = {};
@@ -34,8 +35,9 @@ base::Result<OtlpOptions> read_otlp_address(const std::string& address);
 
 class OtlpExporter final : public SpanSink {
  public:
-  explicit OtlpExporter(OtlpOptions options);
-  // Sends the waiting spans, but drops them once the collector fails.
+  explicit OtlpExporter(OtlpOptions options, Resolve resolve = resolve_by_system);
+  // Sends the waiting spans, but drops them once the collector fails or options.time is over. A
+  // batch that is being sent has its own time.
   ~OtlpExporter() override;
 
   void add(RequestFacts facts) noexcept override;
@@ -43,7 +45,7 @@ class OtlpExporter final : public SpanSink {
 
  private:
   void work() noexcept;
-  void send(const std::vector<RequestFacts>& batch);
+  void send(const std::vector<RequestFacts>& batch, std::chrono::milliseconds time);
   void note_answer(const std::string& wrong);
 
   const OtlpOptions options_;
@@ -52,6 +54,7 @@ class OtlpExporter final : public SpanSink {
   std::vector<RequestFacts> waiting_;
   bool ending_ = false;
   std::atomic<uint64_t> sent_ = 0, failed_ = 0, dropped_ = 0;
+  HostLookup lookup_;  // the exporter's thread only
   bool lost_ = false;  // the last batch failed
   std::thread thread_;
 };

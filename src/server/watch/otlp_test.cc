@@ -1,6 +1,8 @@
 // Spans as a collector receives them.
 
 #include <arpa/inet.h>
+#include <atomic>
+#include <future>
 #include <gtest/gtest.h>
 #include <map>
 #include <netinet/in.h>
@@ -17,10 +19,11 @@ namespace kvick::server {
 namespace {
 
 // A collector that accepts one connection after the other and answers each request with the next
-// status.
+// status, after a pause.
 class Collector {
  public:
-  explicit Collector(std::vector<unsigned> statuses) : statuses_(std::move(statuses)) {
+  explicit Collector(std::vector<unsigned> statuses, std::chrono::milliseconds pause = {})
+      : statuses_(std::move(statuses)), pause_(pause) {
     listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
@@ -38,6 +41,11 @@ class Collector {
     join();
     ::close(listener_);
   }
+  // Accepts no further connection.
+  void stop() {
+    ::shutdown(listener_, SHUT_RDWR);
+    join();
+  }
   void join() {
     if (thread_.joinable()) thread_.join();
   }
@@ -48,6 +56,7 @@ class Collector {
  private:
   void answer(unsigned status) {
     const int client = ::accept(listener_, nullptr, nullptr);
+    if (client < 0) return;
     std::string request;
     size_t body = std::string::npos, length = 0;
     char bytes[4096];
@@ -60,6 +69,7 @@ class Collector {
       length = std::stoul(request.substr(request.find("Content-Length: ") + 16));
     }
     requests.push_back(request);
+    std::this_thread::sleep_for(pause_);
     const std::string answer = "HTTP/1.1 " + std::to_string(status) +
                                " X\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
     EXPECT_EQ(::write(client, answer.data(), answer.size()), static_cast<ssize_t>(answer.size()));
@@ -68,6 +78,7 @@ class Collector {
 
   int listener_ = -1;
   std::vector<unsigned> statuses_;
+  std::chrono::milliseconds pause_;
   std::thread thread_;
 };
 
@@ -190,6 +201,78 @@ TEST(Otlp, DropsWhatFindsNoRoomAndEndsWithoutACollector) {
   EXPECT_GE(exporter.counts().dropped, 6U);
 }
 
+// Looks up names only after open() was called. Threads that wait in it may outlive a test.
+class HungResolver {
+ public:
+  HungResolver() : opened_(opens_.get_future().share()) {}
+  Resolve resolve() {
+    return [opened = opened_, calls = calls_](const std::string&) -> base::Result<Addresses> {
+      ++*calls;
+      opened.wait();
+      return Addresses{"127.0.0.1"};
+    };
+  }
+  void open() { opens_.set_value(); }
+  int calls() const { return *calls_; }
+
+ private:
+  std::promise<void> opens_;
+  std::shared_future<void> opened_;
+  std::shared_ptr<std::atomic<int>> calls_ = std::make_shared<std::atomic<int>>(0);
+};
+
+TEST(Otlp, EndsThoughNoNameServerAnswers) {
+  HungResolver resolver;
+  std::vector<std::string> said;
+  OtlpOptions options = options_for(1);
+  options.time = std::chrono::milliseconds(20);
+  options.most_batch = 1;
+  options.report = [&](const std::string& what) { said.push_back(what); };
+  {
+    OtlpExporter exporter(std::move(options), resolver.resolve());
+    for (int i = 0; i < 10; ++i) exporter.add(facts());
+  }
+  resolver.open();
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("its name is not found in time"), std::string::npos) << said[0];
+}
+
+// Without a limit for all of them the batches would take 20 s.
+TEST(Otlp, EndsInTimeThoughTheCollectorIsSlow) {
+  Collector collector(std::vector<unsigned>(1000, 200), std::chrono::milliseconds(20));
+  OtlpOptions options = options_for(collector.port);
+  options.time = std::chrono::milliseconds(500);
+  options.most_batch = 1;
+  options.pause = std::chrono::hours(1);
+  {
+    OtlpExporter exporter(std::move(options));
+    for (int i = 0; i < 1000; ++i) exporter.add(facts());
+  }
+  collector.stop();
+  EXPECT_LT(collector.requests.size(), 1000U);
+}
+
+TEST(Otlp, LooksANameUpOnceThoughItTakesLong) {
+  HungResolver resolver;
+  HostLookup lookup("collector", resolver.resolve());
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(lookup.run(std::chrono::milliseconds(1)).ok());
+  resolver.open();
+  const auto found = lookup.run(std::chrono::hours(1));
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(*found, Addresses{"127.0.0.1"});
+  EXPECT_EQ(resolver.calls(), 1);
+  EXPECT_TRUE(lookup.run(std::chrono::hours(1)).ok());
+  EXPECT_EQ(resolver.calls(), 2) << "addresses may change";
+}
+
+TEST(Otlp, LooksUpAddressesThatAreNumbersAndSaysWhichNamesAreNone) {
+  EXPECT_EQ(*resolve_by_system("127.0.0.1"), Addresses{"127.0.0.1"});
+  EXPECT_EQ(*resolve_by_system("::1"), Addresses{"::1"});
+  const auto none = resolve_by_system(std::string(300, 'x'));
+  ASSERT_FALSE(none.ok());
+  EXPECT_TRUE(none.error().message.starts_with("its name is not found: ")) << none.error().message;
+}
+
 TEST(Otlp, ReadsAddressesOfCollectors) {
   EXPECT_EQ(read_otlp_address("http://host")->port, "4318");
   EXPECT_EQ(read_otlp_address("http://host")->path, "/v1/traces");
@@ -197,7 +280,8 @@ TEST(Otlp, ReadsAddressesOfCollectors) {
   EXPECT_EQ(read_otlp_address("http://host:1/a")->port, "1");
   EXPECT_EQ(read_otlp_address("http://[::1]:99")->host, "::1");
   EXPECT_EQ(read_otlp_address("http://[::1]")->host, "::1");
-  for (const char* wrong : {"", "host", "https://host", "http://", "http://host:", "http://host:x"})
+  for (const char* wrong : {"", "host", "https://host", "http://", "http://host:", "http://host:x",
+                            "http://host:65536"})
     EXPECT_FALSE(read_otlp_address(wrong).ok()) << wrong;
 }
 

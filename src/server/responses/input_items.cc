@@ -77,13 +77,17 @@ ApiResult<Json> read_message(Fields& item) {
   return Json({{"type", "message"}, {"role", role}, {"content", std::move(parts)}});
 }
 
+bool is_object(const std::string& text) {
+  const auto parsed = parse_json(text);
+  return parsed.ok() && parsed->is_object();
+}
+
 ApiResult<Json> read_call(Fields& item) {
   KVICK_TRY(std::string call, read_needed(item, "call_id"));
   KVICK_TRY(std::string name, read_needed(item, "name"));
   KVICK_TRY(std::string arguments, item.get_string("arguments", ""));
   if (arguments.empty()) arguments = "{}";
-  const auto parsed = parse_json(arguments);
-  if (!parsed.ok() || !parsed->is_object()) {
+  if (!is_object(arguments)) {
     if (item.unknown().refused())
       return bad_field(item.path("arguments"), "{} must be a JSON object in a string",
                        item.path("arguments"));
@@ -147,6 +151,21 @@ ApiResult<Json> read_kind(Fields& item, const std::string& type) {
                    item.path("type"), in_quotes(type));
 }
 
+// Treats a stored call that was cut off as one without arguments, as when the client sends it.
+ApiStatus mend_call(const Fields& reference, Json& item) {
+  if (item["type"] != "function_call") return base::Done{};
+  Json& arguments = item["arguments"];
+  if (is_object(arguments.get_ref<const std::string&>())) return base::Done{};
+  if (reference.unknown().refused())
+    return bad_field(reference.path("id"),
+                     "{} names a call of a tool that was cut off; ask again with a larger "
+                     "max_output_tokens instead of going on from it",
+                     reference.path("id"));
+  reference.unknown().add(reference.path("arguments"));
+  arguments = "{}";
+  return base::Done{};
+}
+
 ApiResult<Json> read_item(const Fields& request, const Json& given, const std::string& path,
                           const FindItem& find) {
   KVICK_TRY(Fields fields, request.inside(given, path));
@@ -163,6 +182,7 @@ ApiResult<Json> read_item(const Fields& request, const Json& given, const std::s
           "{} names {}, which no stored response has or the input has already; send the "
           "item itself",
           fields.path("id"), in_quotes(id));
+    KVICK_TRY_VOID(mend_call(fields, item));
     KVICK_TRY_VOID(fields.check_rest());
     return item;
   }

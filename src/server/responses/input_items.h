@@ -14,7 +14,8 @@ using FindItem = std::function<Json(const std::string& id)>;
 
 // Reads the items of `input` into full form: a string becomes a user message, contents become lists
 // of parts, and an item_reference becomes the item that it names. Ids stay as given; items without
-// an id get none. Errors: no input, or a kind of item or part that this server does not accept.
+// an id get none. Calls that were cut off have the arguments {}, which is an error if unknown
+// fields are refused. Errors: no input, or a kind of item or part that this server does not accept.
 ApiResult<Json> read_input(Fields& request, const FindItem& find);
 
 // Converts items to messages of OpenAI's chats. Consecutive items of the assistant become one

@@ -221,6 +221,23 @@ TEST(ResponsesRequest, GoesOnFromACallThatWasCutAsFromOneWithoutArguments) {
   EXPECT_NE(strict.error.message.find("max_output_tokens"), std::string::npos);
 }
 
+TEST(ResponsesRequest, RefersToACallThatWasCutAsToOneWithoutArguments) {
+  const OwnedResponses responses = kept();
+  put(responses, "resp_1", R"({"id":"fc_1_0","type":"function_call","status":"incomplete",
+      "call_id":"c","name":"f","arguments":"{\"x"})");
+  const Json body = {{"input", Json::parse(R"([{"role":"user","content":"q"},{"id":"fc_1_0"},
+      {"type":"function_call_output","call_id":"c","output":"o"}])")}};
+  UnknownFields named(false), refused(true);
+  const auto request = parse_responses(body, responses, named);
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  EXPECT_EQ(request->items[1]["arguments"], "{}");
+  EXPECT_EQ(named.names(), std::vector<std::string>{"input[1].arguments"});
+  const auto strict = parse_responses(body, responses, refused);
+  ASSERT_FALSE(strict.ok());
+  EXPECT_EQ(strict.error().param, "input[1].id");
+  EXPECT_NE(strict.error().message.find("max_output_tokens"), std::string::npos);
+}
+
 TEST(ResponsesRequest, TakesEachItemThatItRefersToOnce) {
   const OwnedResponses responses = kept();
   put(responses, "resp_1", kAnswer);

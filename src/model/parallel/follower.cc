@@ -4,6 +4,7 @@
 #include <new>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 #include "kv/strategy/facet_calls.h"
 #include "model/parallel/ranked_store.h"
@@ -80,6 +81,8 @@ void Follower::make_store(MessageReader& message) {
       wrong = store.error().message;
   } catch (const std::bad_alloc&) {
     wrong = "the system gives no memory";
+  } catch (const std::system_error& error) {  // no thread for a slower tier
+    wrong = error.what();
   }
   MessageWriter answer;
   answer.add_text(wrong);

@@ -1,8 +1,9 @@
-// Ranks that run out of memory in the middle of a call.
+// Ranks that run out of memory or threads in the middle of a call.
 
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "model/core/test_runner.h"
@@ -118,6 +119,29 @@ TEST(Follower, LeavesNoSequenceOpenThatItHasNoMemoryToKnow) {
   EXPECT_TRUE(fork.error().out_of_memory);
   ASSERT_TRUE(team.store->fork(seq).ok());
   EXPECT_EQ(open, (std::vector<uint64_t>{1, 1, 2, 2}));
+}
+
+TEST(Follower, SaysWhyItCouldNotMakeAStoreAndGoesOn) {
+  int made = 0;  // stores of rank 1
+  const auto change = [&](unsigned r, std::unique_ptr<kv::Store> store) {
+    if (r == 1 && ++made == 2)
+      throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                              "no thread");
+    return store;
+  };
+  Team team(model_path(Arch::kLlama, kernels::DType::kF32), 2, "virtual", kernels::DType::kF16,
+            change);
+  Ranks& ranks = *team.model().ranks();
+  MessageWriter message(Order::kMakeStore);
+  message.add(uint32_t{6});
+  message.add_text("virtual");
+  ranks.tell(message.bytes());
+  const std::vector<std::vector<std::byte>> answers = ranks.answers();
+  ASSERT_EQ(answers.size(), 1U);
+  const std::string why = MessageReader(answers[0]).take_text();
+  EXPECT_TRUE(why.starts_with("no thread")) << why;
+  const kv::SeqId seq = team.store->open({}).seq;
+  EXPECT_TRUE(team.store->fork(seq).ok());
 }
 
 class NoMemoryForFirstStep final : public PassingStore<PassingStep> {

@@ -105,7 +105,7 @@ TEST_P(TraitsSay, PerQueryWhereOtherQueriesAreShownOtherRows) {
     const std::vector<std::byte> shown = all_of(first, p.shape);
     for (const float factor : {-3.0F, 0.5F}) {
       std::vector<float> q(p.shape.head_dim);
-      for (uint32_t i = 0; i < q.size(); ++i) q[i] = factor * query.q[q.size() - i];
+      for (uint32_t i = 0; i < q.size(); ++i) q[i] = factor * query.q[q.size() - 1 - i];
       Query other = query;
       other.q = q.data();
       step->view(other, scratch, view);

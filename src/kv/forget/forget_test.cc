@@ -139,7 +139,6 @@ TEST(H2o, KeepsTheNewestHalfAndTheRowsThatHadMostAttentionInEachHead) {
   Pair p(fmt::format("virtual h2o:budget={}", kBudget), kShape);
   const SeqId a = p.open();
   std::map<std::pair<uint32_t, uint32_t>, Hitters> twins;  // by layer and head
-  std::mt19937 random(3);
   for (uint32_t turn = 0; turn < 60; ++turn) {
     const uint32_t fresh = turn % 7 == 0 ? 20 : 1 + turn % 3;
     auto step = p.begin({{a, fresh}});

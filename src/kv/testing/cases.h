@@ -54,6 +54,7 @@ inline std::vector<std::string> specs() {
     for (const Policy& policy : policies())
       if (std::string_view(layout) == "virtual" || !forgets({std::string(policy.name), {}}))
         all.push_back(fmt::format("{} {}", layout, tried_policy(policy)));
+  all.push_back(fmt::format("virtual {},heads=ada", tried_policy(*find_policy("snapkv"))));
   for (const char* policy : {"quest", "maple"})
     all.push_back(fmt::format("tiered {}", tried_policy(*find_policy(policy))));
   return all;

@@ -74,14 +74,20 @@ inline Rows find_rows(const kernels::View& view, const Shape& shape, const Rows&
 }
 
 // Expects that one slot shows what a policy may keep of its committed rows: as many as the budget
-// allows, among them the first and the newest ones, each once, per head in any order; and all fresh
-// rows.
+// allows, in each head or on average over the heads of a layer, among them the first and the newest
+// ones, each once, per head in any order; and all fresh rows.
 inline void expect_shows_left(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
                               const Selection& selection) {
   base::Arena scratch;
   kernels::View view;
   const auto fresh = static_cast<uint32_t>(rows.size()) - what.committed;
-  for (uint32_t layer = 0; layer < shape.layers; ++layer)
+  const auto expect_within_budget = [&](size_t held, size_t heads) {
+    if (held >= heads * what.committed) return;
+    ASSERT_LE(held, heads * selection.rows);
+    ASSERT_GT(held + heads * kTriedDrop, heads * selection.rows);
+  };
+  for (uint32_t layer = 0; layer < shape.layers; ++layer) {
+    size_t of_layer = 0;
     for (uint32_t head = 0; head < shape.kv_heads; ++head) {
       const Query query = query_of(what.slot, layer, head);
       step.view(query, scratch, view);
@@ -91,15 +97,17 @@ inline void expect_shows_left(Step& step, const Shape& shape, const Shown& what,
       for (uint32_t i = 0; i < fresh; ++i) ASSERT_EQ(left[i], what.committed + i);
       const std::set<Row> past(found.begin(), left);
       ASSERT_EQ(past.size(), found.size() - fresh) << "a row is shown twice";
-      if (past.size() < what.committed) {
-        ASSERT_LE(past.size(), selection.rows);
-        ASSERT_GT(past.size() + kTriedDrop, selection.rows);
-      }
+      ASSERT_LE(past.size(), what.committed);
+      of_layer += past.size();
+      if (!what.heads_share) expect_within_budget(past.size(), 1);
       for (uint32_t i = 0; i < std::min(selection.sinks, what.committed); ++i)
         ASSERT_TRUE(past.contains(i)) << i;
       for (uint32_t i = 0; i < std::min(selection.recent, what.committed); ++i)
         ASSERT_TRUE(past.contains(what.committed - 1 - i)) << i;
     }
+    if (what.heads_share) expect_within_budget(of_layer, shape.kv_heads);
+    if (testing::Test::HasFatalFailure()) return;
+  }
 }
 
 // Everything that one head of a step's slot 0 shows: rows, positions, and what stands for other

@@ -45,6 +45,10 @@ constexpr Option kOptions[] = {
 base::Status<> read_heads(const Spec& spec, ForgetRule& rule) {
   KVICK_TRY(const size_t ada, read_choice(spec, kOptions[5], {"even", "ada"}));
   KVICK_TRY(const uint64_t safeguard, read_decimal(spec, kOptions[6], 0, kMillion));
+  if (ada == 0 && spec.options.contains("safeguard"))
+    return base::fail(
+        "snapkv: safeguard= is for heads=ada, where KV heads share rows: add heads=ada, or leave "
+        "safeguard= out");
   if (ada == 0) return base::Done{};
   rule.shared = Shared::kLayer;
   rule.safeguard = static_cast<uint32_t>(safeguard);

@@ -289,8 +289,14 @@ TEST(Snapkv, SaysWhatItNeeds) {
             "lower window");
   EXPECT_EQ(refusal("snapkv:pool=4"),
             "snapkv: pool=4 has no row in the middle: give an odd number");
+  EXPECT_EQ(refusal("snapkv:heads=ada,safeguard=0.5"), "");
+  for (const char* even : {"snapkv:safeguard=0.5", "snapkv:heads=even,safeguard=0.2"})
+    EXPECT_EQ(refusal(even),
+              "snapkv: safeguard= is for heads=ada, where KV heads share rows: add heads=ada, or "
+              "leave safeguard= out");
+  EXPECT_TRUE(refusal("snapkv:heads=ada,safeguard=1.5").starts_with("snapkv: safeguard='1.5'"));
   for (const char* wrong :
-       {"window=0", "window=129", "pool=0", "pooling=sum", "heads=all", "safeguard=1.5", "drop=0"})
+       {"window=0", "window=129", "pool=0", "pooling=sum", "heads=all", "drop=0"})
     EXPECT_TRUE(refusal(fmt::format("snapkv:{}", wrong).c_str()).starts_with("snapkv: ")) << wrong;
 }
 

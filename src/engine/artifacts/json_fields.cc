@@ -78,8 +78,8 @@ base::Status<> check_identity(const std::string& path, const ModelIdentity& made
                               const ModelIdentity& model, const char* command) {
   if (made_for == model) return base::Done{};
   if (describe(made_for) != describe(model))
-    return fail("{} is for another model: {}; this one has {}", path, describe(made_for),
-                describe(model));
+    return fail("{} is for another model: {}; this one has {}: make its own with {}", path,
+                describe(made_for), describe(model), command);
   return fail("{} is for other weights than this model's: make its own with {}", path, command);
 }
 

@@ -194,13 +194,20 @@ Result<std::vector<std::string_view>> tensors_in(const io::ModelFile& gguf,
   return data;
 }
 
-Result<PredictorFile> file_of(const io::ModelFile& gguf) {
+base::Status<> check_kind(const io::ModelFile& gguf) {
   KVICK_TRY(const std::string type, gguf.get_string("general.type", ""));
   if (type != "predictor")
     return fail("it is not a predictor file; kvick train distil, pca and kvzap make one");
   KVICK_TRY(const uint64_t version, gguf.get_uint("kvick.predictor.version"));
   if (version != kVersion && version != kTurningVersion)
-    return fail("it is of version {}, not {} or {}", version, kVersion, kTurningVersion);
+    return fail("it is of version {}, not {} or {}: take a newer kvick, or train it again", version,
+                kVersion, kTurningVersion);
+  return base::Done{};
+}
+
+Result<PredictorFile> file_of(const io::ModelFile& gguf) {
+  KVICK_TRY_VOID(check_kind(gguf));
+  KVICK_TRY(const uint64_t version, gguf.get_uint("kvick.predictor.version"));
   PredictorFile file;
   KVICK_TRY(file.predictor.shape, shape_in(gguf));
   const kv::PredictorShape& shape = file.predictor.shape;
@@ -232,6 +239,17 @@ Result<PredictorFile> file_of(const io::ModelFile& gguf) {
                   file.predictor.layers.size() - 1);
   }
   return file;
+}
+
+// Returns an error of a file with its path, which errors of its container have already.
+std::string with_path(const std::string& path, const std::string& message) {
+  return message.starts_with(path + ":") ? message : fmt::format("{}: {}", path, message);
+}
+
+// Returns the command that makes a predictor of the form.
+const char* command_of(kv::PredictorForm form) {
+  if (form == kv::PredictorForm::kScores) return "kvick train kvzap";
+  return form == kv::PredictorForm::kComponents ? "kvick train pca" : "kvick train distil";
 }
 
 }  // namespace
@@ -293,13 +311,25 @@ base::Status<> write_predictor(const std::string& path, const PredictorFile& fil
 Result<std::shared_ptr<const kv::Predictor>> read_predictor(const std::string& path,
                                                             const ModelIdentity& model,
                                                             const model::Config& config) {
-  KVICK_TRY(const io::ModelFile gguf, io::ModelFile::open_for_inspection(path));
-  auto file = file_of(gguf);
-  if (!file.ok()) return fail("{}: {}", path, file.error().message);
-  KVICK_TRY_VOID(check_identity(path, file->model, model, "kvick train"));
+  const auto gguf = io::ModelFile::open_for_inspection(path);
+  if (!gguf.ok())
+    return fail("{} (a predictor is a file that kvick train distil, pca or kvzap makes)",
+                gguf.error().message);
+  if (const auto good = check_kind(*gguf); !good.ok())
+    return fail("{}", with_path(path, good.error().message));
+  auto file = file_of(*gguf);
+  if (!file.ok())
+    return fail("{}; copy the file again, or train it again",
+                with_path(path, file.error().message));
   kv::Predictor& predictor = file->predictor;
+  const char* const command = command_of(predictor.shape.form);
+  KVICK_TRY_VOID(check_identity(path, file->model, model, command));
   if (predictor.shape.dim != config.dim || predictor.shape.heads != config.heads_layer().heads)
-    return fail("{} is for other weights than this model's: make its own with kvick train", path);
+    return fail(
+        "{} is for another model: inputs of {} values and {} query heads; this one has {} and {}: "
+        "make its own with {}",
+        path, predictor.shape.dim, predictor.shape.heads, config.dim, config.heads_layer().heads,
+        command);
   if (predictor.shape.form == kv::PredictorForm::kRandom)
     predictor.projection = {config.dim, predictor.shape.projected(), predictor.shape.seed};
   return std::shared_ptr<const kv::Predictor>(

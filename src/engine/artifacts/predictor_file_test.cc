@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "base/text_file.h"
 #include "engine/artifacts/predictor_cache.h"
 #include "engine/core/test_engine.h"
 
@@ -180,16 +181,53 @@ TEST(PredictorFile, OfAnotherModelIsRefused) {
   EXPECT_EQ((*read)->projection.at(5, 1), same.at(5, 1));
   ModelIdentity other = engine->identity();
   other.weights = "another";
-  EXPECT_EQ(
-      read_predictor(on_disk.path, other, config).error().message,
-      on_disk.path + " is for other weights than this model's: make its own with kvick train");
+  EXPECT_EQ(read_predictor(on_disk.path, other, config).error().message,
+            on_disk.path +
+                " is for other weights than this model's: make its own with kvick train distil");
   other.layers = 9;
-  EXPECT_NE(read_predictor(on_disk.path, other, config)
-                .error()
-                .message.find(" is for another model: 2 layers"),
-            std::string::npos);
+  const std::string of_layers = read_predictor(on_disk.path, other, config).error().message;
+  EXPECT_EQ(of_layers.find(on_disk.path + " is for another model: 2 layers"), 0u);
+  EXPECT_TRUE(of_layers.ends_with(": make its own with kvick train distil")) << of_layers;
   EXPECT_NE(read_predictor("/nowhere.kvp", other, config).error().message.find("/nowhere.kvp"),
             std::string::npos);
+}
+
+// Errors name the file, once, and say what to do.
+TEST(PredictorFile, OfAnotherShapeOrDamagedSaysWhatToDo) {
+  const auto engine = tiny_engine(128);
+  const model::Config& config = engine->model().config();
+  const File on_disk("unfit.kvp");
+  const auto refusal = [&](const std::string& bytes) {
+    EXPECT_TRUE(base::write_file(on_disk.path, bytes).ok());
+    return read_predictor(on_disk.path, engine->identity(), config).error().message;
+  };
+  PredictorFile file = random_file(kv::PredictorForm::kScores, 3);
+  file.model = engine->identity();
+  kv::PredictorShape& shape = file.predictor.shape;
+  const model::LayerConfig& layer = config.layers.front();
+  shape.heads = layer.heads, shape.kv_heads = layer.kv_heads, shape.head_dim = layer.k_dim;
+  shape.dim = config.dim + 2;
+  for (kv::PredictorLayer& of : file.predictor.layers)
+    of.k.resize(size_t{shape.kv_heads} * shape.inputs());
+  EXPECT_EQ(refusal(predictor_bytes(file)),
+            fmt::format("{} is for another model: inputs of {} values and {} query heads; this one "
+                        "has {} and {}: make its own with kvick train kvzap",
+                        on_disk.path, config.dim + 2, layer.heads, config.dim, layer.heads));
+  std::string changed = predictor_bytes(file);
+  changed[changed.find("a text")] = 'A';
+  EXPECT_EQ(refusal(changed),
+            on_disk.path +
+                ": its checksum is wrong: it is damaged; copy the file again, or train it again");
+  changed = predictor_bytes(file);
+  changed[changed.find("predictor.text")] = 'P';  // the key is missing
+  const std::string missing = refusal(changed);
+  EXPECT_EQ(missing.rfind(on_disk.path), 0u) << missing;
+  EXPECT_TRUE(missing.ends_with("; copy the file again, or train it again")) << missing;
+  const std::string other = refusal("no predictor at all");
+  EXPECT_EQ(other.rfind(on_disk.path), 0u) << other;
+  EXPECT_TRUE(
+      other.ends_with("(a predictor is a file that kvick train distil, pca or kvzap makes)"))
+      << other;
 }
 
 TEST(PredictorCache, ReadsAFileAgainOnlyIfItHasChanged) {

@@ -120,7 +120,8 @@ TEST(Ranges, OfAnotherModelAreRefused) {
   EXPECT_EQ(read_ranges(file.path, deeper).error().message,
             file.path +
                 " is for another model: 2 layers of 2 KV heads of 16 values, architecture llama; "
-                "this one has 3 layers of 2 KV heads of 16 values, architecture llama");
+                "this one has 3 layers of 2 KV heads of 16 values, architecture llama: make its "
+                "own with kvick train ranges");
   const KvOptions kv = parse_kv_options("", "static8:" + file.path).value();
   EXPECT_TRUE(other->make_store(kv).ok());
   EXPECT_NE(engine->make_store(kv).error().message.find("other weights"), std::string::npos);

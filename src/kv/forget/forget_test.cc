@@ -351,9 +351,9 @@ TEST(Kvzap, SaysWhatItNeeds) {
   EXPECT_EQ(refusal("loki:file=x", PredictorForm::kScores),
             "loki: the file is a predictor for kvzap: kvick train pca makes loki's");
   setup.select.model_dim = 9;
-  EXPECT_TRUE(
-      refusal("kvzap:file=x", PredictorForm::kScores)
-          .starts_with("kvzap: the predictor is for 2 layers of 2 KV heads and inputs of 8"));
+  EXPECT_EQ(refusal("kvzap:file=x", PredictorForm::kScores),
+            "kvzap: the predictor is for 2 layers of 2 KV heads and inputs of 8 values, but this "
+            "model has 2, 2 and 9: make its own with kvick train kvzap");
   setup.select.predictor = nullptr;
   EXPECT_EQ(make_store({"virtual", {}}, setup).error().message,
             "kvzap needs a predictor: file=NAME.kvp, which kvick train kvzap makes");

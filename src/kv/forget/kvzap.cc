@@ -58,8 +58,8 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layo
   if (trained.layers != shape.layers || trained.kv_heads != shape.kv_heads ||
       trained.dim != setup.select.model_dim)
     return base::fail(
-        "kvzap: the predictor is for {} layers of {} KV heads and inputs of {} values, and this "
-        "cache has {} of {} and {}",
+        "kvzap: the predictor is for {} layers of {} KV heads and inputs of {} values, but this "
+        "model has {}, {} and {}: make its own with kvick train kvzap",
         trained.layers, trained.kv_heads, trained.dim, shape.layers, shape.kv_heads,
         setup.select.model_dim);
   return make_forget_store(setup, layout, rule);

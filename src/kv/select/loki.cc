@@ -96,7 +96,9 @@ base::Result<Asked> read_options(const Setup& setup) {
                                                            : std::max(1u, head_dim / 4);
   asked.rank = rank != 0 ? static_cast<uint32_t>(rank) : found;
   if (setup.select.predictor != nullptr && asked.rank > found)
-    return base::fail("loki: d is {}, but the file has {} components of each key", rank, found);
+    return base::fail(
+        "loki: d is {}, but the file has {} components of each key: lower d or leave it out", rank,
+        found);
   return asked;
 }
 
@@ -113,9 +115,10 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layo
   if (found.layers != shape.layers || found.kv_heads != shape.kv_heads ||
       found.head_dim != shape.head_dim || found.group() != setup.select.group)
     return base::fail(
-        "loki: the components are those of {} layers of {} KV heads of {} values, and this cache "
-        "has {} of {} of {}",
-        found.layers, found.kv_heads, found.head_dim, shape.layers, shape.kv_heads, shape.head_dim);
+        "loki: the components are for {} layers of {} KV heads of {} values and {} query heads for "
+        "each, but this model has {}, {}, {} and {}: make its own with kvick train pca",
+        found.layers, found.kv_heads, found.head_dim, found.group(), shape.layers, shape.kv_heads,
+        shape.head_dim, setup.select.group);
   return make_select_store(setup, layout,
                            std::make_unique<Loki>(setup, asked.selection, asked.rank));
 }

@@ -84,7 +84,8 @@ TEST(Loki, SaysWhatItsFileLacks) {
   kv::Setup setup = setup_for("virtual loki", kShape);
   const auto refusal = [&] { return make_store({"virtual", {}}, setup).error().message; };
   setup.select.spec = parse_spec("loki:d=5").value();
-  EXPECT_EQ(refusal(), "loki: d is 5, but the file has 4 components of each key");
+  EXPECT_EQ(refusal(),
+            "loki: d is 5, but the file has 4 components of each key: lower d or leave it out");
   setup.select.spec = parse_spec("loki").value();
   setup.select.predictor = made_predictor(kShape, PredictorForm::kHeads);
   EXPECT_NE(refusal().find("kvick train pca makes loki's"), std::string::npos);

@@ -176,11 +176,10 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layo
   if (trained.layers != shape.layers || trained.kv_heads != shape.kv_heads ||
       trained.head_dim != shape.head_dim || trained.group() != setup.select.group)
     return base::fail(
-        "maple: the predictor is for {} layers of {} KV heads of {} values, and this cache has {} "
-        "of "
-        "{} of {}",
-        trained.layers, trained.kv_heads, trained.head_dim, shape.layers, shape.kv_heads,
-        shape.head_dim);
+        "maple: the predictor is for {} layers of {} KV heads of {} values and {} query heads for "
+        "each, but this model has {}, {}, {} and {}: make its own with kvick train distil",
+        trained.layers, trained.kv_heads, trained.head_dim, trained.group(), shape.layers,
+        shape.kv_heads, shape.head_dim, setup.select.group);
   return make_select_store(setup, layout, std::make_unique<Maple>(setup, asked));
 }
 

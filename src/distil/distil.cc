@@ -178,8 +178,9 @@ base::Status<> check_windows(const engine::Engine& engine, size_t tokens, uint32
                 engine.model().config().context);
   if (tokens < size_t{2} * window)
     return fail(
-        "the text has {} tokens and learning needs two windows of {}: give a longer text or a "
-        "shorter --window",
+        "there are {} tokens of text and learning needs two windows of {}: give a longer text, "
+        "more "
+        "--tokens or a shorter --window",
         tokens, window);
   return base::Done{};
 }

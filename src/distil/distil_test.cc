@@ -234,9 +234,10 @@ TEST(Distil, RefusesWhatCannotBeLearntFrom) {
     return made.ok() ? "" : made.error().message;
   };
   const DistilOptions good = quick(kv::PredictorForm::kHeads);
-  EXPECT_EQ(refusal(127, good),
-            "the text has 127 tokens and learning needs two windows of 64: give a longer text or "
-            "a shorter --window");
+  EXPECT_EQ(
+      refusal(127, good),
+      "there are 127 tokens of text and learning needs two windows of 64: give a longer text, "
+      "more --tokens or a shorter --window");
   DistilOptions bad = good;
   bad.window = 129;
   EXPECT_NE(refusal(400, bad).find("the model's context of 128"), std::string::npos);

@@ -126,6 +126,18 @@ class Plan(CommandTest):
         self.assertEqual(some["kv_select"], "quest:budget=0.25,dense_layers=0,least=64")
         self.assertLess(some["read_bytes_per_token"], 0.6 * every["read_bytes_per_token"])
 
+    def test_a_policy_that_forgets_needs_room_for_a_step_of_a_prompt(self):
+        select = ("--ctx", 256, "--kv-select", "snapkv:budget=32,drop=1,window=8")
+        whole = self.plan_of(*select)
+        self.assertGreater(whole["step_bytes"], 0)
+        self.assertEqual(self.plan_of("--ctx", 256)["step_bytes"], 0)
+        enough = whole["kv_bytes"] + whole["step_bytes"]
+        self.assertTrue(self.plan_of(*select, "--kv-memory", enough)["fits"])
+        less = self.plan_of(*select, "--kv-memory", enough - 1)
+        self.assertFalse(less["fits"])
+        self.assertIn("but --kv-memory allows", " ".join(less["advice"]))
+        self.assertIn("while a step reads a prompt, of", self.kvick("--quiet", *select).stdout)
+
     def test_bmm_needs_rows_that_it_can_multiply(self):
         self.refused("--attn", "bmm", says="attention by bmm multiplies rows of float32 only: add --kv-type f32")
         self.refused("--attn", "bmm", "--kv-type", "f32", "--kv", "paged", says="needs rows in one piece, which paged does not keep")

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include "engine/options/layer_options.h"
+#include "engine/session/session.h"
 #include "kv/registry/policies.h"
 #include "kv/stores/growth_model.h"
 #include "kv/tier/tier.h"
+#include "kv/values/saturating.h"
 
 namespace kvick::cli {
 
@@ -70,6 +72,16 @@ std::string tier_shortage(const kv::Spec& spec, const kv::Setup& setup, const kv
   return "";
 }
 
+// Returns PlanReport::step_bytes for sequences of `tokens` tokens. Of several prompts one piece is
+// counted, since a step divides its tokens among them.
+uint64_t step_bytes_of(const kv::Spec& spec, const kv::Setup& setup, uint32_t tokens) {
+  if (!kv::forgets(setup.select.spec)) return 0;
+  const auto rows = kv::cost_of(spec, setup, {.tokens = tokens});
+  const auto all =
+      kv::cost_of(spec, setup, {.tokens = tokens, .step = engine::Session::kPrefillChunk});
+  return rows.ok() && all.ok() ? all->fast_bytes - rows->fast_bytes : 0;
+}
+
 void find_limits(const kv::Setup& setup, PlanReport& report) {
   const uint64_t weights = report.weight_bytes();
   const auto fits = [&](uint64_t tokens, uint64_t batch) {
@@ -79,10 +91,11 @@ void find_limits(const kv::Setup& setup, PlanReport& report) {
     const kv::Load load = {.tokens = wide.shape.max_tokens,
                            .sequences = static_cast<uint32_t>(batch)};
     const auto cost = kv::cost_of(report.kv.spec, wide, load);
-    return cost.ok() && cost->fast_bytes <= report.kv_memory &&
-           weights + cost->fast_bytes <= report.memory_bytes &&
-           cost->fast_bytes <= UINT64_MAX - weights &&
-           tier_shortage(report.kv.spec, wide, load).empty();
+    if (!cost.ok()) return false;
+    const uint64_t cache = kv::saturating_add(
+        cost->fast_bytes, step_bytes_of(report.kv.spec, wide, wide.shape.max_tokens));
+    return cache <= report.kv_memory && weights + cache <= report.memory_bytes &&
+           cache <= UINT64_MAX - weights && tier_shortage(report.kv.spec, wide, load).empty();
   };
   report.largest_context = largest(report.model.config.context,
                                    [&](uint64_t tokens) { return fits(tokens, report.batch); });
@@ -223,6 +236,7 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
   else
     report.unpredicted = predictor.error().message;
   KVICK_TRY_VOID(plan_ways(setup, predictor.ok() ? &*predictor : nullptr, bmm, report));
+  report.step_bytes = step_bytes_of(report.kv.spec, setup, report.tokens);
   report.tier_shortage = tier_shortage(report.kv.spec, setup, load_of(report));
   find_limits(setup, report);
   return base::Done{};

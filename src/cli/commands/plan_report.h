@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/core/engine.h"
+#include "kv/values/saturating.h"
 #include "plan/forecast/predict.h"
 
 namespace kvick::cli {
@@ -63,6 +64,8 @@ struct PlanReport {
   uint32_t spec_rows = 1;           // rows of a step with its draft tokens: k of BMC's equation 9
   double spec_tokens = 1;           // tokens that a step yields: m of BMC's equation 9
   kv::GrowthRates spec_rates = {};  // of steps of spec_rows rows
+  // Beside the cache, while a step reads a piece of a prompt: of policies that forget rows.
+  uint64_t step_bytes = 0;
   uint64_t largest_context = 0, largest_batch = 0;  // that fit in memory
   std::string tier_shortage = {};          // why --kv-tier cannot keep the load; empty: it can
   std::optional<PlannedRanks> ranks = {};  // empty: not asked for
@@ -77,8 +80,11 @@ struct PlanReport {
         expert_memory > 0 && experts > expert_memory ? experts - expert_memory : 0;
     return plan::packed_bytes(model) - left_out;
   }
+  uint64_t cache_bytes() const {
+    return kv::saturating_add(ways.front().cost.fast_bytes, step_bytes);
+  }
   bool fits() const {
-    const uint64_t cache = ways.front().cost.fast_bytes;
+    const uint64_t cache = cache_bytes();
     return cache <= kv_memory && weight_bytes() + cache <= memory_bytes && tier_shortage.empty();
   }
 };

@@ -102,19 +102,19 @@ std::vector<std::string> advice_of(const PlanReport& report) {
         "{:.1f} tokens/s",
         giga(asked.cost.slow_read_bytes_per_token),
         report.batch * 1e9 / static_cast<double>(asked.cost.slow_read_bytes_per_token)));
-  const uint64_t all = report.weight_bytes() + asked.cost.fast_bytes;
+  const uint64_t all = report.weight_bytes() + report.cache_bytes();
   if (all > report.memory_bytes && report.expert_memory == 0 &&
       plan::packed_expert_bytes(report.model) > 0)
     advice.push_back(fmt::format(
         "{} of the weights are experts: --expert-memory keeps those in memory that are used most",
         giga(plan::packed_expert_bytes(report.model))));
-  const bool limited = asked.cost.fast_bytes > report.kv_memory;
+  const bool limited = report.cache_bytes() > report.kv_memory;
   if (!report.fits())
     advice.push_back(fmt::format(
         "{}: there is room for {} tokens per sequence, or for {} sequences of {} tokens",
         !report.tier_shortage.empty() ? report.tier_shortage
         : limited                     ? fmt::format("the cache takes {}, but --kv-memory allows {}",
-                                                    giga(asked.cost.fast_bytes), giga(report.kv_memory))
+                                                    giga(report.cache_bytes()), giga(report.kv_memory))
                   : fmt::format("weights and cache take {}, but only {} are available", giga(all),
                                 giga(report.memory_bytes)),
         report.largest_context, report.largest_batch, report.tokens));
@@ -175,6 +175,7 @@ Json plan_json(const PlanReport& report) {
                {"kv_bytes", asked.cost.fast_bytes + asked.cost.slow_bytes},
                {"fast_bytes", asked.cost.fast_bytes},
                {"slow_bytes", asked.cost.slow_bytes},
+               {"step_bytes", report.step_bytes},
                {"read_bytes_per_token", asked.cost.read_bytes_per_token},
                {"slow_read_bytes_per_token", asked.cost.slow_read_bytes_per_token},
                {"copied_bytes", asked.cost.copied_bytes},
@@ -209,12 +210,15 @@ Json plan_json(const PlanReport& report) {
 std::string plan_text(const PlanReport& report) {
   const PlannedWay& asked = report.ways.front();
   std::string text = fmt::format(
-      "{}: {} sequence{} of {} tokens, {} {}{}\n\nweights {}, cache {}, of {} memory: {}\n\n",
+      "{}: {} sequence{} of {} tokens, {} {}{}\n\nweights {}, cache {}{}, of {} memory: {}\n\n",
       report.model.config.name, report.batch, report.batch == 1 ? "" : "s", report.tokens,
       kv::spec_text(asked.spec), engine::kv_type_text(report.kv),
       engine::reads_all(report.kv) ? "" : ", " + engine::kv_select_text(report.kv),
-      giga(report.weight_bytes()), giga(asked.cost.fast_bytes), giga(report.memory_bytes),
-      report.fits() ? "fits" : "does not fit");
+      giga(report.weight_bytes()), giga(asked.cost.fast_bytes),
+      report.step_bytes > 0
+          ? fmt::format(" and {} while a step reads a prompt", giga(report.step_bytes))
+          : "",
+      giga(report.memory_bytes), report.fits() ? "fits" : "does not fit");
   text += groups_text(report);
   text += fmt::format("{:<12}{:>12}{:>14}{:>12}{:>14}\n", "strategy", "cache", "read a token",
                       "copied", "decode tok/s");

@@ -176,39 +176,6 @@ std::optional<Refusal> Scheduler::refuses(const Job& job) const {
                  "prompt"};
 }
 
-bool Scheduler::fits(const RunningJob& running) {
-  // A job that would run alone is admitted whatever it needs: its steps ask other instances to
-  // evict cached rows.
-  if (running_.empty() && !others_run_or_want(running.rank())) return true;
-  uint32_t sequences = 0;
-  uint64_t growth = 0;
-  const auto room = [this](const RunningJob& one, const AnswerSequence& answer) {
-    const uint64_t written = answer.length() - one.outcome.prompt_tokens;
-    const uint64_t most = one.most_tokens();
-    return std::min<uint64_t>(options_.headroom_tokens, most - std::min(most, written));
-  };
-  for (const auto& one : running_) {
-    sequences += std::max(one->sequences(), one->job.beams);
-    for (const AnswerSequence& answer : one->answers) {
-      const uint64_t pending = one->trunk > 0 && !answer.seq ? 0 : answer.pending();
-      const uint64_t tokens = pending + room(*one, answer);
-      // A sequence without rows may need more than its rows: some strategies allocate the whole
-      // context at once.
-      growth += answer.seq && answer.committed == 0
-                    ? stores_.needed_bytes(*one->kind, static_cast<uint32_t>(tokens), 1)
-                    : StoreSet::growth_bytes(*one->kind, answer.committed, tokens);
-    }
-  }
-  const uint32_t own = std::max(running.sequences(), running.job.beams);
-  if (!running_.empty() && sequences + own > options_.max_sequences) return false;
-  const auto tokens =
-      running.longest() + static_cast<uint32_t>(room(running, running.answers.front()));
-  const uint64_t needed = stores_.needed_bytes(*running.kind, tokens, own);
-  if (needed + growth <= available_bytes(running.rank())) return true;
-  wanted_ = {.bytes = needed, .rank = running.rank()};
-  return false;
-}
-
 // Admits jobs in their order. A job never overtakes one that is only too large for the memory that
 // is free now, or the large one could wait forever. A job that waits for rows of another's prompt
 // does not hold up those behind it.

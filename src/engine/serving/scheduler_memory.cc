@@ -1,10 +1,25 @@
-// Scheduler: memory shared with other schedulers.
+// Scheduler: which jobs find room, and memory shared with other schedulers.
 
 #include <algorithm>
 
 #include "engine/serving/scheduler.h"
 
 namespace kvick::engine {
+namespace {
+
+// Returns what a cache takes while a step reads a piece of `piece` tokens of a prompt, in addition
+// to the rows that stay. tokens: those of the sequence behind the piece. Only policies that forget
+// keep a step's rows, and their scores, apart until it ends.
+uint64_t piece_bytes(const Engine& engine, const StoreKind& kind, uint32_t tokens, uint64_t piece) {
+  if (!kind.traits.forgets || piece < 2) return 0;
+  kv::Load load = {.tokens = std::clamp(tokens, 1U, kind.most_tokens)};
+  const auto rows = engine.cost(kind.options, load);
+  load.step = static_cast<uint32_t>(piece);
+  const auto all = engine.cost(kind.options, load);
+  return rows.ok() && all.ok() ? all->fast_bytes - rows->fast_bytes : 0;
+}
+
+}  // namespace
 
 // Returns the bytes that a job of this rank can get: free and cached ones, cached ones of other
 // schedulers too, less what those want for jobs that rank ahead.
@@ -17,6 +32,43 @@ uint64_t Scheduler::available_bytes(const Rank& rank) const {
   const MemoryShare::Others others = options_.memory->others(options_.member, rank);
   const uint64_t all = std::min(own + others.cached_bytes, stores_.max_bytes());
   return all - std::min(all, others.wanted_bytes);
+}
+
+bool Scheduler::fits(const RunningJob& running) {
+  // A job that would run alone is admitted whatever it needs: its steps ask other instances to
+  // evict cached rows.
+  if (running_.empty() && !others_run_or_want(running.rank())) return true;
+  uint32_t sequences = 0;
+  uint64_t growth = 0;
+  const auto room = [this](const RunningJob& one, const AnswerSequence& answer) {
+    const uint64_t written = answer.length() - one.outcome.prompt_tokens;
+    const uint64_t most = one.most_tokens();
+    return std::min<uint64_t>(options_.headroom_tokens, most - std::min(most, written));
+  };
+  const uint64_t step = options_.most_step_tokens;
+  for (const auto& one : running_) {
+    sequences += std::max(one->sequences(), one->job.beams);
+    for (const AnswerSequence& answer : one->answers) {
+      const uint64_t pending = one->trunk > 0 && !answer.seq ? 0 : answer.pending();
+      const uint64_t tokens = pending + room(*one, answer);
+      // A sequence without rows may need more than its rows: some strategies allocate the whole
+      // context at once.
+      growth += answer.seq && answer.committed == 0
+                    ? stores_.needed_bytes(*one->kind, static_cast<uint32_t>(tokens), 1)
+                    : StoreSet::growth_bytes(*one->kind, answer.committed, tokens);
+      growth += piece_bytes(engine_, *one->kind, answer.length(), std::min(pending, step));
+    }
+  }
+  const uint32_t own = std::max(running.sequences(), running.job.beams);
+  if (!running_.empty() && sequences + own > options_.max_sequences) return false;
+  const auto tokens =
+      running.longest() + static_cast<uint32_t>(room(running, running.answers.front()));
+  const uint64_t needed =
+      stores_.needed_bytes(*running.kind, tokens, own) +
+      piece_bytes(engine_, *running.kind, tokens, std::min<uint64_t>(tokens, step));
+  if (needed + growth <= available_bytes(running.rank())) return true;
+  wanted_ = {.bytes = needed, .rank = running.rank()};
+  return false;
 }
 
 // Whether other schedulers run jobs, or want memory for a job that ranks ahead.

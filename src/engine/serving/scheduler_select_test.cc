@@ -149,6 +149,31 @@ TEST(SchedulerSelect, AnswersAreTheSameThoughMemoryRunsOut) {
   }
 }
 
+// A policy that forgets keeps a step's rows, and their scores, apart until the step ends.
+TEST(SchedulerSelect, APromptIsReadInShorterPiecesWhereALongOneFindsNoRoom) {
+  const auto engine = tiny_engine(256);
+  for (const char* policy : {"snapkv:budget=24,drop=1,window=8", "h2o:budget=24"}) {
+    SCOPED_TRACE(policy);
+    SchedulerOptions options;
+    options.kv = parse_kv_options("", "", "", policy).value();
+    const auto bytes = [&](uint32_t step) {
+      return engine->cost(options.kv, {.tokens = 110, .step = step}).value().fast_bytes;
+    };
+    options.kv_bytes = bytes(12);
+    ASSERT_LT(options.kv_bytes, bytes(25));
+    const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+    Heard heard;
+    Job job = job_of(prompt_of(100), 10);
+    ASSERT_FALSE(scheduler->refuses(job).has_value());
+    listen(job, heard);
+    scheduler->add(JobId{1}, std::move(job));
+    run_all(*scheduler);
+    ASSERT_TRUE(heard.outcome.has_value());
+    EXPECT_FALSE(heard.outcome->error.has_value());
+    EXPECT_EQ(heard.tokens[0].size(), 10U);
+  }
+}
+
 // Each sequence's budget follows from its own checks.
 TEST(SchedulerSelect, JobsHeldToALossAreAnsweredTogetherAsAloneAndCounted) {
   const auto engine = tiny_engine(512);

@@ -37,12 +37,11 @@ uint32_t longest_piece(std::span<const StepWork> work) {
   return most;
 }
 
-// Whether a shorter piece of a prompt takes less memory: a window keeps all rows of a step until it
-// ends.
-bool gives_rows_back(const kv::Store& store) {
-  const std::vector<kv::Shape>& groups = store.info().groups;
-  return std::any_of(groups.begin(), groups.end(),
-                     [](const kv::Shape& shape) { return shape.window > 0; });
+// Whether a shorter piece of a prompt takes less memory: windows and policies that forget keep all
+// rows of a step until it ends.
+bool gives_rows_back(const StoreKind& kind) {
+  const auto gives = [](const kv::Shape& shape) { return shape.window > 0; };
+  return kind.traits.forgets || std::ranges::any_of(kind.store->info().groups, gives);
 }
 
 // Returns the part of an answer's text that no other answer of the job adds. The first choice adds
@@ -132,7 +131,7 @@ bool Scheduler::run(StoreKind& kind) {
     if (drafted || !lost_jobs(kind).empty()) continue;
     if (wait_for_others(*running_.front(), lost.error().needed_bytes)) return false;
     const uint32_t piece = longest_piece(work);
-    most_prompt = piece > 1 && gives_rows_back(*kind.store) ? piece / 2 : UINT32_MAX;
+    most_prompt = piece > 1 && gives_rows_back(kind) ? piece / 2 : UINT32_MAX;
     if (most_prompt != UINT32_MAX || make_way(kind, lost.error())) continue;
     if (std::exchange(alone, true) || options_.memory == nullptr)
       end(*work.front().running, refusal_of(lost.error()));

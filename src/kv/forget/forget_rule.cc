@@ -22,6 +22,16 @@ bool ForgetRule::notes(uint32_t tokens) const {
   return noted != Noted::kNothing && until < history;
 }
 
+uint32_t ForgetRule::apart(uint32_t fresh) const {
+  return window > 0 ? std::min(window, fresh) : 1;
+}
+
+uint64_t ForgetRule::score_bytes(const Shape& shape, uint64_t held, uint32_t fresh) const {
+  const uint64_t added = uint64_t{shape.layers} * shape.kv_heads * fresh;
+  if (noted == Noted::kPredicted) return added * sizeof(float);
+  return observes() ? (held + added) * apart(fresh) * sizeof(float) : 0;
+}
+
 uint32_t ForgetRule::recent(uint32_t tokens) const {
   const uint32_t held = this->held(tokens), others = held - std::min(held, selection.sinks);
   if (noted == Noted::kNothing) return others;

@@ -54,6 +54,11 @@ struct ForgetRule {
   uint32_t most_held(uint32_t from, uint32_t to) const;
   // Returns whether attention is scored in a step that ends with `tokens` tokens.
   bool notes(uint32_t tokens) const;
+  // Returns how many of a step's last tokens have their attention apart; 1: the sum of all tokens.
+  uint32_t apart(uint32_t fresh) const;
+  // Returns the bytes of the scores that a step of `fresh` tokens takes until it ends, if it is one
+  // that notes(). held: rows of all heads before the step.
+  uint64_t score_bytes(const Shape& shape, uint64_t held, uint32_t fresh) const;
   // Returns how many of the held rows are kept because they are the newest.
   uint32_t recent(uint32_t tokens) const;
   // Returns how many of its best other rows each head keeps, however high other heads' rows score.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 #include "kv/forget/forget_store.h"
@@ -39,6 +40,7 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
     if (store_.rule_.observes() && store_.rule_.notes(sequence.length + added))
       for (size_t head = 0; head < heads; ++head)
         probs.emplace_back(size_t{sequence.rows.held(head) + added} * apart_of(slot));
+    bytes_ += store_.step_bytes(this->step_slots()[slot]);
     for (size_t first = 0; first < heads; first += together) {
       size_t rows = together * added;
       for (size_t head = first; head < first + together; ++head) rows += sequence.rows.held(head);
@@ -50,6 +52,7 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
   const base::ThreadPool* const pool = store_.setup().compute.pool;
   choices_.resize(pool != nullptr ? pool->size() : 1);
   for (ForgetChoice& choice : choices_) choice.reserve(store_.rule_, most, together);
+  store_.own_bytes_ += bytes_;
 }
 
 void ForgetStep::write_rows(uint32_t layer, const float* k, const float* v) {
@@ -233,11 +236,6 @@ RowNote ForgetStep::new_note(const Keeping& keeping, size_t head, uint32_t i) co
   return made;
 }
 
-uint32_t ForgetStep::apart_of(uint32_t slot) const {
-  const uint32_t window = store_.rule_.window;
-  return window > 0 ? std::min(window, fresh_[slot].rows()) : 1;
-}
-
 void ForgetStep::enter(const Keeping& keeping, size_t head, uint32_t row,
                        std::span<float> history) const {
   const std::vector<float>& probs = probs_[keeping.slot][head];
@@ -363,8 +361,9 @@ void ForgetStep::keep_of_head(const Keeping& keeping, const ForgetChoice& choice
 }
 
 void ForgetStep::release() {
-  for (const RowBuffer& buffer : fresh_) store_.own_bytes_ -= buffer.bytes();
-  fresh_.clear();  // so that the bytes are subtracted once: commit and destructor call this
+  store_.own_bytes_ -= std::exchange(bytes_, 0);  // once: commit and destructor call this
+  fresh_.clear();
+  probs_.clear();
 }
 
 }  // namespace kvick::kv

@@ -28,6 +28,21 @@ Traits endless_traits(const ForgetRule& rule) {
   return traits;
 }
 
+uint32_t ForgetStore::blocks_for(uint32_t from, uint32_t to) const {
+  return RowPool::blocks_of(together(), rule_.most_held(from, to));
+}
+
+uint64_t ForgetStore::pool_bytes(uint32_t blocks) const {
+  return RowPool::bytes_of(shape(), together(), blocks, rule_.window);
+}
+
+uint64_t ForgetStore::step_bytes(const StepSlot& step_slot) const {
+  const ForgetSequence& sequence = mine(*step_slot.sequence);
+  const uint64_t rows = step_slot.fresh * shape().token_bytes();
+  if (!rule_.notes(sequence.length + step_slot.fresh)) return rows;
+  return rows + rule_.score_bytes(shape(), sequence.rows.held_of_all(), step_slot.fresh);
+}
+
 void ForgetStore::move(const ForgetSequence& from, uint32_t blocks, ForgetSequence& to) {
   RowPool pool(shape(), together(), blocks, rule_.window);
   pool.take(from.rows);
@@ -65,7 +80,7 @@ CheckedStore::StepOr ForgetStore::start(std::vector<StepSlot> step_slots) {
   for (const StepSlot& step_slot : step_slots) {
     const uint32_t blocks = blocks_of(step_slot);
     if (blocks > mine(*step_slot.sequence).rows.blocks()) bytes += pool_bytes(blocks);
-    bytes += step_slot.fresh * shape().token_bytes();
+    bytes += step_bytes(step_slot);
   }
   const std::string what = fmt::format("a step of {} sequences", step_slots.size());
   if (auto shortage = over_cap(own_bytes_, own_bytes_ + bytes, what)) return *shortage;
@@ -87,17 +102,14 @@ CheckedStore::StepOr ForgetStore::start(std::vector<StepSlot> step_slots) {
     copied_bytes_ = copied;
     return Shortage{bytes, 0, fmt::format("the system refuses {} more bytes of cache", bytes)};
   }
-  uint64_t fresh_bytes = 0;
   for (size_t i = 0; i < step_slots.size(); ++i) {
-    fresh_bytes += fresh[i].bytes();
     if (grown[i].rows.blocks() == 0) continue;
     ForgetSequence& sequence = mine(*step_slots[i].sequence);
     own_bytes_ -= sequence.rows.bytes();
     sequence.rows = std::move(grown[i].rows);
   }
-  auto step = std::make_unique<ForgetStep>(*this, std::move(step_slots), std::move(fresh));
-  own_bytes_ += fresh_bytes;  // until the step ends
-  return std::unique_ptr<CheckedStep>(std::move(step));
+  return std::unique_ptr<CheckedStep>(
+      std::make_unique<ForgetStep>(*this, std::move(step_slots), std::move(fresh)));
 }
 
 Usage ForgetStore::count() const {
@@ -137,10 +149,16 @@ base::Result<Cost> forget_cost(const Setup& setup, const Layout& layout, const F
   // Copied: the existing rows at each growth, and each row at its commit.
   const uint64_t grown = growths > 0 ? growths * (growths - 1) / 2 * RowPool::kBlockRows : 0;
   const uint64_t read = load.tokens > 0 ? rule.held(load.tokens - 1) + 1 : 0;
+  uint64_t bytes =
+      RowPool::bytes_of(setup.shape, together, RowPool::blocks_of(together, most), rule.window);
+  if (load.step > 1) {
+    const uint32_t fresh = std::min(load.step, load.tokens);
+    const uint64_t heads = uint64_t{setup.shape.layers} * setup.shape.kv_heads;
+    const uint64_t held = heads * rule.most_held(0, load.tokens - fresh);
+    bytes += fresh * token + rule.score_bytes(setup.shape, held, fresh);
+  }
   return Cost{
-      .fast_bytes = saturating_mul(
-          load.sequences, RowPool::bytes_of(setup.shape, together,
-                                            RowPool::blocks_of(together, most), rule.window)),
+      .fast_bytes = saturating_mul(load.sequences, bytes),
       .slow_bytes = 0,
       .read_bytes_per_token = read * token,
       .copied_bytes = saturating_mul(load.sequences, saturating_mul(grown + load.tokens, token))};

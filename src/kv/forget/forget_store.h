@@ -42,13 +42,10 @@ class ForgetStore final : public CheckedStore {
   void move(const ForgetSequence& from, uint32_t blocks, ForgetSequence& to);
   uint32_t together() const { return rule_.together(shape()); }
   // Returns the blocks per group that a sequence of `from` to `to` tokens needs.
-  uint32_t blocks_for(uint32_t from, uint32_t to) const {
-    return RowPool::blocks_of(together(), rule_.most_held(from, to));
-  }
-
-  uint64_t pool_bytes(uint32_t blocks) const {
-    return RowPool::bytes_of(shape(), together(), blocks, rule_.window);
-  }
+  uint32_t blocks_for(uint32_t from, uint32_t to) const;
+  uint64_t pool_bytes(uint32_t blocks) const;
+  // Returns the bytes that a step takes for a slot until it ends: its rows and their scores.
+  uint64_t step_bytes(const StepSlot& step_slot) const;
 
   uint64_t held_bytes() const override { return own_bytes_; }
   Usage count() const override;
@@ -95,7 +92,7 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
   RowNote new_note(const Keeping& keeping, size_t head, uint32_t i) const;
   void note(const Keeping& keeping, ForgetChoice& choice) const;
   // Returns how many of a slot's tokens are observed apart.
-  uint32_t apart_of(uint32_t slot) const;
+  uint32_t apart_of(uint32_t slot) const { return store_.rule_.apart(fresh_[slot].rows()); }
   // Writes what the kept tokens' queries paid to a row into its history: that of the query at
   // position p is at p % window. row: as in ForgetChoice::notes, from the head's first.
   void enter(const Keeping& keeping, size_t head, uint32_t row, std::span<float> history) const;
@@ -118,9 +115,11 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
   std::vector<std::vector<std::vector<float>>> probs_;
   std::vector<float> predicted_;       // [layers][sum of fresh][kv_heads]
   std::vector<ForgetChoice> choices_;  // per worker
+  uint64_t bytes_ = 0;                 // ForgetStore::step_bytes of all slots, held by the store
 };
 
-// Implement Policy::make and cost for a rule.
+// Implement Policy::make and cost for a rule. With load.step > 1, Cost::fast_bytes has the bytes of
+// the last step too, which it takes until it ends.
 base::Result<std::unique_ptr<Store>> make_forget_store(const Setup& setup, const Layout& layout,
                                                        const ForgetRule& rule);
 base::Result<Cost> forget_cost(const Setup& setup, const Layout& layout, const ForgetRule& rule,

@@ -276,6 +276,42 @@ TEST(Snapkv, CountsTheFloatsOfItsWindow) {
   EXPECT_EQ(bytes_of_window(32) - bytes_of_window(8), uint64_t{kNumbers} * 64 * 24 * sizeof(float));
 }
 
+// A step's rows and their scores count until the step ends, against the cap too.
+TEST(Snapkv, CountsTheScoresOfAStepAsOtherPoliciesDo) {
+  constexpr uint32_t kRows = 32, kPiece = 20;
+  // apart: queries whose probabilities a step keeps one by one; 1: their sum.
+  for (const auto& [policy, apart] :
+       {std::pair("snapkv:budget=32,drop=1,window=8", 8U), std::pair("h2o:budget=32", 1U),
+        std::pair("streaming:budget=32", 0U)}) {
+    SCOPED_TRACE(policy);
+    const std::string text = fmt::format("virtual {}", policy);
+    const uint64_t step_bytes = kPiece * kShape.token_bytes() +
+                                uint64_t{kNumbers} * (kRows + kPiece) * apart * sizeof(float);
+    Pair pair(text, kShape);
+    const SeqId seq = pair.open();
+    for (uint32_t i = 0; i < kRows / 8; ++i) pair.add(seq, 8);
+    const uint64_t held = pair.store->usage().allocated_bytes;
+    pair.begin({{seq, kPiece}}).reset();
+    EXPECT_EQ(pair.store->usage().allocated_bytes, held) << "a dropped step gives them back";
+    const auto step = pair.begin({{seq, kPiece}});
+    EXPECT_EQ(pair.store->usage().allocated_bytes, held + step_bytes);
+    write_all(*step, kShape, pair.fresh);
+    pair.observe(*step);
+    pair.commit(*step, Kept::all({pair.slots}));
+    EXPECT_EQ(pair.store->usage().allocated_bytes, held) << "a commit gives them back";
+    const Cost cost =
+        cost_of(spec_of(text), setup_for(text, kShape), {.tokens = kRows + kPiece, .step = kPiece})
+            .value();
+    EXPECT_EQ(cost.fast_bytes, held + step_bytes);
+    for (const uint64_t lacks : {0U, 1U}) {
+      Pair capped(text, kShape, held + step_bytes - lacks);
+      const SeqId one = capped.open();
+      for (uint32_t i = 0; i < kRows / 8; ++i) capped.add(one, 8);
+      EXPECT_EQ(capped.begin({{one, kPiece}}) != nullptr, lacks == 0) << capped.shortage.what;
+    }
+  }
+}
+
 TEST(Snapkv, SaysWhatItNeeds) {
   const auto refusal = [](const char* policy) {
     kv::Setup setup = test_setup(kShape);

@@ -38,16 +38,16 @@ class TierTest(CommandTest):
 
     def test_the_planner_knows_how_much_of_the_tier_a_step_needs(self):
         # A unit of one layer and head has 512 bytes, and there are two layers of two heads. At 200 tokens a step needs the four
-        # newest units of a sequence, and the 24 full ones of both heads of a layer: 52 of the 80 frames in 40 KiB.
+        # newest units of a sequence, and the 24 full ones of both heads of a layer: 52 of the 128 frames in 64 KiB.
         self.COMMAND = "plan"
 
         def plan_of(batch, fast, size="16MiB"):
             return self.json_of("--quiet", "--ctx", 200, "-b", batch, "--kv-tier", f"ram:unit=8,fast={fast},size={size}")
 
-        one, two = plan_of(1, "40KiB"), plan_of(2, "40KiB")
-        self.assertEqual((one["fits"], one["largest_batch"]), (True, 1))
-        self.assertEqual((two["fits"], two["largest_batch"], two["largest_context"]), (False, 1, 152))
-        self.assertIn(f"a step of 2 sequences at 200 tokens needs {104 * 512} bytes of fast memory", " ".join(two["advice"]))
+        one, three = plan_of(1, "64KiB"), plan_of(3, "64KiB")
+        self.assertEqual((one["fits"], one["largest_batch"]), (True, 2))
+        self.assertEqual((three["fits"], three["largest_batch"], three["largest_context"]), (False, 2, 160))
+        self.assertIn(f"a step of 3 sequences at 200 tokens needs {156 * 512} bytes of fast memory", " ".join(three["advice"]))
         none = plan_of(1, "1KiB")
         self.assertEqual((none["fits"], none["largest_batch"], none["largest_context"]), (False, 0, 0))
         # Eight tokens take a page of the slower tier: 25 pages for 200, where 64 KiB are 16.
@@ -55,21 +55,43 @@ class TierTest(CommandTest):
         self.assertEqual((small["fits"], small["largest_batch"], small["largest_context"]), (False, 0, 135))
         self.assertIn("--kv-tier has size=65536", " ".join(small["advice"]))
 
+    def test_the_planner_knows_how_much_of_the_tier_a_prompt_needs(self):
+        # A step that reads 200 tokens of a prompt writes all of their rows: 25 units in two layers of two heads, of 512 bytes each.
+        self.COMMAND = "plan"
+
+        def plan_of(tokens, fast):
+            return self.json_of("--quiet", "--ctx", tokens, "--kv-tier", f"ram:unit=8,fast={fast},size=16MiB")
+
+        one = plan_of(200, "40KiB")
+        self.assertEqual((one["fits"], one["largest_batch"], one["largest_context"]), (False, 0, 160))
+        self.assertIn(f"the step up to token 200 needs {25 * 4 * 512} bytes of fast memory, but --kv-tier has fast=40960",
+                      " ".join(one["advice"]))
+        self.assertEqual(plan_of(200, "50KiB")["fits"], True)
+        # What fits runs, and what does not fit is refused.
+        self.assertEqual(plan_of(192, "48KiB")["fits"], True)
+        self.assertEqual(plan_of(192, "40KiB")["fits"], False)
+        self.COMMAND = "bench"
+        depth = ("-p", 0, "-n", 8, "-d", 184, "-r", 1)
+        self.json_of("--quiet", "--kv-tier", "ram:unit=8,fast=48KiB,size=16MiB", *depth)
+        self.refused("--kv-tier", "ram:unit=8,fast=40KiB,size=16MiB", *depth, says="no room in the cache: a step of 1 sequences")
+
     def test_the_planner_knows_how_much_of_the_tier_a_policys_step_needs(self):
         # A page of 16 tokens of one layer and head is a unit of 1 KiB. At 200 tokens a step needs the four newest ones, and in a
-        # layer that reads all rows the 12 full ones of both heads.
+        # layer that reads all rows the 12 full ones of both heads. A prompt's step needs the 13 pages of all layers and heads, beside
+        # the four newest ones of each other sequence.
         self.COMMAND = "plan"
 
         def plan_of(policy, batch=1):
-            return self.json_of("--quiet", "--ctx", 200, "-b", batch, "--kv-select", policy, "--kv-tier", "ram:fast=40KiB,size=16MiB")
+            return self.json_of("--quiet", "--ctx", 200, "-b", batch, "--kv-select", policy, "--kv-tier", "ram:fast=64KiB,size=16MiB")
 
-        every, two = (plan_of("quest:dense_layers=1", batch) for batch in (1, 2))
-        self.assertEqual((every["fits"], every["largest_batch"]), (True, 1))
-        self.assertFalse(two["fits"])
-        self.assertIn(f"a step of 2 sequences at 200 tokens needs {2 * 28 << 10} bytes of fast memory", " ".join(two["advice"]))
+        every, three = (plan_of("quest:dense_layers=1", batch) for batch in (1, 3))
+        self.assertEqual((every["fits"], every["largest_batch"]), (True, 2))
+        self.assertFalse(three["fits"])
+        self.assertIn(f"a step of 3 sequences at 200 tokens needs {3 * 28 << 10} bytes of fast memory", " ".join(three["advice"]))
         some = plan_of("quest:dense_layers=0,budget=0.25,least=64")
         self.assertTrue(some["fits"])
-        # 64 rows are the page that is being filled and three full ones: with the newest pages ten units a sequence.
+        # 64 rows are the page that is being filled and three full ones: with the newest pages ten units a sequence. So six sequences
+        # could answer at once, but the fourth leaves no room for the prompt of a fifth.
         self.assertEqual(some["largest_batch"], 4)
 
     def test_bench_counts_the_moved_bytes(self):

@@ -50,6 +50,31 @@ uint64_t largest(uint64_t most, base::FunctionRef<bool(uint64_t)> fits) {
   return low;
 }
 
+// Returns why the tier's fast memory cannot hold a step that reads a prompt as long as the load's
+// sequences; empty if it can. Prompts are read one after the other, as `kvick bench` does, and the
+// other sequences keep their newest rows in fast memory meanwhile: as many as a first token takes.
+std::string prompt_shortage(const kv::Spec& spec, const kv::Setup& setup, const kv::Load& load,
+                            uint64_t fast_bytes) {
+  constexpr uint32_t kPiece = engine::Session::kPrefillChunk;
+  const auto newest = kv::group_costs(spec, setup, {.tokens = 1});
+  if (!newest.ok()) return newest.error().message;
+  for (uint32_t end = 0; end < load.tokens;) {
+    end += std::min(kPiece, load.tokens - end);
+    const auto costs = kv::group_costs(spec, setup, {.tokens = end, .step = kPiece});
+    if (!costs.ok()) return costs.error().message;
+    for (size_t g = 0; g < costs->size(); ++g) {
+      const uint64_t others = kv::saturating_mul(load.sequences - 1, (*newest)[g].least_fast_bytes);
+      const uint64_t needed = kv::saturating_add((*costs)[g].least_fast_bytes, others);
+      if (needed > fast_bytes)
+        return fmt::format(
+            "a prompt is read {} tokens a step, and the step up to token {} needs {} bytes of fast "
+            "memory, but --kv-tier has fast={}",
+            kPiece, end, needed, fast_bytes);
+    }
+  }
+  return "";
+}
+
 // Returns why --kv-tier cannot keep the load; empty if it can, or without a tier. The cost's
 // fast_bytes do not tell: they count the frames that the tier has, even if a step needs more.
 std::string tier_shortage(const kv::Spec& spec, const kv::Setup& setup, const kv::Load& load) {
@@ -69,7 +94,7 @@ std::string tier_shortage(const kv::Spec& spec, const kv::Setup& setup, const kv
       return fmt::format("the rows take {} bytes of the slower tier, but --kv-tier has size={}",
                          cost.slow_bytes, tier->most_bytes);
   }
-  return "";
+  return prompt_shortage(spec, setup, load, tier->fast_bytes);
 }
 
 // Returns PlanReport::step_bytes for sequences of `tokens` tokens. Of several prompts one piece is

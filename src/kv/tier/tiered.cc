@@ -15,6 +15,34 @@ uint64_t most_frames(const Setup& setup, const TierOptions& options, const UnitL
   return std::min<uint64_t>(bytes / layout.bytes, UINT32_MAX / layout.tokens - 1);
 }
 
+// Returns the frames that a step of one sequence needs, as TieredStore::start counts them: those of
+// all units that fresh rows touch, and those of the earlier units that one layer shows. asked: the
+// units that a policy may ask for in one layer and head.
+uint64_t step_frames(const Setup& setup, const UnitLayout& layout, uint32_t committed,
+                     uint32_t fresh, uint64_t asked) {
+  const uint32_t full = layout.full(committed);
+  const uint64_t touched = layout.touched(uint64_t{committed} + fresh) - full;
+  const uint64_t shown = full - layout.full(setup.shape.first_seen(committed));
+  return touched * layout.regions + std::min(shown, asked) * layout.heads;
+}
+
+// Returns the frames that the last step needs for one sequence. load.step > 1: the step reads a
+// piece of a prompt, whose tokens see all rows under any policy.
+uint64_t least_frames(const Setup& setup, const UnitLayout& layout, const Load& load) {
+  const uint32_t last = load.tokens - 1;
+  if (load.step > 1) {
+    const uint32_t committed = last / load.step * load.step;
+    return step_frames(setup, layout, committed, load.tokens - committed, kShowsAll);
+  }
+  const uint64_t asked = setup.tier.asked ? setup.tier.asked(last, 1) : kShowsAll;
+  uint64_t most = step_frames(setup, layout, last, 1, asked);
+  // A window that begins late in a unit shows one unit more, so an earlier token may need more.
+  if (setup.shape.window != 0)
+    for (uint32_t committed = 0; committed < last; ++committed)
+      most = std::max(most, step_frames(setup, layout, committed, 1, asked));
+  return most;
+}
+
 base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec&) {
   KVICK_TRY(const TierOptions options, read_tier(*setup.tier.spec));
   KVICK_TRY(std::unique_ptr<Tier> tier, make_tier(options, tier_unit_bytes(setup.shape, options)));
@@ -40,13 +68,9 @@ base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
   cost.slow_bytes = saturating_mul(load.sequences, full * layout.extent_bytes);
   cost.read_bytes_per_token = saturating_mul(setup.shape.seen_rows(load.tokens), token);
   if (load.tokens == 0) return cost;
-  // As TieredStore::need_of: the newest units of all layers, and what one layer shows.
-  const uint32_t committed = load.tokens - 1;
-  const uint64_t shown = layout.full(committed) - gone(committed);
-  const uint64_t asked = setup.tier.asked ? setup.tier.asked(committed, 1) : kShowsAll;
-  const uint64_t least = layout.regions + std::min(shown, asked) * layout.heads;
-  cost.least_fast_bytes = saturating_mul(load.sequences, saturating_mul(least, layout.bytes));
-  const uint64_t all = frames(shown);
+  cost.least_fast_bytes = saturating_mul(
+      load.sequences, saturating_mul(least_frames(setup, layout, load), layout.bytes));
+  const uint64_t all = frames(layout.full(load.tokens - 1) - gone(load.tokens - 1));
   const uint64_t layer = all / setup.shape.layers;
   const uint64_t fresh = frames(1), passing = most - std::min(most, fresh);
   if (all <= passing) return cost;

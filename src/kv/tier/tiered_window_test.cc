@@ -58,6 +58,26 @@ TEST(TieredWindow, OfALongPromptOnlyTheUnitsWithinItAreWritten) {
   t.pair.expect_contents();
 }
 
+TEST(TieredWindow, ThePlannerCountsTheTokenThatSeesTheMostUnits) {
+  const uint64_t unit = kUnit * kShape.token_bytes() / (kShape.layers * kShape.kv_heads);
+  TierOptions options = read_tier(parse_spec("ram:unit=8").value()).value();
+  options.fast_bytes = 9 * unit;
+  Pair p("tiered", kShape);
+  p.store = make_tiered_store(test_setup(kShape), options, std::make_unique<MadeTier>()).value();
+  const SeqId a = p.open();
+  while (p.store->length(a) < 24) p.add(a, 1);
+  // The four newest units, and three of both heads of a layer: the window begins at row 5.
+  ASSERT_EQ(p.begin({{a, 1}}), nullptr);
+  kv::Setup setup = test_setup(kShape);
+  setup.tier.spec = parse_spec("ram:unit=8").value();
+  const auto planned = [&](uint32_t tokens) {
+    return cost_of({"tiered", {}}, setup, {.tokens = tokens}).value().least_fast_bytes;
+  };
+  EXPECT_EQ(planned(24), 8 * unit);
+  EXPECT_EQ(planned(25), 10 * unit);
+  EXPECT_EQ(planned(31), 10 * unit);  // the window of its last token begins at row 11: two units
+}
+
 TEST(TieredWindow, AUnitThatIsStillWrittenIsGivenBackLater) {
   WindowOfTier t;
   const SeqId a = t.pair.open();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "engine/sharing/failure_text.h"
 #include "engine/speculation/verify.h"
@@ -22,6 +23,14 @@ AnswerForm form_of(const Request& request) {
           .stop_loops = request.stop_loops,
           .logprobs = {},
           .constraint = request.constraint};
+}
+
+// Replaces a sequence by an empty one. Opens that one first: if the store throws, `seq` is still
+// open and has the rows of the tokens `committed`.
+void renew(kv::Store& store, kv::SeqId& seq, std::vector<Token>& committed) {
+  const kv::SeqId old = std::exchange(seq, store.open({}).seq);
+  committed.clear();
+  store.close(old);
 }
 
 // Returns which of `tokens` tokens need states: all if the speculator reads states, else none.
@@ -67,10 +76,13 @@ uint32_t Session::reuse(const std::vector<Token>& prompt) {
   const bool continues = committed_.size() < prompt.size() &&
                          std::equal(committed_.begin(), committed_.end(), prompt.begin());
   if (!continues) {
-    store_.close(seq_);
+    // Closed before the next one opens, which may then have its rows.
+    renew(store_, seq_, committed_);
     const kv::Opened opened = store_.open(std::span(prompt).first(prompt.size() - 1));
-    seq_ = opened.seq;
-    committed_.assign(prompt.begin(), prompt.begin() + opened.cached);
+    std::vector<Token> known(prompt.begin(), prompt.begin() + opened.cached);
+    const kv::SeqId empty = std::exchange(seq_, opened.seq);
+    committed_ = std::move(known);
+    store_.close(empty);
   }
   return static_cast<uint32_t>(committed_.size());
 }
@@ -104,9 +116,7 @@ void Session::show(Speculator* speculator, size_t first, std::span<const uint32_
 // A slower tier has lost the sequence's rows: the next prompt gets a new sequence.
 base::Error Session::lose() {
   const std::string why = kv::failure(store_, seq_);
-  store_.close(seq_);
-  seq_ = store_.open({}).seq;
-  committed_.clear();
+  renew(store_, seq_, committed_);
   return fail("the session's rows are lost: {}", why);
 }
 

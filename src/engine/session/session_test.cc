@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <new>
 #include <stdexcept>
 
 #include "engine/core/test_engine.h"
@@ -31,6 +32,54 @@ struct Fixture {
   std::unique_ptr<kv::Store> store;
   std::unique_ptr<Session> session;
 };
+
+// A store whose open() throws when the test says so.
+class ThrowingStore final : public kv::Store {
+ public:
+  explicit ThrowingStore(std::unique_ptr<kv::Store> inner)
+      : kv::Store(inner->info()), inner_(std::move(inner)) {}
+  kv::Opened open(std::span<const Token> prompt, const kv::Owner& owner) override {
+    if (opens_left == 0) throw std::bad_alloc();
+    --opens_left;
+    return inner_->open(prompt, owner);
+  }
+  base::Result<kv::SeqId, kv::Shortage> fork(kv::SeqId seq) override { return inner_->fork(seq); }
+  void close(kv::SeqId seq) override { inner_->close(seq); }
+  base::Result<std::unique_ptr<kv::Step>, kv::Shortage> begin(const kv::Batch& batch) override {
+    return inner_->begin(batch);
+  }
+  uint32_t length(kv::SeqId seq) const override { return inner_->length(seq); }
+  kv::Usage usage() const override { return inner_->usage(); }
+  kv::StoreFacets facets() override { return inner_->facets(); }
+
+  uint32_t opens_left = UINT32_MAX;
+
+ private:
+  std::unique_ptr<kv::Store> inner_;
+};
+
+// The store stops the program if a sequence is closed twice.
+TEST(Session, AnswersTheNextPromptAfterTheStoreThrewWhileASequenceWasReplaced) {
+  Fixture f;
+  const std::vector<Token> other = {9, 8, 7, 6};
+  const std::vector<Token> expected = Fixture().generate(other, 5).tokens;
+  for (const uint32_t opens : {0U, 1U}) {
+    ThrowingStore store(std::move(f.engine->make_store({})).value());
+    {
+      Session session(*f.engine, store);
+      ASSERT_TRUE(session.generate(Fixture::request({1, 2, 3}, 5)).ok());
+      store.opens_left = opens;
+      EXPECT_THROW((void)session.generate(Fixture::request(other, 5)), std::bad_alloc);
+      store.opens_left = UINT32_MAX;
+      const auto again = session.generate(Fixture::request(other, 5));
+      ASSERT_TRUE(again.ok());
+      EXPECT_EQ(again->tokens, expected);
+      store.opens_left = opens;
+      EXPECT_THROW((void)session.generate(Fixture::request({1, 2, 3}, 5)), std::bad_alloc);
+    }
+    EXPECT_EQ(store.usage().used_bytes, 0U) << "the session left a sequence open";
+  }
+}
 
 TEST(Session, GeneratesAsManyTokensAsAsked) {
   Fixture f;

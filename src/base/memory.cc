@@ -51,11 +51,14 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   if (fd < 0) return fail("cannot open {}: {}", path, std::strerror(errno));
   struct stat info {};
   MappedFile file;
-  const int stat_result = fstat(fd, &info);
-  if (stat_result != 0 || !S_ISREG(info.st_mode) || info.st_size <= 0) {
+  if (fstat(fd, &info) != 0) {
+    const int error = errno;  // close() may change it
     ::close(fd);
-    if (stat_result == 0 && S_ISREG(info.st_mode)) return fail("{} is empty", path);
-    return fail("{} is not a regular file", path);
+    return fail("cannot look up {}: {}", path, std::strerror(error));
+  }
+  if (!S_ISREG(info.st_mode) || info.st_size <= 0) {
+    ::close(fd);
+    return fail("{} is {}", path, S_ISREG(info.st_mode) ? "empty" : "not a regular file");
   }
   void* data = mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
   const int error = errno;

@@ -91,6 +91,17 @@ std::string seconds_text(const PlanReport& report) {
          fmt::format("a prompt of {} tokens: {:.2f} s\n", report.tokens, report.prefill_s);
 }
 
+// Returns why the load does not fit.
+std::string shortage_text(const PlanReport& report) {
+  const uint64_t cache = report.cache_bytes();
+  if (!report.tier_shortage.empty()) return report.tier_shortage;
+  if (cache > report.kv_memory)
+    return fmt::format("the cache takes {}, but --kv-memory allows {}", giga(cache),
+                       giga(report.kv_memory));
+  return fmt::format("weights and cache take {}, but only {} are available",
+                     giga(report.weight_bytes() + cache), giga(report.memory_bytes));
+}
+
 }  // namespace
 
 std::vector<std::string> advice_of(const PlanReport& report) {
@@ -108,16 +119,10 @@ std::vector<std::string> advice_of(const PlanReport& report) {
     advice.push_back(fmt::format(
         "{} of the weights are experts: --expert-memory keeps those in memory that are used most",
         giga(plan::packed_expert_bytes(report.model))));
-  const bool limited = report.cache_bytes() > report.kv_memory;
   if (!report.fits())
     advice.push_back(fmt::format(
         "{}: there is room for {} tokens per sequence, or for {} sequences of {} tokens",
-        !report.tier_shortage.empty() ? report.tier_shortage
-        : limited                     ? fmt::format("the cache takes {}, but --kv-memory allows {}",
-                                                    giga(report.cache_bytes()), giga(report.kv_memory))
-                  : fmt::format("weights and cache take {}, but only {} are available", giga(all),
-                                giga(report.memory_bytes)),
-        report.largest_context, report.largest_batch, report.tokens));
+        shortage_text(report), report.largest_context, report.largest_batch, report.tokens));
   if (!report.unpredicted.empty()) advice.push_back("no speed is predicted: " + report.unpredicted);
   const double all_s = asked.token.all(), share = all_s > 0 ? asked.token.attention / all_s : 0;
   const bool wide =

@@ -1,29 +1,41 @@
 #include "base/cores.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fmt/format.h>
 #include <fstream>
 #include <map>
-#include <sched.h>
+#include <memory>
+#include <new>
 #include <tuple>
 
 #include "base/check.h"
-#include "base/cpu.h"
 
 namespace kvick::base {
 namespace {
 
-std::vector<unsigned> available_processors() {
-  cpu_set_t set;
-  std::vector<unsigned> processors;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    for (unsigned i = 0; i < CPU_SETSIZE; ++i)
-      if (CPU_ISSET(i, &set)) processors.push_back(i);
-  } else {  // more processors than a cpu_set_t can hold
-    for (unsigned i = 0; i < available_cpus(); ++i) processors.push_back(i);
+// Far more than any system has; Linux is built for at most 8192.
+constexpr unsigned kMostProcessors = 1U << 20;
+
+// A set of processors, empty at first. A cpu_set_t of its own holds CPU_SETSIZE (1024) only.
+class ProcessorSet {
+ public:
+  explicit ProcessorSet(unsigned processors)
+      : bytes_(CPU_ALLOC_SIZE(processors)), set_(CPU_ALLOC(processors)) {
+    if (set_ == nullptr) throw std::bad_alloc();
+    CPU_ZERO_S(bytes_, set_.get());
   }
-  return processors;
-}
+  size_t bytes() const { return bytes_; }
+  cpu_set_t* get() { return set_.get(); }
+  unsigned processors() const { return static_cast<unsigned>(8 * bytes_); }
+
+ private:
+  struct Free {
+    void operator()(cpu_set_t* set) const { CPU_FREE(set); }
+  };
+  size_t bytes_;
+  std::unique_ptr<cpu_set_t, Free> set_;
+};
 
 int number_in(const std::filesystem::path& file, int fallback) {
   int number = fallback;
@@ -45,9 +57,31 @@ std::vector<unsigned> in_order_of_use(std::vector<Core>::const_iterator begin,
 
 }  // namespace
 
+std::vector<unsigned> allowed_processors(Affinity affinity) {
+  std::vector<unsigned> processors;
+  for (unsigned room = CPU_SETSIZE; room <= kMostProcessors; room *= 2) {
+    ProcessorSet set(room);
+    if (affinity(set.bytes(), set.get()) != 0) {
+      if (errno == EINVAL) continue;  // the system has more processors than the set
+      return processors;
+    }
+    for (unsigned i = 0; i < set.processors(); ++i)
+      if (CPU_ISSET_S(i, set.bytes(), set.get())) processors.push_back(i);
+    return processors;
+  }
+  return processors;
+}
+
+std::vector<unsigned> allowed_processors() {
+  return allowed_processors(
+      [](size_t bytes, cpu_set_t* set) { return sched_getaffinity(0, bytes, set); });
+}
+
 std::vector<Core> available_cores(const std::filesystem::path& described) {
   std::map<std::tuple<int, int, int>, Core> cores;
-  for (const unsigned processor : available_processors()) {
+  std::vector<unsigned> processors = allowed_processors();
+  if (processors.empty()) processors.push_back(0);  // as available_cpus(): one
+  for (const unsigned processor : processors) {
     const auto topology = described / fmt::format("cpu{}", processor) / "topology";
     const int package = number_in(topology / "physical_package_id", 0);
     const int core = number_in(topology / "core_id", -1);
@@ -88,11 +122,10 @@ Result<std::vector<Team>> make_teams(const std::vector<Core>& cores, unsigned te
 }
 
 bool pin_this_thread(unsigned processor) {
-  if (processor >= CPU_SETSIZE) return false;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(processor, &set);
-  return sched_setaffinity(0, sizeof set, &set) == 0;
+  if (processor >= kMostProcessors) return false;
+  ProcessorSet set(processor + 1);
+  CPU_SET_S(processor, set.bytes(), set.get());
+  return sched_setaffinity(0, set.bytes(), set.get()) == 0;
 }
 
 }  // namespace kvick::base

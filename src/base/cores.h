@@ -2,8 +2,10 @@
 // Which processors each team of threads runs on. No two teams share a core.
 
 #include <filesystem>
+#include <sched.h>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/result.h"
 
 namespace kvick::base {
@@ -17,6 +19,13 @@ struct Team {
 
 // The hardware threads of one core, which share its execution units.
 using Core = std::vector<unsigned>;
+
+// Returns the processors that this process may run on, in ascending order; empty if the system does
+// not say. affinity: as sched_getaffinity for this process; it fails with EINVAL if the set is
+// smaller than the system's.
+using Affinity = FunctionRef<int(size_t bytes, cpu_set_t* set)>;
+std::vector<unsigned> allowed_processors(Affinity affinity);
+std::vector<unsigned> allowed_processors();
 
 // Returns the cores that this process may run on; cores of one package are adjacent. described: the
 // sysfs folder with the CPU topology. A processor without a topology entry counts as a core of its

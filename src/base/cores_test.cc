@@ -1,5 +1,6 @@
 #include "base/cores.h"
 
+#include <cerrno>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -29,6 +30,38 @@ TEST(Cores, HoldEachAvailableProcessorOnce) {
   }
   EXPECT_EQ(count, seen.size());
   EXPECT_EQ(count, available_cpus());
+}
+
+// A system whose set of processors has 4096 bits.
+TEST(Cores, MayBeMoreThanASetOfTheUsualSizeHolds) {
+  int calls = 0;
+  const auto affinity = [&](size_t bytes, cpu_set_t* set) {
+    ++calls;
+    if (bytes < 4096 / 8) {
+      errno = EINVAL;
+      return -1;
+    }
+    for (const unsigned processor : {3U, 1024U, 4095U}) CPU_SET_S(processor, bytes, set);
+    return 0;
+  };
+  EXPECT_EQ(allowed_processors(affinity), (std::vector<unsigned>{3, 1024, 4095}));
+  EXPECT_EQ(calls, 3);  // sets of 1024, 2048 and 4096
+}
+
+TEST(Cores, AreNoneIfTheSystemDoesNotSay) {
+  int calls = 0;
+  const auto refuses = [&](size_t, cpu_set_t*) {
+    ++calls;
+    errno = EPERM;
+    return -1;
+  };
+  EXPECT_EQ(allowed_processors(refuses), std::vector<unsigned>());
+  EXPECT_EQ(calls, 1);
+  const auto always_too_small = [&](size_t, cpu_set_t*) {
+    errno = EINVAL;
+    return -1;
+  };
+  EXPECT_EQ(allowed_processors(always_too_small), std::vector<unsigned>());
 }
 
 TEST(Cores, AreTheSystemsAndSideBySideInTheirPackage) {

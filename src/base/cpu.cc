@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <sched.h>
 
+#include "base/cores.h"
 #include "base/cpu_detect.h"
 
 namespace kvick::base {
@@ -82,10 +82,7 @@ Isa best_isa(const CpuFeatures& features) {
 }
 
 unsigned available_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+  return static_cast<unsigned>(std::max<size_t>(1, allowed_processors().size()));
 }
 
 }  // namespace kvick::base

@@ -4,12 +4,13 @@
 #include <cctype>
 #include <ctime>
 #include <fstream>
-#include <sched.h>
 #include <sstream>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 #include "base/clock.h"
+#include "base/cores.h"
 
 namespace kvick::base {
 namespace {
@@ -32,22 +33,21 @@ std::optional<double> busy_ticks(std::istringstream& fields) {
 
 CpuTimes read_cpu_times(const std::filesystem::path& stat) {
   CpuTimes times = {.now = steady_seconds(), .own = process_seconds()};
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return times;
+  const std::vector<unsigned> allowed = allowed_processors();
+  if (allowed.empty()) return times;
   const double tick = 1 / static_cast<double>(sysconf(_SC_CLK_TCK));
   std::ifstream in(stat);
   for (std::string line; std::getline(in, line) && line.starts_with("cpu");) {
     if (line.size() < 4 || std::isdigit(static_cast<unsigned char>(line[3])) == 0)
       continue;  // the line of sums over all processors
     std::istringstream fields(line.substr(3));
-    size_t cpu = 0;
+    unsigned cpu = 0;
     fields >> cpu;
     const std::optional<double> ticks = busy_ticks(fields);
     if (!ticks) continue;
     ++times.cpus_everywhere;
     times.busy_everywhere += *ticks * tick;
-    if (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &allowed)) continue;
+    if (!std::binary_search(allowed.begin(), allowed.end(), cpu)) continue;
     ++times.cpus;
     times.busy += *ticks * tick;
   }

@@ -6,11 +6,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <fmt/format.h>
-#include <sched.h>
 #include <span>
 #include <string_view>
 #include <unistd.h>
 
+#include "base/cores.h"
 #include "model/ranks/message_ranks.h"
 #include "model/ranks/shared_ranks.h"
 #endif
@@ -38,10 +38,10 @@ Place own_place() {
   Place place;
   gethostname(place.host, sizeof place.host - 1);
   place.pid = getpid();
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return place;
-  place.cpus = CPU_COUNT(&set);
-  for (place.first = 0; place.first < CPU_SETSIZE && !CPU_ISSET(place.first, &set);) ++place.first;
+  const std::vector<unsigned> processors = base::allowed_processors();
+  if (processors.empty()) return place;
+  place.cpus = static_cast<int>(processors.size());
+  place.first = static_cast<int>(processors.front());
   return place;
 }
 

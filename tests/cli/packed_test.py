@@ -77,10 +77,11 @@ class PackedTest(CommandTest):
         tokens, said = self.answer()
         self.assertEqual(tokens, plain)
         self.assertEqual(len(said), 1, said)
-        self.assertRegex(said[0], r"^kvick: packed weights are not kept: cannot make the folder ")
+        self.assertRegex(said[0], rf"^kvick: packed weights are not kept: cannot make the folder {self.folder}: .*; give --packed another "
+                                  r"folder, or off to pack them in memory at each start$")
         tokens, said = self.answer("--packed-size", "1MB", folder=self.top / "other")
         self.assertEqual(tokens, plain)
-        self.assertRegex(said[0], r"^kvick: packed weights are not kept: they take 0\.0 GB, and .* may hold 0\.0 GB$")
+        self.assertRegex(said[0], r"^kvick: packed weights are not kept: they take 0\.0 GB, and .* may hold 0\.0 GB; give --packed ")
         self.assertEqual(list((self.top / "other").glob("*")), [])
         self.refused("--packed", "", "hello", says="--packed is empty: give auto, off or a folder")
         self.refused("--packed", "on", "hello", says=r"--packed on is not known: auto or off \(for a folder of that name, \./on\)$")

@@ -36,7 +36,10 @@ Result<std::optional<io::PackedFile>> write_packed(const File& file, const Famil
                                                    const io::PackedPlan& plan) {
   const io::PackedFolder folder(*options.packed);
   const auto refuse = [&](const base::Error& why) {
-    options.packed->say(fmt::format("packed weights are not kept: {}", why.message));
+    options.packed->say(
+        fmt::format("packed weights are not kept: {}; give --packed another folder, or off to pack "
+                    "them in memory at each start",
+                    why.message));
     return std::optional<io::PackedFile>();
   };
   auto writer = folder.begin(plan);
@@ -47,11 +50,18 @@ Result<std::optional<io::PackedFile>> write_packed(const File& file, const Famil
   if (!place.status().ok()) return refuse(place.status().error());
   if (const auto done = writer->finish(); !done.ok()) return refuse(done.error());
   auto packed = folder.find(plan, *options.pool, nullptr);
-  if (packed)
-    options.packed->say(fmt::format(
-        "the packed weights are kept in {} ({:.1f} GB), so that the next start is fast; `kvick "
-        "packed` lists and deletes them",
-        folder.path_of(plan.key).string(), static_cast<double>(plan.file_bytes()) / 1e9));
+  if (!packed) {
+    // find() says nothing of a file that cannot be opened or mapped; begin() refuses it and says
+    // why.
+    const auto again = folder.begin(plan);
+    return refuse(again.ok() ? base::fail("{} could not be read after it was written",
+                                          folder.path_of(plan.key).string())
+                             : again.error());
+  }
+  options.packed->say(fmt::format(
+      "the packed weights are kept in {} ({:.1f} GB), so that the next start is fast; `kvick "
+      "packed` lists and deletes them",
+      folder.path_of(plan.key).string(), static_cast<double>(plan.file_bytes()) / 1e9));
   return packed;
 }
 

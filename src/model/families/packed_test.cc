@@ -171,8 +171,11 @@ TEST_F(PackedModels, RunWithoutWhereTheyCannotBeKept) {
   options_.folder = path + "/packed";  // fails because a file is not a folder
   EXPECT_EQ(logits(*load(path, &options_)), plain);
   ASSERT_EQ(notes_.size(), 1U);
-  EXPECT_NE(notes_[0].find("packed weights are not kept: cannot make the folder"),
-            std::string::npos)
+  EXPECT_EQ(notes_[0].find("packed weights are not kept: cannot make the folder " +
+                           options_.folder.string() + ": "),
+            0U)
+      << notes_[0];
+  EXPECT_NE(notes_[0].find("; give --packed another folder, or off"), std::string::npos)
       << notes_[0];
   options_.folder = test_path("packed");
   options_.max_bytes = 1000;

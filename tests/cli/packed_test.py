@@ -125,6 +125,26 @@ class PackedTest(CommandTest):
         self.refused("--packed", "off", "--expert-memory", "1GB", "x", says="leave out --packed off")
         self.refused("--packed", self.folder, "--expert-memory", "1GB", "x", says="has no experts")
 
+    def test_files_that_cannot_be_read_are_told_from_damaged_ones(self):
+        self.folder.mkdir()
+        (self.folder / "a.packed").write_text("not packed weights")
+        (self.folder / "b.packed").touch()
+        problems = {"a": f"damaged: {self.folder}/a.packed", "b": f"{self.folder}/b.packed is empty"}
+        if os.geteuid() != 0:  # root may read everything
+            (self.folder / "c.packed").write_text("another user's")
+            (self.folder / "c.packed").chmod(0)
+            problems["c"] = f"cannot open {self.folder}/c.packed: Permission denied"
+        listed = json.loads(self.packed("--json", "--folder", self.folder))
+        self.assertEqual({pathlib.Path(file["path"]).stem: (file["model"], file["problem"]) for file in listed["files"]},
+                         {name: ("", problem) for name, problem in problems.items()})
+        lines = self.packed("--folder", self.folder).splitlines()[1:]
+        self.assertEqual(len(lines), len(problems), lines)
+        for problem in problems.values():
+            self.assertEqual(sum(line.endswith("  " + problem) for line in lines), 1, (problem, lines))
+        deleted = json.loads(self.packed("--json", "--delete", "--folder", self.folder))
+        self.assertEqual(["problem" in file for file in deleted["files"]], [False] * len(problems))
+        self.assertEqual(self.files(), [])
+
     def test_files_are_listed_and_deleted(self):
         self.assertEqual(self.packed(), f"no packed weights in {self.cache}/kvick/packed\n")
         default = self.cache / "kvick" / "packed"

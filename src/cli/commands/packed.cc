@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/memory.h"
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
 #include "cli/terminal/progress.h"
@@ -38,6 +39,13 @@ std::vector<io::PackedEntry> chosen_entries(const fs::path& folder, const fs::pa
   return entries;
 }
 
+// Returns what is wrong with a file whose model is unknown: it cannot be read, or it can and is
+// damaged.
+std::string problem_of(const io::PackedEntry& entry) {
+  const auto file = base::MappedFile::open(entry.path.string());
+  return file.ok() ? "damaged: " + entry.path.string() : file.error().message;
+}
+
 void print_json(const fs::path& folder, const std::vector<io::PackedEntry>& entries, bool removed) {
   ordered_json files = ordered_json::array();
   uint64_t bytes = 0;
@@ -47,6 +55,7 @@ void print_json(const fs::path& folder, const std::vector<io::PackedEntry>& entr
                      {"bytes", entry.bytes},
                      {"used", entry.used / kSecond},
                      {"model", entry.model}});
+    if (entry.model.empty() && !removed) files.back()["problem"] = problem_of(entry);
   }
   const ordered_json all = {
       {"folder", folder.string()}, {"deleted", removed}, {"bytes", bytes}, {"files", files}};
@@ -60,7 +69,7 @@ void print_table(const fs::path& folder, const std::vector<io::PackedEntry>& ent
     const std::time_t used = entry.used / kSecond;
     fmt::print("{:>9}  {:%Y-%m-%d %H:%M}  {}\n",
                amount_text(static_cast<double>(entry.bytes), Unit::kBytes), fmt::localtime(used),
-               printable(entry.model.empty() ? "damaged: " + entry.path.string() : entry.model));
+               printable(entry.model.empty() ? problem_of(entry) : entry.model));
   }
 }
 

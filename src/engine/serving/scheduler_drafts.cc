@@ -18,12 +18,16 @@ std::unique_ptr<Speculator> Scheduler::speculator_of(const Job& job,
 // other, since all are rows of one forward. Steps that read prompts have none of these, since the
 // cost of such steps is not measured.
 void Scheduler::propose(std::span<StepWork> work) {
-  bool prompts = false;
+  uint32_t prompt_tokens = 0;
   double past = 0;
   for (const StepWork& one : work) {
-    prompts = prompts || one.tokens != 1 || !one.logits;
+    if (one.tokens != 1 || !one.logits) prompt_tokens += one.tokens;
     past += one.running->answers[one.answer].committed;
   }
+  const bool prompts = prompt_tokens > 0;
+  // A draft model reads what the step's prompts leave of its tokens.
+  const uint32_t most = options_.most_step_tokens;
+  speculation_.begin_step(std::max(most - std::min(most, prompt_tokens), Pace::kFewest));
   const auto answers = static_cast<uint32_t>(work.size());
   const PlainStep alone = plain_step(answers, past / answers);
   PlainStep plain = alone;  // with the draft tokens of speculators without `gain`

@@ -269,6 +269,58 @@ TEST(SchedulerDrafts, TellWhatADrafterThrewThatReadsStates) {
   EXPECT_EQ(show_states(work, 0, executor), nullptr) << "it is reported again";
 }
 
+// All of the prompts are in the cache, so their answers begin in the same step. The draft model has
+// read none of them.
+TEST(SchedulerDrafts, OfAModelReadNoMoreTextsAtOnceThanAStepHasTokens) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.context = 256;
+  const auto engine = engine_of(spec);
+  base::ThreadPool pool(1);
+  const std::string path = model::write_model(spec, pool, false);
+  SchedulerOptions options;
+  options.kv = parse_kv_options("paged:block=4", "f16").value();
+  options.most_step_tokens = 110;
+  options.spec = parse_spec_options("draft:most=2,depth=1,gain=off,model=" + path).value();
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  std::filesystem::remove(path);
+  std::list<Heard> heard;
+  uint64_t id = 1;
+  const auto add_all = [&](bool drafts) {
+    for (Token first = 10; first < 14; ++first) {
+      std::vector<Token> prompt(100, first);
+      for (size_t i = 0; i < prompt.size(); i += 3) prompt[i] = static_cast<Token>(20 + i % 7);
+      Job job = job_of(std::move(prompt), drafts ? 30 : 1);
+      if (!drafts) job.spec = parse_spec_options("none").value();
+      listen(job, heard.emplace_back());
+      scheduler->add(JobId{id++}, std::move(job));
+    }
+  };
+  add_all(false);
+  run_all(*scheduler);
+  ASSERT_EQ(scheduler->metrics().draft_bytes, 0U);
+  add_all(true);
+  uint64_t before = 0, most_growth = 0;
+  while (scheduler->step()) {
+    const uint64_t now = scheduler->metrics().draft_bytes;
+    most_growth = std::max(most_growth, now - std::min(now, before));
+    before = std::max(before, now);
+  }
+  EXPECT_GT(scheduler->metrics().drafted, 0U);
+  EXPECT_GT(most_growth, 0U);
+  EXPECT_LE(most_growth, before / 2) << "of four texts, of which a step has tokens for one";
+  ASSERT_EQ(heard.size(), 8U);
+  for (Heard& one : heard) {
+    ASSERT_TRUE(one.outcome.has_value());
+    EXPECT_FALSE(one.outcome->error.has_value());
+  }
+  auto at = std::next(heard.begin(), 4);
+  for (Token first = 10; first < 14; ++first, ++at) {
+    std::vector<Token> prompt(100, first);
+    for (size_t i = 0; i < prompt.size(); i += 3) prompt[i] = static_cast<Token>(20 + i % 7);
+    EXPECT_EQ(at->tokens[0], alone(*engine, job_of(std::move(prompt), 30), 0, options.kv).tokens);
+  }
+}
+
 // A fork that copies its rows finds no room beside the rows of the draft model.
 TEST(SchedulerDrafts, OfAModelMakeRoomForAForkBeforeAnyJobDoes) {
   tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);

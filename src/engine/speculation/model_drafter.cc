@@ -343,8 +343,12 @@ ModelDrafter::Ground SmallModelDrafter::ground(const DraftAsk& ask) {
   if (shares_ && (continues || committed_.empty()))
     take_cached(ask.text.first(ask.text.size() - 1));
   const auto unread = ask.text.subspan(committed_.size());
-  if (!read(unread.first(std::min(kMostRead, unread.size())))) return {};
-  behind_ = unread.size() > kMostRead;
+  const bool few = unread.size() <= kFewUnread;
+  const auto piece =
+      few ? unread : unread.first(std::min({unread.size(), kMostRead, small_.may_read}));
+  if (!piece.empty() && !read(piece)) return {};
+  small_.may_read -= std::min(small_.may_read, piece.size());
+  behind_ = piece.size() < unread.size();
   if (behind_) return {};
   return {.store = small_.store.get(),
           .seq = *seq_,

@@ -38,6 +38,7 @@ struct DraftModel {
   std::shared_ptr<model::Executor> executor;
   std::unique_ptr<kv::Store> store;
   std::set<SmallModelDrafter*> drafters;  // that use the store
+  size_t may_read = SIZE_MAX;  // tokens that drafters may still read: Speculation::begin_step
   // A call of the store threw: it must not be used any more, and renew() replaces it.
   bool broken = false;
   // Frees a broken store with its rows; `store` is null afterwards.
@@ -117,6 +118,8 @@ class SmallModelDrafter : public ModelDrafter {
   // The most tokens of the text that one draft() reads: as many as Session::kPrefillChunk, since
   // all other answers of the step wait for it.
   static constexpr size_t kMostRead = 512;
+  // So short a rest is read whatever may_read is: an answer does not wait for the texts of others.
+  static constexpr size_t kFewUnread = 32;
 
  protected:
   DraftModel& small_;

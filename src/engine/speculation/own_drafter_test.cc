@@ -257,6 +257,33 @@ TEST(SmallModelDrafter, ReadsALongTextTogetherWithTheOtherAnswersToIt) {
   EXPECT_EQ(f.drafted(second, f.text), drafted);
 }
 
+TEST(SmallModelDrafter, SharesTheTokensOfAStepWithOthersAndReadsAShortRestInAnyCase) {
+  LongTexts f;
+  SmallModelDrafter first = f.drafter(false), second = f.drafter(false), third = f.drafter(false);
+  SmallModelDrafter brief = f.drafter(false), whole = f.drafter(false);
+  const uint64_t token = f.small->store->shape().token_bytes();
+  const std::span<const Token> text = f.text;
+  const auto rows = [&] { return f.small->store->usage().used_bytes / token; };
+  f.small->may_read = 700;
+  for (SmallModelDrafter* const by : {&first, &second, &third})
+    EXPECT_TRUE(f.drafted(*by, text) == -1 && by->is_behind());
+  EXPECT_EQ(rows(), 700U);  // 512 of the first one, 188 of the second
+  EXPECT_NE(f.drafted(brief, text.first(SmallModelDrafter::kFewUnread)), -1);
+  EXPECT_EQ(rows(), 700U + SmallModelDrafter::kFewUnread);
+  EXPECT_EQ(f.drafted(whole, text.first(SmallModelDrafter::kFewUnread + 1)), -1);
+  EXPECT_EQ(rows(), 700U + SmallModelDrafter::kFewUnread);
+  // In later steps, all read on from where they were and draft alike.
+  std::vector<Token> drafted;
+  for (SmallModelDrafter* const by : {&first, &second, &third})
+    while (by->is_behind()) {
+      f.small->may_read = 300;
+      drafted.push_back(f.drafted(*by, text));
+    }
+  const Token last = drafted.back();  // of two steps, three, and four
+  EXPECT_EQ(drafted, (std::vector<Token>{-1, last, -1, -1, last, -1, -1, -1, last}));
+  EXPECT_NE(last, -1);
+}
+
 double stopped_clock() { return 0; }
 
 TEST(Speculator, GoesOnWithATrialThatReadsALongTextAndDoesNotCountItsTime) {

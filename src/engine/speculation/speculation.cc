@@ -183,6 +183,10 @@ bool Speculation::has_draft_model(const SpecOptions& options) const {
   return draft_model_ != nullptr && draft_model_->weights->are(options);
 }
 
+void Speculation::begin_step(size_t tokens) {
+  if (draft_model_ != nullptr) draft_model_->may_read = tokens;
+}
+
 kv::Usage Speculation::draft_usage() const {
   return draft_model_ != nullptr && draft_model_->store != nullptr ? draft_model_->store->usage()
                                                                    : kv::Usage{};

@@ -96,6 +96,10 @@ class Speculation {
   // sequences' texts and rows. prompt: as in LookupDrafter.
   std::unique_ptr<Speculator> begin(const SpecOptions& options, bool shares = true,
                                     std::shared_ptr<PromptMatches> prompt = nullptr);
+  // Call it before the speculators of one step propose: the draft model reads at most `tokens` of
+  // their texts in this step, apart from short rests (SmallModelDrafter::kFewUnread). Without a
+  // call, each text is read in pieces of SmallModelDrafter::kMostRead.
+  void begin_step(size_t tokens);
   size_t vocabulary_tokens() const { return engine_.tokenizer().vocabulary().pieces.size(); }
   // Returns the memory of the draft model's rows; all 0 without a draft model.
   kv::Usage draft_usage() const;

@@ -6,9 +6,10 @@ import statistics
 from pages import markdown_table
 from results import Cell, rate
 
-AT = 0.2  # seconds per token: the latency at which the servers' rates are compared
-# Result file, what was asked for, and which servers are shown.
-CURVES = ()
+AT = 0.1  # seconds per token: the latency at which the servers' rates are compared
+# Result file and what was asked for.
+CURVES = (("epyc-zen4/2026-11-30/rates-sharegpt.json", "long answers (ShareGPT's lengths)"),
+          ("epyc-zen4/2026-11-30/rates-alpaca.json", "short answers (Alpaca's lengths)"))
 
 
 def line(runs):
@@ -49,7 +50,7 @@ def table(results):
             at, passed = rate_at(points)
             lowest, best = points[0], max(runs, key=lambda run: run["output_tok_s"])
             first = statistics.median(run["ttft_s_p50"] for run in runs if run["rate"] == lowest[0] and run["ttft_s_p50"] is not None)
-            rows.append([title, server, Cell(at, path, "{:.2f}" if passed else "more than {:.2f}"),
+            rows.append([title, server, Cell(at, path, "{:.3g}" if passed else "more than {:.3g}"),
                          Cell(1000 * lowest[1], path, "{:.0f} ms" + f" at {lowest[0]:g}/s"), Cell(first, path, "{:.2f} s"),
                          Cell(rate(best["output_tok_s"]), path)])
     head = ["requests", "server", f"requests/s at {AT:g} s per token", "latency per token at the lowest rate",

@@ -66,12 +66,12 @@ class Curves(Folder):
         self.assertEqual(curves.line([{**runs[0], "s_per_token": None}]), [])
 
     def test_the_table_has_a_row_for_each_server(self):
-        found = self.write("xeon/2026-11-23/a.json", runs=self.runs("a", (1, 0.1, 0), (2, 0.4, 1)) + self.runs("b", (1, 0.1, 0)))
+        found = self.write("xeon/2026-11-23/a.json", runs=self.runs("a", (1, 0.05, 0), (2, 0.2, 1)) + self.runs("b", (1, 0.05, 0)))
         self.enterContext(unittest.mock.patch.object(curves, "CURVES", (("xeon/2026-11-23/a.json", "short ones"),)))
         first, second = curves.table(found).splitlines()[2:]
-        self.assertTrue(first.startswith("| short ones | a | [1.50]"), first)
-        self.assertIn("[100 ms at 1/s]", first)
-        self.assertIn("[more than 1.00]", second)
+        self.assertTrue(first.startswith("| short ones | a | [1.5]"), first)
+        self.assertIn("[50 ms at 1/s]", first)
+        self.assertIn("[more than 1]", second)
 
 
 class Provenance(Folder):

@@ -54,25 +54,6 @@ TEST(HfPostprocessor, SeveralTokensBeforeATextAreListed) {
   EXPECT_FALSE(out->contains("kvick.behind_ids"));
 }
 
-TEST(HfPostprocessor, AListIsWithoutBosOrEosIfTheConfigSaysSo) {
-  const json post = processor({token("<a>"), token("<b>"), kText, token("<b>"), token("<c>")});
-  json config = {{"bos_token", "<a>"}, {"eos_token", "<c>"}};
-  const auto both = map(post, config);
-  ASSERT_TRUE(both.ok()) << both.error().message;
-  EXPECT_EQ(get<Ints>(*both, "kvick.before_ids"), (Ints{4, 5}));
-  EXPECT_EQ(get<Ints>(*both, "kvick.behind_ids"), (Ints{5, 6}));
-  config.update({{"add_bos_token", false}, {"add_eos_token", false}});
-  const auto neither = map(post, config);
-  ASSERT_TRUE(neither.ok()) << neither.error().message;
-  EXPECT_EQ(get<Ints>(*neither, "kvick.before_ids"), (Ints{5}));
-  EXPECT_EQ(get<Ints>(*neither, "kvick.behind_ids"), (Ints{5}));
-  EXPECT_FALSE(get<bool>(*neither, "tokenizer.ggml.add_bos_token"));
-  const auto alone = map(processor({token("<a>"), token("<a>"), kText}), config);
-  ASSERT_TRUE(alone.ok()) << alone.error().message;
-  EXPECT_FALSE(alone->contains("kvick.before_ids"));
-  EXPECT_FALSE(get<bool>(*alone, "tokenizer.ggml.add_bos_token"));
-}
-
 TEST(HfPostprocessor, ATokenBehindATextNeedNotBeEos) {
   const json config = {{"eos_token", "<b>"}, {"add_bos_token", false}};
   const json parts = {{{"type", "ByteLevel"}}, processor({kText, token("<c>")})};

@@ -305,8 +305,8 @@ base::Result<std::vector<int64_t>> Mapper::ids_of(const std::vector<TemplateToke
   return out;
 }
 
-// BOS or EOS alone becomes a flag, which tokenizer_config.json may change; other tokens are listed,
-// without BOS or EOS if its flag there is false. known: the name of BOS or EOS.
+// BOS or EOS alone becomes a flag, which tokenizer_config.json may change; other tokens are listed.
+// known: the name of BOS or EOS.
 base::Status<> Mapper::map_side(const std::vector<TemplateToken>& tokens, const Side& side,
                                 std::optional<std::string>& known) {
   KVICK_TRY(std::vector<int64_t> ids, ids_of(tokens));
@@ -316,10 +316,6 @@ base::Status<> Mapper::map_side(const std::vector<TemplateToken>& tokens, const 
     if (!known) known = text;  // tokenizer_config.json has no name
     added = text == *known;
   }
-  KVICK_TRY(const bool keeps, config_.get_bool(side.flag, true));
-  if (!keeps && known)
-    std::erase_if(ids,
-                  [&](int64_t id) { return pieces_.texts[static_cast<size_t>(id)] == *known; });
   if (!ids.empty() && !added) {
     set(side.list, std::move(ids));
   } else {

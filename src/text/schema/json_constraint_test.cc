@@ -242,7 +242,7 @@ TEST(JsonConstraint, MultiplesOfALargeStepMayBeFew) {
       {"-999983", "0", "999983", "9999830"},
       {"-1999966", "10999813", "1", "999982", "-0", "999983.0", "99998", "9999830000"});
   expect_texts(R"({"multipleOf": 7919, "exclusiveMinimum": 7919, "exclusiveMaximum": 23757})",
-               {"15838", "\"a\""}, {"7919", "23757", "0", "15838.0"});
+               {"15838"}, {"7919", "23757", "0", "15838.0"});
   EXPECT_EQ(
       schema_error(R"({"type": "integer", "multipleOf": 999983, "minimum": 1, "maximum": 5})"),
       "the schema cannot be used: no JSON value matches it, within 64 levels of nesting");

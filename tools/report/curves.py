@@ -9,7 +9,9 @@ from results import Cell, rate
 AT = 0.1  # seconds per token: the latency at which the servers' rates are compared
 # Result file and what was asked for.
 CURVES = (("epyc-zen4/2026-11-30/rates-sharegpt.json", "long answers (ShareGPT's lengths)"),
-          ("epyc-zen4/2026-11-30/rates-alpaca.json", "short answers (Alpaca's lengths)"))
+          ("epyc-zen4/2026-11-30/rates-alpaca.json", "short answers (Alpaca's lengths)"),
+          ("epyc-zen4/2026-11-30/rates-strategies.json", "long answers, 200 MB for the cache"),
+          ("epyc-zen4/2026-11-30/rates-chat.json", "chats with their history, 200 MB for the cache"))
 
 
 def line(runs):
@@ -67,8 +69,8 @@ PALETTE = ("#c8553d", "#1b6ca8", "#8a9a3b", "#6b4c9a", "#e0a030", "#444444")
 
 
 def draw(figure, made):
-    """One plot for each kind of requests, side by side. A hollow mark: not all requests were answered in time."""
-    every = figure.subplots(1, max(1, len(made)), squeeze=False)[0]
+    """One plot for each result, two side by side. A hollow mark: not all requests were answered in time."""
+    every = figure.subplots(max(1, math.ceil(len(made) / 2)), 2, squeeze=False).flat
     servers = list(dict.fromkeys(server for _, curves in made for server in curves))
     for axes, (title, curves) in zip(every, made):
         for server, curve in curves.items():
@@ -80,6 +82,8 @@ def draw(figure, made):
         axes.set_yscale("log")
         axes.set_title(title, loc="left", fontsize=10)
         axes.set_xlabel("requests per second")
+        axes.set_ylabel("latency per output token, s (mean)")
         axes.grid(alpha=0.3)
         axes.legend(frameon=False, fontsize=8)
-    every[0].set_ylabel("latency per output token, s (mean)")
+    for axes in every[len(made):]:
+        axes.set_visible(False)

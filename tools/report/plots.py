@@ -139,7 +139,7 @@ PLOTS = {
     "quality": (quality_points, on_one(draw_quality, "Quality against bytes, SmolLM2-135M, windows of 2,048 tokens"), (8, 5)),
     "planner": (planner_points, on_one(draw_planner, "Decode speed: what kvick plan said, and what was measured"), (6, 5.2)),
     "depth": (depth_points, on_one(draw_depth, "Decode after a long context, SmolLM2-135M shape in Q8_0, Zen 4"), (8, 4.6)),
-    "rates": (curves.points, curves.draw, (10, 5)),
+    "rates": (curves.points, curves.draw, (10, 9)),
 }
 
 

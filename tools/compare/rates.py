@@ -36,7 +36,6 @@ import signal
 import statistics
 import sys
 import time
-import urllib.request
 
 import kept
 from compare import ROOT, machine
@@ -202,9 +201,7 @@ def start(args, servers):
         servers.append(Server("vLLM", [f"{args.vllm_python}/bin/vllm", "serve", args.vllm, "--dtype", "bfloat16", "--max-model-len",
                                        str(args.context)], args.vllm, {"VLLM_CPU_KVCACHE_SPACE": "4"}))
     for server in servers:
-        server.wait()
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/v1/models", timeout=30) as models:
-            server.model = json.load(models)["data"][0]["id"]
+        server.ready()
         asyncio.run(phase(server, [(0, 8, 2)], args.vocab, 0, 60))  # a warm-up
         server.signal(signal.SIGSTOP)
     print("all servers are up", file=sys.stderr, flush=True)

@@ -59,6 +59,12 @@ class Server:
                 time.sleep(0.5)
         sys.exit(f"{self.label} did not listen within {seconds} s; see {self.log.name}")
 
+    def ready(self):
+        """Waits until the server listens, and asks it for its model's name."""
+        self.wait()
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/v1/models", timeout=30) as models:
+            self.model = json.load(models)["data"][0]["id"]
+
     def signal(self, number):
         if self.process.poll() is None:
             os.killpg(self.process.pid, number)
@@ -152,9 +158,7 @@ def start(args):
         servers.append(Server("vLLM", [f"{args.vllm_python}/bin/vllm", "serve", args.vllm, "--dtype", "bfloat16"], args.vllm,
                               {"VLLM_CPU_KVCACHE_SPACE": "4"}))
     for server in servers:
-        server.wait()
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/v1/models", timeout=30) as models:
-            server.model = json.load(models)["data"][0]["id"]
+        server.ready()
         server.signal(signal.SIGSTOP)
     print("all servers are up", file=sys.stderr, flush=True)
     return servers

@@ -67,8 +67,8 @@ base::Result<Socket> listen(void* context, int type, int most_unread, const std:
   zmq_setsockopt(socket.get(), ZMQ_LINGER, &linger, sizeof linger);
   zmq_setsockopt(socket.get(), ZMQ_SNDHWM, &most_unread, sizeof most_unread);
   zmq_setsockopt(socket.get(), ZMQ_MAXMSGSIZE, &kMostAsked, sizeof kMostAsked);
-  // Without it a ROUTER reports success where it drops a message, because the client is gone or
-  // reads too slowly. The client would then take an answer with gaps for a whole one.
+  // Without it, a ROUTER drops messages to a client that is gone or reads too slowly and reports
+  // success. The client would then not notice that batches are missing from its answer.
   if (type == ZMQ_ROUTER)
     zmq_setsockopt(socket.get(), ZMQ_ROUTER_MANDATORY, &mandatory, sizeof mandatory);
   if (zmq_bind(socket.get(), endpoint.c_str()) != 0)

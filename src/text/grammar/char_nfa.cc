@@ -43,7 +43,7 @@ class Parser : private PatternReader, private NfaPieces {
 
   Status<> top_alternative() {
     const bool marked = (!anchored_ || at_start_) && (take('^') || (python_ && take("\\A")));
-    // Python does not know the flag there; Rust's regex, which Pydantic uses, does.
+    // Python's re refuses (?i) after ^; Rust's regex, which Pydantic uses, allows it.
     if (at_ == 1 && marked && !python_ && take("(?i)")) ignores_case_ = true;
     const size_t first = at_;
     KVICK_TRY(const Piece body, sequence(0));

@@ -9,10 +9,14 @@
 namespace kvick::plan {
 namespace {
 
-constexpr uint32_t kGrowths = 8;
+constexpr uint32_t kSizes = 8;
 constexpr uint64_t kMostBytes = uint64_t{128} << 20;
-// Measurements per point; the fastest counts.
-constexpr int kRounds = 3;
+// Measurements per point; the fastest counts. In each round a cache grows this many times, by a few
+// rows, at each of its eight sizes: as in use, the memory that one growth gives back serves the
+// next one. The first growth after many rows at once gets memory that the system must clear.
+constexpr int kRounds = 2;
+constexpr uint32_t kGrowthsAtOnce = 3;
+constexpr uint32_t kMostAdded = 64;  // rows that one growth adds
 // Lower bound for a fitted line's slope: noise must not make a rate infinite.
 constexpr double kLeastSecondsPerByte = 1e-13;
 
@@ -25,22 +29,26 @@ void keep_least(std::vector<double>& all, size_t i, double value) {
   all[i] = std::min(all[i], value);
 }
 
-// unit: rows that one growth adds; step: rows of a step, at most as many.
+// unit: rows between the sizes that are measured; added: rows that one growth adds; step: rows of a
+// step's attention, at most as many.
 struct Rows {
-  uint32_t unit, step;
+  uint32_t unit, added, step;
 };
 
 base::Status<kv::Shortage> grow_once(AttentionBlock& block, kv::Store& store, Rows rows,
                                      Points& points) {
   const kv::SeqId seq = store.open({}).seq;
-  for (uint32_t i = 0; i < kGrowths; ++i) {
-    BlockSeconds grown, attended;
-    KVICK_TRY_VOID(block.step({&seq, 1}, rows.step, grown, false));
-    // The same step again does not grow, compile or touch memory for the first time.
-    KVICK_TRY_VOID(block.step({&seq, 1}, rows.step, attended, false));
-    KVICK_TRY_VOID(block.fill({&seq, 1}, rows.unit));
-    keep_least(points.growth_s, i, std::max(0.0, grown.begin - attended.begin));
-    keep_least(points.attend_s, i, attended.attend);
+  for (uint32_t i = 0; i < kSizes; ++i) {
+    for (uint32_t growth = 0; growth < kGrowthsAtOnce; ++growth) {
+      BlockSeconds grown, attended;
+      KVICK_TRY_VOID(block.step({&seq, 1}, rows.step, grown, false));
+      // The same step again does not grow, compile or touch memory for the first time.
+      KVICK_TRY_VOID(block.step({&seq, 1}, rows.step, attended, false));
+      KVICK_TRY_VOID(block.fill({&seq, 1}, rows.added));
+      keep_least(points.growth_s, i, std::max(0.0, grown.begin - attended.begin));
+      keep_least(points.attend_s, i, attended.attend);
+    }
+    KVICK_TRY_VOID(block.fill({&seq, 1}, rows.unit - kGrowthsAtOnce * rows.added));
   }
   store.close(seq);
   return base::Done{};
@@ -76,20 +84,23 @@ base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const 
   const uint64_t token_bytes = kv::info_of({.name = "bmc", .options = {}}, setup).token_bytes();
   const auto most =
       std::min<uint64_t>(setup.shape.max_tokens, kMostBytes / std::max<uint64_t>(1, token_bytes));
-  const uint32_t unit = std::max<uint32_t>(1, static_cast<uint32_t>(most) / kGrowths);
+  const uint32_t part = static_cast<uint32_t>(most) / kSizes;
+  const uint32_t added = std::clamp<uint32_t>(part / kGrowthsAtOnce, 1, kMostAdded);
+  const uint32_t unit = std::max<uint32_t>(kGrowthsAtOnce, part / added) * added;
   kv::Setup own = setup;
   own.tier.spec.reset();
-  own.shape.max_tokens = unit * kGrowths;
+  own.shape.max_tokens = unit * kSizes;
   set_any_ranges(own);
   own.select.spec = {};  // growth depends on the layout only; the rates are for reading all rows
   KVICK_TRY(const std::unique_ptr<kv::Store> store,
-            kv::make_store({.name = "bmc", .options = {{"r", std::to_string(unit)}}}, own));
+            kv::make_store({.name = "bmc", .options = {{"r", std::to_string(added)}}}, own));
   AttentionBlock block(config, *store, workspace, clock);
   Points points;
-  for (uint32_t i = 1; i <= kGrowths; ++i)
-    points.bytes.push_back(static_cast<double>(store->info().used_bytes(i * unit)));
+  for (uint32_t i = 0; i < kSizes; ++i)  // the bytes after the second of three growths
+    points.bytes.push_back(static_cast<double>(store->info().used_bytes(i * unit + 2 * added)));
   for (int round = 0; round < kRounds; ++round)
-    if (auto done = grow_once(block, *store, {unit, std::min(rows, unit)}, points); !done.ok())
+    if (auto done = grow_once(block, *store, {unit, added, std::min(rows, added)}, points);
+        !done.ok())
       return base::fail("no room to measure what growing the cache takes: {}", done.error().what);
   const Line growth = fit_line(points.bytes, points.growth_s);
   const Line attend = fit_line(points.bytes, points.attend_s);

@@ -21,10 +21,10 @@ Line fit_line(std::span<const double> x, std::span<const double> y);
 // that is only measured gets the range 1 for each head of setup.shape.
 void set_any_ranges(kv::Setup& setup);
 
-// Grows a sequence of the setup's shape in eight parts, up to its context or to 128 MiB if that is
-// less. Takes a few times as long as copying that much. If workspace.library is null, spare rows
-// cost no time, and only the copies are measured. rows: rows of a step's attention, including draft
-// tokens; at most an eighth of the context. Error: no room.
+// Grows a sequence of the setup's shape by a few rows at eight sizes, up to its context or to 128
+// MiB if that is less. Takes a few times as long as copying that much. If workspace.library is
+// null, spare rows cost no time, and only the copies are measured. rows: rows of a step's
+// attention, including draft tokens; at most the rows that a growth adds. Error: no room.
 base::Result<kv::GrowthRates> measure_growth(const model::Config& config, const kv::Setup& setup,
                                              model::Workspace& workspace,
                                              base::Clock clock = base::steady_seconds,

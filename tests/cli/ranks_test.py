@@ -115,8 +115,11 @@ class Ranks(CommandTest):
             self.json_of("--quiet", "-f", text, "-o", file, *arguments)
             return file
         scores = train("kvzap", "--window", "64", "--ahead", "8")
+        # So few rows that all heads keep the first and the newest ones: otherwise the heads of a process compete among themselves.
+        heads = train("duo", "--window", "64", "--sinks", "2", "--recent", "16")
         for more in (("--kv-type", f"static8:{train('ranges')}"),
                      ("--kv-select", f"loki:file={train('pca', '--rank', 8, '--window', 128)},budget=0.4,dense_layers=1"),
+                     ("--kv-select", f"duo:file={heads},budget=0.1,least=12,sinks=4"),
                      ("--kv-select", f"kvzap:file={scores},budget=0.4,shared=head")):
             arguments = ("-f", text, "--ctx", 200, *more)
             self.COMMAND = "ppl"

@@ -36,6 +36,7 @@ class Experiment:
 PREPARED = {
     "components.kvp": ("train", "pca", "-m", "{model}", "-f", f"{{data}}/{TEXT}", "--tokens", "8192", "-o", "{out}/components.kvp"),
     "scores.kvp": ("train", "kvzap", "-m", "{model}", "-f", f"{{data}}/{TEXT}", "-o", "{out}/scores.kvp"),
+    "heads.kvp": ("train", "duo", "-m", "{model}", "-f", f"{{data}}/{TEXT}", "-o", "{out}/heads.kvp"),
 }
 
 
@@ -53,6 +54,7 @@ def of_model(name, question, seconds, *arguments, full=()):
 
 COMPONENTS = ("--components", "{out}/components.kvp")
 SCORES = ("--scores", "{out}/scores.kvp")
+HEADS = ("--heads", "{out}/heads.kvp")
 
 EXPERIMENTS = (
     lab("waste", "How much memory do running requests allocate and not use?", (5, 67), *of(REQUESTS)),
@@ -72,7 +74,8 @@ EXPERIMENTS = (
     of_model("preemption", "What does it cost to serve with too little memory?", (40, 600)),
     of_model("sharing", "How much memory do several answers to one prompt share?", (12, 120)),
     of_model("quant", "What does each type of rows cost in quality and gain in speed?", (95, 300), *of(TEXT)),
-    of_model("budget", "What quality is lost where policies read or keep a part of the rows?", (76, 900), *of(TEXT), *COMPONENTS, full=SCORES),
+    of_model("budget", "What quality is lost where policies read or keep a part of the rows?", (76, 900), *of(TEXT), *COMPONENTS,
+             full=SCORES + HEADS),
     of_model("needle", "Is a planted fact found, by policy and depth?", (53, 900), *of(TEXT), *COMPONENTS),
     of_model("depth", "What do policies gain deep in a context?", (1, 300), *COMPONENTS),
     of_model("tier", "How fast is decoding over a slower tier of memory?", (13, 300)),

@@ -76,8 +76,8 @@ class Lab(unittest.TestCase):
         _, _, calls = self.run_it("--data", self.data, "--quick", "table1", "depth", "budget")
         self.assertEqual([" ".join(call.split()[:2]) for call in calls], ["lab table1", "train pca", "lab depth", "lab budget"])
         _, _, calls = self.run_it("--data", self.data, "budget")
-        self.assertEqual([" ".join(call.split()[:2]) for call in calls], ["train kvzap", "lab budget"])
-        self.assertIn(f"--scores {self.out}/scores.kvp", calls[-1])
+        self.assertEqual([" ".join(call.split()[:2]) for call in calls], ["train kvzap", "train duo", "lab budget"])
+        self.assertIn(f"--scores {self.out}/scores.kvp --heads {self.out}/heads.kvp", calls[-1])
 
     def test_an_experiment_without_its_data_is_skipped_and_the_line_says_what_it_needs(self):
         (self.data / experiments.REQUESTS).unlink()

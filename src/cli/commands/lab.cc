@@ -104,6 +104,7 @@ std::string command_of(const LabFlags& flags) {
   if (!flags.select.predictor.empty()) text += " --predictor " + quoted(flags.select.predictor);
   if (!flags.select.components.empty()) text += " --components " + quoted(flags.select.components);
   if (!flags.select.scores.empty()) text += " --scores " + quoted(flags.select.scores);
+  if (!flags.select.heads.empty()) text += " --heads " + quoted(flags.select.heads);
   for (const std::string& model : flags.bounded.models) text += " --bounded " + quoted(model);
   for (const std::string& recall : flags.bounded.recall) text += " --recall " + quoted(recall);
   if (flags.bounded.trained > 0) text += fmt::format(" --trained {}", flags.bounded.trained);
@@ -202,6 +203,8 @@ void add_selecting_flags(const Command& command, LabFlags& flags) {
                   "loki's file, as kvick train pca makes it")
       .takes(ValueKind::kFile);
   command.add_option("--scores", flags.select.scores, "kvzap's file, as kvick train kvzap makes it")
+      .takes(ValueKind::kFile);
+  command.add_option("--heads", flags.select.heads, "duo's file, as kvick train duo makes it")
       .takes(ValueKind::kFile);
   command.add_option("--bandwidth", flags.bandwidths,
                      "bandwidths of the slower tier, such as 4GB/s (tier)");

@@ -11,6 +11,7 @@
 #include "cli/terminal/progress.h"
 #include "cli/train/train_answers.h"
 #include "cli/train/train_distil.h"
+#include "cli/train/train_duo.h"
 #include "cli/train/train_importance.h"
 #include "cli/train/train_kvzap.h"
 #include "cli/train/train_model.h"
@@ -104,6 +105,7 @@ void add_train(const Command& app, const Common& common) {
   add_predictor(command, common);
   add_pca(command, common);
   add_kvzap(command, common);
+  add_duo(command, common);
   add_model_training(command, common);
   add_start(command, common);
   add_answers(command, common);

@@ -22,7 +22,8 @@ constexpr uint32_t kVersion = 1, kTurningVersion = 2;
 constexpr uint32_t kMost = 1 << 20;  // limit on each number of the shape
 constexpr uint32_t kBlock = 32;      // codes of a Q8_0 block, which has one scale
 constexpr uint32_t kBlockBytes = 34;
-constexpr std::string_view kForms[] = {"random", "trained", "heads", "components", "scores"};
+constexpr std::string_view kForms[] = {"random",     "trained", "heads",
+                                       "components", "scores",  "retrieval"};
 
 uint32_t padded(uint32_t inputs) { return (inputs + kBlock - 1) / kBlock * kBlock; }
 
@@ -65,12 +66,22 @@ struct Named {
 // Returns the tensors of a layer.
 std::vector<Named> tensors_of(const kv::PredictorShape& shape, uint32_t layer) {
   std::vector<Named> named;
+  if (shape.form == kv::PredictorForm::kRetrieval) return named;
   if (shape.has_queries())
     named.push_back(
         {fmt::format("blk.{}.predictor_q.weight", layer), uint64_t{shape.heads} * shape.rank});
   named.push_back(
       {fmt::format("blk.{}.predictor_k.weight", layer), uint64_t{shape.kv_heads} * shape.rank});
   return named;
+}
+
+// Returns the numbers of the form retrieval, [layers][kv_heads].
+std::vector<float> retrieval_of(const PredictorFile& file) {
+  std::vector<float> all;
+  if (file.predictor.shape.form != kv::PredictorForm::kRetrieval) return all;
+  for (const kv::PredictorLayer& layer : file.predictor.layers)
+    all.insert(all.end(), layer.k.begin(), layer.k.end());
+  return all;
 }
 
 uint32_t version_of(const PredictorFile& file) {
@@ -85,6 +96,7 @@ std::string checksum(const PredictorFile& file, std::span<const std::string_view
       file.model.weights, file.text, file.tokens, file.held_out, fmt::join(file.mse, " "),
       fmt::join(file.recall, " "), fmt::join(file.mass, " "));
   for (const float f : file.predictor.frequency) head += fmt::format(" {}", f);
+  for (const float f : retrieval_of(file)) head += fmt::format(" {}", f);
   uint64_t hash = fnv1a(std::as_bytes(std::span(head)));
   for (const std::string_view tensor : tensors)
     hash = fnv1a(std::as_bytes(std::span(tensor)), hash);
@@ -109,9 +121,14 @@ io::GgufMetadata metadata_of(const PredictorFile& file, std::span<const std::str
   out.put("kvick.predictor.text", file.text);
   out.put("kvick.predictor.tokens", file.tokens);
   out.put("kvick.predictor.held_out", file.held_out);
-  out.put("kvick.predictor.mse", std::span<const float>(file.mse));
-  out.put("kvick.predictor.recall", std::span<const float>(file.recall));
-  out.put("kvick.predictor.mass", std::span<const float>(file.mass));
+  if (s.form == kv::PredictorForm::kRetrieval) {
+    const std::vector<float> numbers = retrieval_of(file);
+    out.put("kvick.predictor.retrieval", std::span<const float>(numbers));
+  } else {
+    out.put("kvick.predictor.mse", std::span<const float>(file.mse));
+    out.put("kvick.predictor.recall", std::span<const float>(file.recall));
+    out.put("kvick.predictor.mass", std::span<const float>(file.mass));
+  }
   if (!file.predictor.frequency.empty())
     out.put("kvick.predictor.frequency", std::span<const float>(file.predictor.frequency));
   out.put("kvick.predictor.checksum", checksum(file, tensors));
@@ -150,7 +167,7 @@ Result<kv::PredictorShape> shape_in(const io::ModelFile& gguf) {
   return shape;
 }
 
-Result<std::vector<float>> list_in(const io::ModelFile& gguf, const char* key, uint32_t count) {
+Result<std::vector<float>> list_in(const io::ModelFile& gguf, const char* key, uint64_t count) {
   const std::vector<float>* list = gguf.get_floats(fmt::format("kvick.predictor.{}", key));
   if (list == nullptr || list->size() != count)
     return fail("kvick.predictor.{} is no list of {} numbers", key, count);
@@ -159,6 +176,26 @@ Result<std::vector<float>> list_in(const io::ModelFile& gguf, const char* key, u
 
 bool finite(const std::vector<float>& list) {
   return std::all_of(list.begin(), list.end(), [](float x) { return std::isfinite(x); });
+}
+
+base::Status<> read_quality(const io::ModelFile& gguf, PredictorFile& file) {
+  const uint32_t layers = file.predictor.shape.layers;
+  KVICK_TRY(file.mse, list_in(gguf, "mse", layers));
+  KVICK_TRY(file.recall, list_in(gguf, "recall", layers));
+  KVICK_TRY(file.mass, list_in(gguf, "mass", layers));
+  return base::Done{};
+}
+
+base::Status<> read_retrieval(const io::ModelFile& gguf, PredictorFile& file) {
+  const kv::PredictorShape& shape = file.predictor.shape;
+  KVICK_TRY(const std::vector<float> all,
+            list_in(gguf, "retrieval", uint64_t{shape.layers} * shape.kv_heads));
+  // Written so that NaN is refused too.
+  if (!std::all_of(all.begin(), all.end(), [](float x) { return x >= 0 && x <= 1; }))
+    return fail("kvick.predictor.retrieval holds numbers that are not from 0 to 1");
+  for (auto from = all.begin(); from != all.end(); from += shape.kv_heads)
+    file.predictor.layers.push_back({.q = {}, .k = {from, from + shape.kv_heads}});
+  return base::Done{};
 }
 
 Result<std::vector<float>> frequency_in(const io::ModelFile& gguf,
@@ -178,7 +215,7 @@ Result<std::vector<float>> frequency_in(const io::ModelFile& gguf,
 // Returns the tensors' data: for each layer in turn q, if there is one, and k.
 Result<std::vector<std::string_view>> tensors_in(const io::ModelFile& gguf,
                                                  const kv::PredictorShape& shape) {
-  const size_t of_layer = shape.has_queries() ? 2 : 1;
+  const size_t of_layer = tensors_of(shape, 0).size();
   if (gguf.tensors().size() != of_layer * shape.layers)
     return fail("it has {} tensors and not {} for each of {} layers", gguf.tensors().size(),
                 of_layer, shape.layers);
@@ -197,7 +234,7 @@ Result<std::vector<std::string_view>> tensors_in(const io::ModelFile& gguf,
 base::Status<> check_kind(const io::ModelFile& gguf) {
   KVICK_TRY(const std::string type, gguf.get_string("general.type", ""));
   if (type != "predictor")
-    return fail("it is not a predictor file; kvick train distil, pca and kvzap make one");
+    return fail("it is not a predictor file; kvick train distil, pca, kvzap and duo make one");
   KVICK_TRY(const uint64_t version, gguf.get_uint("kvick.predictor.version"));
   if (version != kVersion && version != kTurningVersion)
     return fail("it is of version {}, not {} or {}: take a newer kvick, or train it again", version,
@@ -217,9 +254,10 @@ Result<PredictorFile> file_of(const io::ModelFile& gguf) {
   KVICK_TRY(file.text, gguf.get_string("kvick.predictor.text"));
   KVICK_TRY(file.tokens, number_in(gguf, "tokens", 0, UINT32_MAX));
   KVICK_TRY(file.held_out, number_in(gguf, "held_out", 0, UINT32_MAX));
-  KVICK_TRY(file.mse, list_in(gguf, "mse", shape.layers));
-  KVICK_TRY(file.recall, list_in(gguf, "recall", shape.layers));
-  KVICK_TRY(file.mass, list_in(gguf, "mass", shape.layers));
+  if (shape.form == kv::PredictorForm::kRetrieval)
+    KVICK_TRY_VOID(read_retrieval(gguf, file));
+  else
+    KVICK_TRY_VOID(read_quality(gguf, file));
   if (version == kTurningVersion) {
     KVICK_TRY(file.predictor.frequency, frequency_in(gguf, shape));
   }
@@ -249,6 +287,7 @@ std::string with_path(const std::string& path, const std::string& message) {
 // Returns the command that makes a predictor of the form.
 const char* command_of(kv::PredictorForm form) {
   if (form == kv::PredictorForm::kScores) return "kvick train kvzap";
+  if (form == kv::PredictorForm::kRetrieval) return "kvick train duo";
   return form == kv::PredictorForm::kComponents ? "kvick train pca" : "kvick train distil";
 }
 
@@ -313,7 +352,7 @@ Result<std::shared_ptr<const kv::Predictor>> read_predictor(const std::string& p
                                                             const model::Config& config) {
   const auto gguf = io::ModelFile::open_for_inspection(path);
   if (!gguf.ok())
-    return fail("{} (a predictor is a file that kvick train distil, pca or kvzap makes)",
+    return fail("{} (a predictor is a file that kvick train distil, pca, kvzap or duo makes)",
                 gguf.error().message);
   if (const auto good = check_kind(*gguf); !good.ok())
     return fail("{}", with_path(path, good.error().message));

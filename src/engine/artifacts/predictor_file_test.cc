@@ -49,6 +49,17 @@ PredictorFile random_file(kv::PredictorForm form, unsigned seed, uint32_t freque
   return file;
 }
 
+// A file of the form retrieval.
+PredictorFile retrieval_file(const std::vector<float>& numbers) {
+  PredictorFile file = random_file(kv::PredictorForm::kScores, 5);
+  file.mse.clear(), file.recall.clear(), file.mass.clear();
+  file.held_out = 0;
+  file.predictor.shape.form = kv::PredictorForm::kRetrieval;
+  for (uint32_t layer = 0; layer < 2; ++layer)
+    file.predictor.layers[layer].k = {numbers[2 * layer], numbers[2 * layer + 1]};
+  return file;
+}
+
 base::Result<PredictorFile> parsed(const std::string& bytes) {
   return parse_predictor(std::as_bytes(std::span(bytes)));
 }
@@ -82,8 +93,44 @@ TEST(PredictorFile, KeepsEverythingAndItsWeightsToAnEighthBit) {
   }
 }
 
-TEST(PredictorFile, IsRefusedWhereverItIsTornOrChanged) {
-  const std::string bytes = predictor_bytes(random_file(kv::PredictorForm::kTrained, 3, 2));
+TEST(PredictorFile, KeepsTheNumbersOfHeadsExactly) {
+  const PredictorFile file = retrieval_file({0, 1, 1e-7F, 0.3F});
+  const std::string bytes = predictor_bytes(file);
+  const PredictorFile read = parsed(bytes).value();
+  EXPECT_EQ(read.model, file.model);
+  EXPECT_EQ(read.predictor.shape, file.predictor.shape);
+  EXPECT_EQ(read.text, file.text);
+  EXPECT_EQ(read.tokens, file.tokens);
+  ASSERT_EQ(read.predictor.layers.size(), 2u);
+  for (size_t layer = 0; layer < 2; ++layer) {
+    EXPECT_TRUE(read.predictor.layers[layer].q.empty());
+    EXPECT_EQ(read.predictor.layers[layer].k, file.predictor.layers[layer].k);
+  }
+  EXPECT_EQ(predictor_bytes(read), bytes);
+}
+
+TEST(PredictorFile, SaysWhatIsWrongWithTheNumbersOfHeads) {
+  const auto refusal = [](const PredictorFile& file) {
+    return parsed(predictor_bytes(file)).error().message;
+  };
+  for (const float wrong : {-0.01F, 1.01F, std::nanf(""), INFINITY})
+    EXPECT_EQ(refusal(retrieval_file({0, 1, wrong, 0.5F})),
+              "kvick.predictor.retrieval holds numbers that are not from 0 to 1");
+  PredictorFile file = retrieval_file({0, 1, 0.5F, 0.5F});
+  file.predictor.layers[1].k.pop_back();
+  EXPECT_EQ(refusal(file), "kvick.predictor.retrieval is no list of 4 numbers");
+  file = retrieval_file({0, 1, 0.5F, 0.5F});
+  file.predictor.shape.rank = 2;
+  EXPECT_EQ(refusal(file), "it has 2 scores for a row and not one");
+  std::string changed = predictor_bytes(retrieval_file({0, 1, 0.5F, 0.25F}));
+  const float before = 0.25F, after = 0.75F;
+  const std::string_view bytes(reinterpret_cast<const char*>(&before), sizeof before);
+  changed.replace(changed.find(bytes, changed.find("predictor.retrieval")), sizeof after,
+                  reinterpret_cast<const char*>(&after), sizeof after);
+  EXPECT_EQ(parsed(changed).error().message, "its checksum is wrong: it is damaged");
+}
+
+void expect_refused_if_torn_or_changed(const std::string& bytes) {
   for (size_t n = 0; n + io::kGgufAlignment <= bytes.size(); ++n)
     EXPECT_FALSE(parsed(bytes.substr(0, n)).ok()) << n;
   std::mt19937 random(11);
@@ -96,6 +143,12 @@ TEST(PredictorFile, IsRefusedWhereverItIsTornOrChanged) {
   }
   // Only padding and the names of keys that are never read may change.
   EXPECT_LT(taken, 300u);
+}
+
+TEST(PredictorFile, IsRefusedWhereverItIsTornOrChanged) {
+  expect_refused_if_torn_or_changed(
+      predictor_bytes(random_file(kv::PredictorForm::kTrained, 3, 2)));
+  expect_refused_if_torn_or_changed(predictor_bytes(retrieval_file({0, 1, 0.5F, 0.25F})));
 }
 
 TEST(PredictorFile, SaysWhatIsWrong) {
@@ -226,8 +279,30 @@ TEST(PredictorFile, OfAnotherShapeOrDamagedSaysWhatToDo) {
   const std::string other = refusal("no predictor at all");
   EXPECT_EQ(other.rfind(on_disk.path), 0u) << other;
   EXPECT_TRUE(
-      other.ends_with("(a predictor is a file that kvick train distil, pca or kvzap makes)"))
+      other.ends_with("(a predictor is a file that kvick train distil, pca, kvzap or duo makes)"))
       << other;
+}
+
+TEST(PredictorFile, OfHeadsOfAnotherModelSaysWhatToDo) {
+  const auto engine = tiny_engine(128);
+  const model::Config& config = engine->model().config();
+  const File on_disk("heads.kvp");
+  PredictorFile file = file_for(*engine, 3);
+  kv::PredictorShape& shape = file.predictor.shape;
+  shape.form = kv::PredictorForm::kRetrieval;
+  shape.rank = 1;
+  file.mse.clear(), file.recall.clear(), file.mass.clear();
+  for (kv::PredictorLayer& layer : file.predictor.layers)
+    layer = {.q = {}, .k = std::vector<float>(shape.kv_heads, 0.5F)};
+  ASSERT_TRUE(write_predictor(on_disk.path, file).ok());
+  const auto read = read_predictor(on_disk.path, engine->identity(), config);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ((*read)->layers[1].k, std::vector<float>(shape.kv_heads, 0.5F));
+  ModelIdentity other = engine->identity();
+  other.weights = "another";
+  EXPECT_EQ(read_predictor(on_disk.path, other, config).error().message,
+            on_disk.path +
+                " is for other weights than this model's: make its own with kvick train duo");
 }
 
 TEST(PredictorCache, ReadsAFileAgainOnlyIfItHasChanged) {

@@ -82,6 +82,21 @@ TEST(RankPart, OfAPredictorSaysWhatTheWholeSays) {
     }
 }
 
+TEST(RankPart, OfTheNumbersOfHeadsIsThoseOfItsHeads) {
+  const auto whole = std::make_shared<kv::Predictor>(*made_predictor(kv::PredictorForm::kScores));
+  whole->shape.form = kv::PredictorForm::kRetrieval;
+  for (uint32_t layer = 0; layer < kLayers; ++layer)
+    whole->layers[layer].k = random_floats(kKvHeads, layer);
+  const auto own = part_of(whole, {.first_layer = 2, .layers = 3, .kv_heads = {kKvHeads, 1, 3}});
+  ASSERT_TRUE(own.ok()) << own.error().message;
+  ASSERT_EQ((*own)->layers.size(), 3u);
+  EXPECT_EQ((*own)->shape.kv_heads, 2u);
+  for (uint32_t layer = 0; layer < 3; ++layer) {
+    const std::vector<float>& all = whole->layers[2 + layer].k;
+    EXPECT_EQ((*own)->layers[layer].k, std::vector<float>(all.begin() + 1, all.end()));
+  }
+}
+
 TEST(RankPart, OfARandomProjectionIsSomeLayersAlone) {
   const auto whole = made_predictor(kv::PredictorForm::kRandom);
   const auto heads = part_of(whole, {.layers = kLayers, .kv_heads = {kKvHeads, 0, 2}});

@@ -15,6 +15,7 @@ enum class Noted : uint8_t {
   kLows,       // minus the queries that gave the row less than an even share (Scissorhands)
   kPredicted,  // a predictor's score when the row is written (KVzap)
   kWindow,     // the attention paid to the row by the last `window` queries, smoothed (SnapKV)
+  kHead,       // the score of the row's KV head, from a file (DuoAttention)
 };
 
 // Which rows compete for the budget: those of each KV head, of each layer, or of the whole model.

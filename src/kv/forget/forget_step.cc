@@ -228,8 +228,10 @@ void ForgetStep::take_fresh(uint32_t slot, size_t head, uint32_t from, uint32_t 
 
 RowNote ForgetStep::new_note(const Keeping& keeping, size_t head, uint32_t i) const {
   RowNote made = {.pos = sequence(keeping.slot).length + i};
-  if (predicted_.empty()) return made;
   const size_t heads = store_.shape().kv_heads;
+  if (store_.rule_.noted == Noted::kHead)
+    made.mass = store_.setup().select.predictor->layers[head / heads].k[head % heads];
+  if (predicted_.empty()) return made;
   const size_t fresh = predicted_.size() / (store_.shape().layers * heads);
   const size_t token = step_slots()[keeping.slot].first + keeping.kept[i];
   made.mass = predicted_[(head / heads * fresh + token) * heads + head % heads];

@@ -15,6 +15,7 @@ Policy sparq_policy();         // sparq.cc
 Policy h2o_policy();           // h2o.cc
 Policy scissorhands_policy();  // scissorhands.cc
 Policy kvzap_policy();         // kvzap.cc
+Policy duo_policy();           // duo.cc
 Policy snapkv_policy();        // snapkv.cc
 Policy streaming_policy();     // streaming.cc
 Policy loki_policy();          // loki.cc
@@ -35,7 +36,7 @@ struct Table {
     rows.reserve(kMostPolicies);
     rows = {quest_policy(),  clusters_policy(), sparq_policy(),        h2o_policy(),
             snapkv_policy(), kvzap_policy(),    scissorhands_policy(), streaming_policy(),
-            loki_policy(),   maple_policy()};
+            duo_policy(),    loki_policy(),     maple_policy()};
     count = rows.size();
   }
 };

@@ -109,6 +109,8 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layo
         "loki needs the components of keys: file=NAME.kvp, which kvick train pca makes");
   const PredictorShape& found = setup.select.predictor->shape;
   const Shape& shape = setup.shape;
+  if (found.form == PredictorForm::kRetrieval)
+    return base::fail("loki: the file is duo's: kvick train pca makes loki's");
   if (found.form != PredictorForm::kComponents)
     return base::fail("loki: the file is a predictor for {}: kvick train pca makes loki's",
                       found.has_queries() ? "maple" : "kvzap");

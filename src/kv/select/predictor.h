@@ -25,6 +25,9 @@ enum class PredictorForm : uint8_t {
   // attention that the row is expected to get; for the policy kvzap. Only W_K, whose last column is
   // a constant term.
   kScores,
+  // No matrices: W_K is one number in [0, 1] per KV head, how much the head's output changes without
+  // distant rows; for the policy duo.
+  kRetrieval,
 };
 
 struct PredictorShape {
@@ -38,12 +41,15 @@ struct PredictorShape {
   bool from_input() const {
     return form == PredictorForm::kRandom || form == PredictorForm::kTrained;
   }
-  bool has_queries() const { return form != PredictorForm::kScores; }
+  bool has_queries() const {
+    return form != PredictorForm::kScores && form != PredictorForm::kRetrieval;
+  }
   uint32_t projected() const { return kv_heads * rank; }  // k, columns of the random projection
   // Returns the number of inputs of a row of W_Q and W_K.
   uint32_t inputs() const {
     if (form == PredictorForm::kRandom) return projected();
     if (form == PredictorForm::kScores) return dim + 1;
+    if (form == PredictorForm::kRetrieval) return 1;
     return form == PredictorForm::kTrained ? dim : head_dim;
   }
   bool operator==(const PredictorShape&) const = default;

@@ -76,7 +76,7 @@ inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape, Predi
                  .kv_heads = shape.kv_heads,
                  .head_dim = shape.head_dim,
                  .dim = shape.head_dim,
-                 .rank = form == PredictorForm::kScores ? 1U : 4U,
+                 .rank = form == PredictorForm::kScores || form == PredictorForm::kRetrieval ? 1U : 4U,
                  .form = form};
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
@@ -114,6 +114,8 @@ inline Setup setup_for(const std::string& spec, const Shape& shape,
     setup.select.predictor = made_predictor(shape, PredictorForm::kScores);
     setup.select.model_dim = shape.head_dim;
   }
+  if (setup.select.spec.name == "duo")
+    setup.select.predictor = made_predictor(shape, PredictorForm::kRetrieval);
   if (!traits_of(spec).slots) return setup;
   setup.shape.k_type = setup.shape.v_type = kernels::DType::kF32;
   setup.slots = &made_slots(shape).facts;

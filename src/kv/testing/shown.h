@@ -89,8 +89,9 @@ inline uint64_t read_bytes(Step& step, const Shape& shape, const Slots* slots) {
 
 struct Shown {
   uint32_t slot = 0, committed = 0;  // committed tokens of its sequence
-  // A policy that forgets lets the heads of a layer share the rows: some have more, some fewer.
-  bool heads_share = false;
+  // Heads, one after the other, that share the rows of a policy that forgets: some have more, some
+  // fewer.
+  uint32_t together = 1;
 };
 // Expects that one slot shows `rows`: the last `fresh` ones are this step's, the others the newest
 // committed ones.

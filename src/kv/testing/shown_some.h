@@ -74,8 +74,8 @@ inline Rows find_rows(const kernels::View& view, const Shape& shape, const Rows&
 }
 
 // Expects that one slot shows what a policy may keep of its committed rows: as many as the budget
-// allows, in each head or on average over the heads of a layer, among them the first and the newest
-// ones, each once, per head in any order; and all fresh rows.
+// allows, on average over the heads that share them, among them the first and the newest ones, each
+// once, per head in any order; and all fresh rows.
 inline void expect_shows_left(Step& step, const Shape& shape, const Shown& what, const Rows& rows,
                               const Selection& selection) {
   base::Arena scratch;
@@ -86,8 +86,8 @@ inline void expect_shows_left(Step& step, const Shape& shape, const Shown& what,
     ASSERT_LE(held, heads * selection.rows);
     ASSERT_GT(held + heads * kTriedDrop, heads * selection.rows);
   };
+  size_t held = 0;  // by the heads so far that share with the next one
   for (uint32_t layer = 0; layer < shape.layers; ++layer) {
-    size_t of_layer = 0;
     for (uint32_t head = 0; head < shape.kv_heads; ++head) {
       const Query query = query_of(what.slot, layer, head);
       step.view(query, scratch, view);
@@ -98,14 +98,16 @@ inline void expect_shows_left(Step& step, const Shape& shape, const Shown& what,
       const std::set<Row> past(found.begin(), left);
       ASSERT_EQ(past.size(), found.size() - fresh) << "a row is shown twice";
       ASSERT_LE(past.size(), what.committed);
-      of_layer += past.size();
-      if (!what.heads_share) expect_within_budget(past.size(), 1);
+      held += past.size();
+      if ((layer * shape.kv_heads + head + 1) % what.together == 0) {
+        expect_within_budget(held, what.together);
+        held = 0;
+      }
       for (uint32_t i = 0; i < std::min(selection.sinks, what.committed); ++i)
         ASSERT_TRUE(past.contains(i)) << i;
       for (uint32_t i = 0; i < std::min(selection.recent, what.committed); ++i)
         ASSERT_TRUE(past.contains(what.committed - 1 - i)) << i;
     }
-    if (what.heads_share) expect_within_budget(of_layer, shape.kv_heads);
     if (testing::Test::HasFatalFailure()) return;
   }
 }

@@ -8,6 +8,15 @@
 #include "kv/testing/slots_twin.h"
 
 namespace kvick::kv::test {
+namespace {
+
+uint32_t together_of(const Spec& select, const Shape& shape) {
+  if (select.name == "duo") return shape.layers * shape.kv_heads;
+  const auto heads = select.options.find("heads");
+  return heads != select.options.end() && heads->second == "ada" ? shape.kv_heads : 1;
+}
+
+}  // namespace
 
 Pair::Pair(const std::string& text, const Shape& shape_of_all, uint64_t max_bytes,
            std::shared_ptr<Budget> budget)
@@ -16,8 +25,7 @@ Pair::Pair(const std::string& text, const Shape& shape_of_all, uint64_t max_byte
       shows_rows(!traits_of(text).slots),
       shows_all(find_strategy(spec_of(text).name)->traits.exact && select_of(text).name.empty()),
       forgets(traits_of(text).forgets),
-      heads_share(select_of(text).options.contains("heads") &&
-                  select_of(text).options.at("heads") == "ada"),
+      together(together_of(select_of(text), shape_of_all)),
       selection(kTriedSelection) {
   Setup setup = setup_for(text, shape, max_bytes);
   setup.limits.budget = std::move(budget);
@@ -143,7 +151,7 @@ void Pair::expect_shown(Step& step) const {
   for (uint32_t layer = 0; layer < shape.layers && !shows_rows; ++layer)
     expect_slots_read(step, layer);
   for (uint32_t s = 0; s < slots.size() && shows_rows; ++s) {
-    const Shown what = {s, committed(s), heads_share};
+    const Shown what = {s, committed(s), together};
     if (shows_all)
       expect_shows(step, shape, what, shown(s), slots[s].fresh);
     else if (forgets)

@@ -71,7 +71,7 @@ struct Pair {
   bool shows_rows;                  // false: it keeps slots
   bool shows_all;                   // shows every committed row; there is no policy
   bool forgets;                     // a policy drops rows for good
-  bool heads_share;                 // the heads of a layer share the rows that stay
+  uint32_t together;                // heads that share the rows that stay
   Selection selection;              // of a policy that keeps all rows
   uint32_t most_held = UINT32_MAX;  // committed rows that a step shows
   std::unique_ptr<Store> store;

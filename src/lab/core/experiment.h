@@ -22,8 +22,8 @@ using Json = nlohmann::ordered_json;
 struct Selecting {
   std::vector<std::string> policies = {};  // as --kv-select takes them, without a budget
   std::vector<std::string> budgets = {};   // as the policies take them
-  // Predictor files of maple, loki and kvzap.
-  std::string predictor = {}, components = {}, scores = {};
+  // Predictor files of maple, loki, kvzap and duo.
+  std::string predictor = {}, components = {}, scores = {}, heads = {};
 };
 
 // Inputs of the experiment `bounded`.

@@ -21,6 +21,11 @@ base::Result<std::string> inputs_of(const Bench& bench) {
     }
     text += hash + "\n";
   }
+  // Without it results have the hash that they had before there was such a file.
+  if (!bench.select.heads.empty()) {
+    KVICK_TRY(const std::string hash, engine::content_hash(bench.select.heads, bench.pool));
+    text += "heads " + hash + "\n";
+  }
   const XXH128_hash_t all = XXH3_128bits(text.data(), text.size());
   return fmt::format("{:016x}{:016x}", all.high64, all.low64);
 }

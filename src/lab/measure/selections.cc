@@ -19,6 +19,7 @@ struct GivenFile {
 GivenFile file_for(const Bench& bench, std::string_view policy) {
   if (policy == "loki") return {"--components", bench.select.components};
   if (policy == "kvzap") return {"--scores", bench.select.scores};
+  if (policy == "duo") return {"--heads", bench.select.heads};
   return {"--predictor", bench.select.predictor};
 }
 

@@ -10,7 +10,7 @@ namespace kvick::lab {
 namespace {
 
 constexpr const char* kTwo[] = {"0.5", "0.125"};
-constexpr std::string_view kWithFiles[] = {"kvzap", "loki", "maple"};
+constexpr std::string_view kWithFiles[] = {"duo", "kvzap", "loki", "maple"};
 
 std::string error_of(const Bench& bench) {
   const auto found = selections(bench, {}, kTwo);
@@ -34,12 +34,13 @@ TEST(Selections, TakeFilesForThePoliciesThatNeedThem) {
   t.bench.select.predictor = "folder/r16.kvp";
   t.bench.select.components = "folder/pca.kvp";
   t.bench.select.scores = "folder/zap.kvp";
+  t.bench.select.heads = "folder/heads.kvp";
   const auto all = selections(t.bench, {}, kTwo);
   ASSERT_TRUE(all.ok()) << all.error().message;
   ASSERT_EQ(all->size(), 2 * kv::policies().size());
   EXPECT_EQ(all->back().policy, "maple file=r16");
   EXPECT_EQ(all->back().spec.options.at("file"), "folder/r16.kvp");
-  for (const char* policy : {"loki file=pca", "kvzap file=zap"})
+  for (const char* policy : {"loki file=pca", "kvzap file=zap", "duo file=heads"})
     EXPECT_TRUE(std::any_of(all->begin(), all->end(), [&](const Selected& one) {
       return one.policy == policy;
     })) << policy;
@@ -69,6 +70,8 @@ TEST(Selections, SayWhatTheyCannotBe) {
   EXPECT_EQ(error_of(t.bench), "maple needs a file: --predictor FILE.kvp");
   t.bench.select.policies = {"loki"};
   EXPECT_EQ(error_of(t.bench), "loki needs a file: --components FILE.kvp");
+  t.bench.select.policies = {"duo"};
+  EXPECT_EQ(error_of(t.bench), "duo needs a file: --heads FILE.kvp");
   t.bench.select.policies = {"nonsense"};
   EXPECT_NE(error_of(t.bench).find("unknown policy \"nonsense\""), std::string::npos);
 }

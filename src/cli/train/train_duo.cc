@@ -1,0 +1,114 @@
+// kvick train duo: measures, on a text, which KV heads need distant rows.
+
+#include "cli/train/train_duo.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "distil/duo.h"
+
+#include "base/text_file.h"
+#include "cli/options/engine_options.h"
+#include "cli/terminal/progress.h"
+#include "engine/artifacts/predictor_file.h"
+
+namespace kvick::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct DuoFlags {
+  EngineFlags engine;
+  std::string file, output;
+  uint32_t window = 0;  // 0: options.window, or the model's context if that is less
+  distil::DuoOptions options = {.most = 32768};
+};
+
+void print_json(const DuoFlags& flags, const distil::HeadScores& made) {
+  ordered_json layers = ordered_json::array();
+  for (const kv::PredictorLayer& layer : made.predictor.layers) layers.push_back(layer.k);
+  const ordered_json json = {{"output", flags.output},
+                             {"tokens", made.tokens},
+                             {"sequences", made.sequences},
+                             {"window", flags.options.window},
+                             {"sinks", flags.options.near.sinks},
+                             {"recent", flags.options.near.recent},
+                             {"agreement", made.agreement},
+                             {"layers", layers}};
+  fmt::print("{}\n", json.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+}
+
+void print_table(const DuoFlags& flags, const distil::HeadScores& made) {
+  fmt::print("layer    mean  lowest highest\n");
+  for (size_t i = 0; i < made.predictor.layers.size(); ++i) {
+    const std::vector<float>& heads = made.predictor.layers[i].k;
+    const auto [lowest, highest] = std::minmax_element(heads.begin(), heads.end());
+    const float sum = std::accumulate(heads.begin(), heads.end(), 0.0F);
+    fmt::print("{:>5} {:>7.3f} {:>7.3f} {:>7.3f}\n", i, sum / static_cast<float>(heads.size()),
+               *lowest, *highest);
+  }
+  fmt::print(
+      "how much the output of a layer's KV heads changes if they see only {} sinks and {} newest "
+      "rows: 0: not at all\n{}: {} sequences of {} tokens of text; of the quarter of the heads with "
+      "the highest scores on half of them, {:.0f} % are the same on the other half\nuse: --kv-select "
+      "duo:file={}\n",
+      flags.options.near.sinks, flags.options.near.recent, flags.output, made.sequences,
+      made.tokens, 100 * made.agreement, flags.output);
+}
+
+base::Result<int> train_duo(DuoFlags& flags, const Common& common) {
+  KVICK_TRY(const std::string text, base::read_text(flags.file));
+  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
+  flags.options.window = flags.window != 0
+                             ? flags.window
+                             : std::min(flags.options.window, engine->model().config().context);
+  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
+  Progress progress = stderr_progress(common.quiet);
+  flags.options.progress = [&](uint64_t done, uint64_t total) {
+    progress.report("reading " + flags.file, Unit::kTokens, done, total);
+  };
+  KVICK_TRY(const distil::HeadScores made, distil::measure_heads(*engine, tokens, flags.options));
+  progress.finish();
+  const std::string name = std::filesystem::path(flags.file).filename().string();
+  KVICK_TRY_VOID(
+      engine::write_predictor(flags.output, distil::file_of(made, engine->identity(), name)));
+  if (common.json)
+    print_json(flags, made);
+  else
+    print_table(flags, made);
+  return 0;
+}
+
+}  // namespace
+
+void add_duo(const Command& train, const Common& common) {
+  const Command command = train.add_command(
+      "duo", "measure which KV heads need distant rows, for --kv-select duo, which keeps theirs");
+  auto flags = std::make_shared<DuoFlags>();
+  distil::DuoOptions& options = flags->options;
+  add_model_flags(command, flags->engine);
+  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
+  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp")
+      .takes(ValueKind::kFile)
+      .required();
+  command.add_option("--tokens", options.most, "only the first N tokens; 0: all").shows_default();
+  command
+      .add_option("--window", flags->window,
+                  fmt::format("tokens of one sequence, which repeats its first eighth at its end "
+                              "(default: {}, or the model's context if that is less)",
+                              options.window))
+      .in_range(2, 1 << 20);
+  command.add_option("--sinks", options.near.sinks, "first rows that a head sees if it is limited")
+      .shows_default()
+      .in_range(0, 1 << 20);
+  command.add_option("--recent", options.near.recent, "newest rows that it sees then")
+      .shows_default()
+      .in_range(1, 1 << 20);
+  command.runs([&common, flags] { return train_duo(*flags, common); });
+}
+
+}  // namespace kvick::cli

@@ -27,8 +27,8 @@ class Outputs {
         near_(near),
         head_(head),
         kernels_(kernels),
-        columns_(columns_of(layer.k + head * heads.k_dim, heads.k_floats(), heads.k_dim,
-                            layer.tokens)),
+        columns_(
+            columns_of(layer.k + head * heads.k_dim, heads.k_floats(), heads.k_dim, layer.tokens)),
         scores_(layer.tokens),
         near_scores_(layer.tokens),
         all_(heads.v_dim),
@@ -93,9 +93,8 @@ class Outputs {
 std::vector<uint32_t> highest(const std::vector<OutputChange>& heads, size_t count) {
   std::vector<uint32_t> order(heads.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return heads[a].score() > heads[b].score();
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return heads[a].score() > heads[b].score(); });
   order.resize(count);
   std::sort(order.begin(), order.end());
   return order;

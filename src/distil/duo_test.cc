@@ -33,12 +33,8 @@ model::LayerConfig made_heads() {
 struct Made {
   std::vector<float> q, k, v;
   LayerActivations layer(float scale) const {
-    return {.layer = 0,
-            .tokens = kTokens,
-            .scale = scale,
-            .q = q.data(),
-            .k = k.data(),
-            .v = v.data()};
+    return {
+        .layer = 0, .tokens = kTokens, .scale = scale, .q = q.data(), .k = k.data(), .v = v.data()};
   }
   // The output of a query head for a token, from the rows that `sees` allows.
   template <typename Sees>
@@ -82,8 +78,8 @@ double length(const std::vector<double>& x) {
 void check_changes(const NearRows& near, uint32_t first, float scale) {
   const Made made = made_layer(5);
   base::ThreadPool pool(2);
-  const std::vector<OutputChange> found = changes(made.layer(scale), made_heads(), near, first,
-                                                  kernels::table(base::best_isa()), pool);
+  const std::vector<OutputChange> found =
+      changes(made.layer(scale), made_heads(), near, first, kernels::table(base::best_isa()), pool);
   ASSERT_EQ(found.size(), kKvHeads);
   for (uint32_t kv_head = 0; kv_head < kKvHeads; ++kv_head) {
     double square = 0, most = 0;
@@ -132,8 +128,7 @@ TEST(Changes, AreLargeIfAllAttentionIsFarAway) {
         made.q[(row * kKvHeads * kGroup + head) * kDim + d] = 1;
     }
   for (uint32_t row = 0; row < kTokens; ++row)
-    for (uint32_t d = 0; d < kValue; ++d)
-      made.v[row * kKvHeads * kValue + d] = row == 10 ? 1 : -1;
+    for (uint32_t d = 0; d < kValue; ++d) made.v[row * kKvHeads * kValue + d] = row == 10 ? 1 : -1;
   base::ThreadPool pool(1);
   const std::vector<OutputChange> found =
       changes(made.layer(0), made_heads(), {.sinks = 2, .recent = 4}, 30,
@@ -190,8 +185,7 @@ TEST(MeasureHeads, ScoresTheOutputsOfRepeatedPassages) {
     }
   }
   // Its file is read again for this model.
-  const std::string bytes =
-      engine::predictor_bytes(file_of(made, engine->identity(), "a text"));
+  const std::string bytes = engine::predictor_bytes(file_of(made, engine->identity(), "a text"));
   const engine::PredictorFile read =
       engine::parse_predictor(std::as_bytes(std::span(bytes))).value();
   EXPECT_EQ(read.model, engine->identity());

@@ -53,8 +53,10 @@ void print_table(const DuoFlags& flags, const distil::HeadScores& made) {
   }
   fmt::print(
       "how much the output of a layer's KV heads changes if they see only {} sinks and {} newest "
-      "rows: 0: not at all\n{}: {} sequences of {} tokens of text; of the quarter of the heads with "
-      "the highest scores on half of them, {:.0f} % are the same on the other half\nuse: --kv-select "
+      "rows: 0: not at all\n{}: {} sequences of {} tokens of text; of the quarter of the heads "
+      "with "
+      "the highest scores on half of them, {:.0f} % are the same on the other half\nuse: "
+      "--kv-select "
       "duo:file={}\n",
       flags.options.near.sinks, flags.options.near.recent, flags.output, made.sequences,
       made.tokens, 100 * made.agreement, flags.output);

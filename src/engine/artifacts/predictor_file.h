@@ -3,15 +3,14 @@
 //
 //   general.type = "predictor", general.architecture = the model's
 //   kvick.predictor.version (1; 2 with .frequency), .form (random, trained, heads, components,
-//   scores or retrieval), .layers, .heads, .kv_heads, .head_dim, .dim, .rank, .seed: kv::PredictorShape;
-//   .weights: the model that it was trained for (ModelIdentity); .text, .tokens, .held_out: what it
-//   was trained and evaluated on; .mse, .recall, .mass: of each layer; .frequency:
-//   Predictor::frequency; .checksum: of all of the above and the tensors' data. The form retrieval
-//   has neither .mse, .recall and .mass nor tensors, but .retrieval: a number in [0, 1] for each
-//   layer and KV head
-//   blk.N.predictor_q.weight [heads * rank][inputs], blk.N.predictor_k.weight [kv_heads *
-//   rank][inputs]: Q8_0, inputs padded with zeros to a multiple of 32; the form scores has
-//   predictor_k only
+//   scores or retrieval), .layers, .heads, .kv_heads, .head_dim, .dim, .rank, .seed:
+//   kv::PredictorShape; .weights: the model that it was trained for (ModelIdentity); .text,
+//   .tokens, .held_out: what it was trained and evaluated on; .mse, .recall, .mass: of each layer;
+//   .frequency: Predictor::frequency; .checksum: of all of the above and the tensors' data. The
+//   form retrieval has neither .mse, .recall and .mass nor tensors, but .retrieval: a number in [0,
+//   1] for each layer and KV head blk.N.predictor_q.weight [heads * rank][inputs],
+//   blk.N.predictor_k.weight [kv_heads * rank][inputs]: Q8_0, inputs padded with zeros to a
+//   multiple of 32; the form scores has predictor_k only
 //
 // The random projection is not stored but made again from its seed.
 
@@ -43,7 +42,8 @@ struct PredictorFile {
 
 std::string_view form_name(kv::PredictorForm form);
 
-// Returns a predictor's weights as its file keeps them: rounded to Q8_0. Not for the form retrieval.
+// Returns a predictor's weights as its file keeps them: rounded to Q8_0. Not for the form
+// retrieval.
 std::vector<kv::PredictorLayer> rounded(const kv::Predictor& predictor);
 
 // Returns the file's bytes. Weights are rounded to Q8_0 once: reading and writing a file again does

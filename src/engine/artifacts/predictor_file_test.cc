@@ -300,9 +300,9 @@ TEST(PredictorFile, OfHeadsOfAnotherModelSaysWhatToDo) {
   EXPECT_EQ((*read)->layers[1].k, std::vector<float>(shape.kv_heads, 0.5F));
   ModelIdentity other = engine->identity();
   other.weights = "another";
-  EXPECT_EQ(read_predictor(on_disk.path, other, config).error().message,
-            on_disk.path +
-                " is for other weights than this model's: make its own with kvick train duo");
+  EXPECT_EQ(
+      read_predictor(on_disk.path, other, config).error().message,
+      on_disk.path + " is for other weights than this model's: make its own with kvick train duo");
 }
 
 TEST(PredictorCache, ReadsAFileAgainOnlyIfItHasChanged) {

@@ -1,14 +1,14 @@
-// DuoAttention: some KV heads ("retrieval heads") keep all rows, the others ("streaming heads") only
-// the sinks and the newest rows ("DuoAttention: Efficient Long-Context LLM Inference with Retrieval
-// and Streaming Heads", Xiao et al. 2024, arXiv:2410.10819, section 2). A file has a score for each
-// head: how much its output changes without distant rows.
+// DuoAttention: some KV heads ("retrieval heads") keep all rows, the others ("streaming heads")
+// only the sinks and the newest rows ("DuoAttention: Efficient Long-Context LLM Inference with
+// Retrieval and Streaming Heads", Xiao et al. 2024, arXiv:2410.10819, section 2). A file has a
+// score for each head: how much its output changes without distant rows.
 //
 // The paper gives the share of retrieval heads, so its memory depends on the length too. Here a
-// budget says how many rows stay on average over all heads of all layers, as for the other policies,
-// and the number of retrieval heads follows: with a budget of b rows per head behind n tokens about
-// (b - w) / (n - w) of the heads keep all rows, where w = sinks + recent. Heads give up their oldest
-// rows in ascending order of their scores, so one head lies in between. A head that has given up
-// rows keeps all new ones as soon as the budget allows it.
+// budget says how many rows stay on average over all heads of all layers, as for the other
+// policies, and the number of retrieval heads follows: with a budget of b rows per head behind n
+// tokens about (b - w) / (n - w) of the heads keep all rows, where w = sinks + recent. Heads give
+// up their oldest rows in ascending order of their scores, so one head lies in between. A head that
+// has given up rows keeps all new ones as soon as the budget allows it.
 
 #include "kv/forget/forget_store.h"
 #include "kv/select/predictor.h"
@@ -45,11 +45,13 @@ base::Result<ForgetRule> rule_of(const Setup& setup) {
 base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layout) {
   KVICK_TRY(const ForgetRule rule, rule_of(setup));
   if (setup.select.predictor == nullptr)
-    return base::fail("duo needs the scores of KV heads: file=NAME.kvp, which kvick train duo makes");
+    return base::fail(
+        "duo needs the scores of KV heads: file=NAME.kvp, which kvick train duo makes");
   const PredictorShape& measured = setup.select.predictor->shape;
   const Shape& shape = setup.shape;
   if (measured.form != PredictorForm::kRetrieval)
-    return base::fail("duo: the file is a predictor for another policy: kvick train duo makes duo's");
+    return base::fail(
+        "duo: the file is a predictor for another policy: kvick train duo makes duo's");
   if (measured.layers != shape.layers || measured.kv_heads != shape.kv_heads)
     return base::fail(
         "duo: the file has scores of {} layers of {} KV heads, but this model has {} and {}: make "

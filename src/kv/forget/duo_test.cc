@@ -29,8 +29,7 @@ std::shared_ptr<const Predictor> scores_of(const std::vector<float>& scores) {
                  .rank = 1,
                  .form = PredictorForm::kRetrieval};
   for (uint32_t layer = 0; layer < kLayers; ++layer)
-    made->layers.push_back(
-        {.q = {}, .k = {scores[layer * kHeads], scores[layer * kHeads + 1]}});
+    made->layers.push_back({.q = {}, .k = {scores[layer * kHeads], scores[layer * kHeads + 1]}});
   return made;
 }
 
@@ -127,9 +126,8 @@ class Player {
         const Held& head = heads_[number];
         const auto row = std::lower_bound(head.begin(), head.end(), tried_.sinks);
         if (row == head.end() || *row + tried_.recent >= tokens) continue;
-        const bool first =
-            from == kNumbers || tried_.scores[number] < tried_.scores[from] ||
-            (tried_.scores[number] == tried_.scores[from] && *row < oldest);
+        const bool first = from == kNumbers || tried_.scores[number] < tried_.scores[from] ||
+                           (tried_.scores[number] == tried_.scores[from] && *row < oldest);
         if (first) {
           from = number;
           oldest = *row;
@@ -212,7 +210,8 @@ TEST(Duo, TheBudgetSaysHowManyHeadsKeepAllRows) {
   p.add(kTokens);
   std::vector<uint32_t> order(kNumbers);
   std::iota(order.begin(), order.end(), 0U);
-  std::sort(order.begin(), order.end(), [](uint32_t a, uint32_t b) { return kScores[a] > kScores[b]; });
+  std::sort(order.begin(), order.end(),
+            [](uint32_t a, uint32_t b) { return kScores[a] > kScores[b]; });
   constexpr uint32_t kWindow = kSinks + kRecent;
   constexpr uint32_t kFull = kNumbers * (kBudget - kWindow) / (kTokens - kWindow);
   static_assert(kFull == 2);

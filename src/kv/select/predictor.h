@@ -25,8 +25,8 @@ enum class PredictorForm : uint8_t {
   // attention that the row is expected to get; for the policy kvzap. Only W_K, whose last column is
   // a constant term.
   kScores,
-  // No matrices: W_K is one number in [0, 1] per KV head, how much the head's output changes without
-  // distant rows; for the policy duo.
+  // No matrices: W_K is one number in [0, 1] per KV head, how much the head's output changes
+  // without distant rows; for the policy duo.
   kRetrieval,
 };
 

@@ -71,13 +71,14 @@ inline Traits traits_of(const std::string& text) {
 // Makes a predictor of random weights, which predicts from keys.
 inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape, PredictorForm form) {
   auto made = std::make_shared<Predictor>();
-  made->shape = {.layers = shape.layers,
-                 .heads = shape.kv_heads,
-                 .kv_heads = shape.kv_heads,
-                 .head_dim = shape.head_dim,
-                 .dim = shape.head_dim,
-                 .rank = form == PredictorForm::kScores || form == PredictorForm::kRetrieval ? 1U : 4U,
-                 .form = form};
+  made->shape = {
+      .layers = shape.layers,
+      .heads = shape.kv_heads,
+      .kv_heads = shape.kv_heads,
+      .head_dim = shape.head_dim,
+      .dim = shape.head_dim,
+      .rank = form == PredictorForm::kScores || form == PredictorForm::kRetrieval ? 1U : 4U,
+      .form = form};
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   made->layers.resize(shape.layers);

@@ -127,9 +127,9 @@ TEST_F(Lab, MeasuresAnewWhatAnotherModelOrFileOrNumberGave) {
   const fs::path path = fs::path(testing::TempDir()) / fmt::format("kvick_input_{}", getpid());
   const auto write = [&](const char* text) { std::ofstream(path) << text; };
   ASSERT_TRUE(run().ok());
-  std::string* const names[] = {&t.bench.model_path, &t.bench.file, &t.bench.select.predictor,
-                                &t.bench.select.components, &t.bench.select.scores,
-                                &t.bench.select.heads};
+  std::string* const names[] = {&t.bench.model_path,       &t.bench.file,
+                                &t.bench.select.predictor, &t.bench.select.components,
+                                &t.bench.select.scores,    &t.bench.select.heads};
   for (std::string* const name : names) {
     *name = path.string();
     write("one");

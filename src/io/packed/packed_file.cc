@@ -9,6 +9,7 @@
 #include <new>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -47,8 +48,9 @@ XXH128_hash_t sum_of(Header header, std::span<const std::byte> rest) {
 }
 
 // Maps the whole file at a multiple of a huge page. Files that were written in large pieces are in
-// huge pages of the page cache, and are then mapped as huge pages. Throws std::bad_alloc.
-base::Result<std::byte*> map_file(int fd, uint64_t bytes) {
+// huge pages of the page cache, and are then mapped as huge pages. Throws std::bad_alloc, or
+// std::system_error for any other reason of the system.
+std::byte* map_file(int fd, uint64_t bytes) {
   const uint64_t kept = round_up(bytes, base::page_bytes());
   void* const room = mmap(nullptr, kept + kPackedUnit, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -62,7 +64,7 @@ base::Result<std::byte*> map_file(int fd, uint64_t bytes) {
     const int error = errno;
     munmap(reinterpret_cast<void*>(first), kept);
     if (error == ENOMEM) throw std::bad_alloc();
-    return fail("cannot be mapped: {}", std::strerror(error));
+    throw std::system_error(error, std::generic_category(), "cannot be mapped");
   }
   // Advice only: data that is not in memory is read 2 MiB at a time.
   madvise(mapped, bytes, MADV_HUGEPAGE);
@@ -155,16 +157,15 @@ base::Result<PackedHead> parse_packed_head(std::span<const std::byte> image, uin
 base::Result<PackedFile> PackedFile::open(const std::filesystem::path& path,
                                           const PackedPlan& plan) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return fail("{}", std::strerror(errno));
-  struct stat info {};
-  const bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
+  if (fd < 0) throw std::system_error(errno, std::generic_category(), "cannot be opened");
   PackedFile file;
-  file.path_ = path.string();
   file.fd_ = fd;
-  auto mapped = regular ? map_file(fd, static_cast<uint64_t>(info.st_size))
-                        : fail("it is no regular file, or empty");
-  if (!mapped.ok()) return std::move(mapped).error();
-  file.bytes_ = *mapped;
+  file.path_ = path.string();
+  struct stat info {};
+  if (fstat(fd, &info) != 0)
+    throw std::system_error(errno, std::generic_category(), "cannot be looked up");
+  if (!S_ISREG(info.st_mode) || info.st_size <= 0) return fail("it is no regular file, or empty");
+  file.bytes_ = map_file(fd, static_cast<uint64_t>(info.st_size));
   file.size_ = static_cast<uint64_t>(info.st_size);
   KVICK_TRY(PackedHead head, parse_packed_head({file.bytes_, file.size_}, file.size_));
   if (head.key != plan.key) return fail("it has another key than its name");

@@ -79,9 +79,10 @@ uint64_t piece_sum(std::span<const std::byte> piece, uint64_t number);
 // is held, the file may be deleted or replaced by another, but must not be truncated. Move-only.
 class PackedFile {
  public:
-  // Opens the file and checks all but the data. Errors: it cannot be read, those of
-  // parse_packed_head, or a key or sizes other than the plan's. Throws std::bad_alloc if the system
-  // gives no memory to map it, which says nothing about the file.
+  // Opens the file and checks all but the data. Errors, all of wrong contents: it is no regular
+  // file, those of parse_packed_head, or a key or sizes other than the plan's. Throws
+  // std::bad_alloc if the system gives no memory to map it, and std::system_error if it cannot be
+  // opened or mapped for another reason; neither says anything about the contents.
   static base::Result<PackedFile> open(const std::filesystem::path& path, const PackedPlan& plan);
   PackedFile(PackedFile&& other) noexcept { swap(other); }
   PackedFile& operator=(PackedFile&& other) noexcept {

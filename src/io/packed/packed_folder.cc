@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -61,13 +62,17 @@ void remove_left_parts(const fs::path& folder) {
   }
 }
 
-// Returns the error of opening a file that exists, which may belong to another user; 0 if it can be
-// opened or does not exist.
-int open_error(const fs::path& path) {
+// Returns why a file that exists cannot be opened or mapped, as a clause; "" if it can be, or does
+// not exist. It may belong to another user, or be on a file system without mappings. One page is
+// enough to see that; memory for all of the file is can_map()'s question.
+std::string refusal_of(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return errno == ENOENT ? 0 : errno;
+  if (fd < 0) return errno == ENOENT ? "" : fmt::format("opened: {}", std::strerror(errno));
+  void* const page = mmap(nullptr, base::page_bytes(), PROT_READ, MAP_SHARED, fd, 0);
+  const int error = page == MAP_FAILED ? errno : 0;
+  if (page != MAP_FAILED) munmap(page, base::page_bytes());
   ::close(fd);
-  return 0;
+  return error == 0 || error == ENOMEM ? "" : fmt::format("mapped: {}", std::strerror(error));
 }
 
 // Returns whether this process may map so many bytes more. A limit (ulimit -v) may forbid it.
@@ -102,8 +107,6 @@ std::optional<PackedFile> PackedFolder::find(const PackedPlan& plan, base::Threa
   const fs::path path = path_of(plan.key);
   std::error_code none;
   if (!fs::exists(path, none)) return std::nullopt;
-  // The file may be good, so it is neither deleted nor replaced: begin() refuses as well.
-  if (open_error(path) != 0) return std::nullopt;
   try {
     auto file = open_checked(path, plan, pool, progress, options_.after_check);
     if (file.ok()) {
@@ -114,7 +117,8 @@ std::optional<PackedFile> PackedFolder::find(const PackedPlan& plan, base::Threa
     options_.say(fmt::format("{} is damaged: {}; the weights are packed again", path.string(),
                              file.error().message));
     fs::remove(path, none);
-  } catch (const std::bad_alloc&) {  // the file may be good; begin() says what is wrong
+  } catch (const std::bad_alloc&) {  // the file may be good, so it is neither deleted nor replaced:
+  } catch (const std::system_error&) {  // begin() refuses as well, and says what is wrong
   }
   return std::nullopt;
 }
@@ -151,9 +155,8 @@ base::Result<PackedWriter> PackedFolder::begin(const PackedPlan& plan) const {
   fs::create_directories(options_.folder, error);
   if (error)
     return fail("cannot make the folder {}: {}", options_.folder.string(), error.message());
-  if (const int why = open_error(path_of(plan.key)); why != 0)
-    return fail("{} is there, but cannot be opened: {}", path_of(plan.key).string(),
-                std::strerror(why));
+  if (const std::string why = refusal_of(path_of(plan.key)); !why.empty())
+    return fail("{} is there, but cannot be {}", path_of(plan.key).string(), why);
   if (fs::exists(path_of(plan.key), error) && !can_map(plan.file_bytes() + kPackedUnit))
     return fail(
         "{} is there, but the system lets this process map no {} more: raise its limit of memory "

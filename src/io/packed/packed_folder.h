@@ -35,13 +35,14 @@ class PackedFolder {
  public:
   explicit PackedFolder(const PackedOptions& options) : options_(options) {}
 
-  // Returns the plan's file, fully checked, and marks it as used now. A damaged file is deleted and
-  // reported through `say`. nullopt: there is no usable file.
+  // Returns the plan's file, fully checked, and marks it as used now. A file with wrong contents is
+  // deleted and reported through `say`. One that cannot be opened or mapped is left alone. nullopt:
+  // there is no usable file.
   std::optional<PackedFile> find(const PackedPlan& plan, base::ThreadPool& pool,
                                  PackedFile::Progress* progress) const;
   // Returns a writer for the file. Other files may be deleted to make room. Errors (a clause,
   // without its consequence): the file is larger than the limit or the free disk, the folder cannot
-  // be written, the existing file cannot be opened, or another process is writing it.
+  // be written, the existing file cannot be opened or mapped, or another process is writing it.
   base::Result<PackedWriter> begin(const PackedPlan& plan) const;
   std::filesystem::path path_of(const PackedKey& key) const;
 

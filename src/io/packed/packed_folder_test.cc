@@ -129,6 +129,23 @@ TEST_F(PackedFolders, LeaveAFileAloneThatCannotBeOpened) {
   EXPECT_TRUE(has(1));
 }
 
+// Files of sysfs are regular and have bytes, but no mappings, as on some network file systems.
+TEST_F(PackedFolders, LeaveAFileAloneThatCannotBeMapped) {
+  const fs::path unmappable = "/sys/devices/system/cpu/online";
+  if (!fs::exists(unmappable)) GTEST_SKIP() << "needs sysfs";
+  fs::create_directories(options_.folder);
+  const fs::path path = folder().path_of(plan(1).key);
+  fs::create_symlink(unmappable, path);
+  EXPECT_FALSE(has(1));
+  EXPECT_TRUE(fs::is_symlink(path)) << "the file must not be deleted";
+  EXPECT_EQ(notes_, std::vector<std::string>()) << "nothing is damaged";
+  const auto writer = folder().begin(plan(1));
+  ASSERT_FALSE(writer.ok());
+  EXPECT_NE(writer.error().message.find("is there, but cannot be mapped: No such device"),
+            std::string::npos)
+      << writer.error().message;
+}
+
 // Sanitizers reserve more address space than any limit here.
 #if !defined(KVICK_SANITIZED)
 TEST_F(PackedFolders, LeaveAFileAloneThatCannotBeMappedForWantOfMemory) {

@@ -100,7 +100,7 @@ base::Status<> Session::advance(std::span<const Token> tokens, Speculator* specu
   const std::vector<uint32_t> all = states_for(speculator, tokens.size());
   const auto done = executor_.advance(store_, {.slots = {&slot, 1}}, {&last, 1}, all);
   if (!done.ok() && !kv::failure(store_, seq_).empty()) return lose();
-  if (!done.ok()) return fail("no room for {} more tokens: {}", tokens.size(), done.error().what);
+  if (!done.ok()) return fail("no room for more tokens of the prompt: {}", done.error().what);
   committed_.insert(committed_.end(), tokens.begin(), tokens.end());
   show(speculator, slot.past, all);
   return base::Done{};
@@ -120,11 +120,21 @@ base::Error Session::lose() {
   return fail("the session's rows are lost: {}", why);
 }
 
+// Where a piece finds no room it tries half of it, as the scheduler does: windows and policies that
+// forget keep all rows of a step until it ends, so a shorter piece takes less memory.
 base::Status<> Session::prefill(const Request& request, uint32_t from, Speculator* speculator) {
   const auto total = static_cast<uint32_t>(request.prompt.size());
   for (uint32_t done = from; done < total;) {
-    const uint32_t n = std::min(kPrefillChunk, total - done);
-    KVICK_TRY_VOID(advance(std::span(request.prompt).subspan(done, n), speculator));
+    uint32_t n = std::min(kPrefillChunk, total - done);
+    const kv::SeqId seq = seq_;
+    const auto piece = [&] { return std::span(request.prompt).subspan(done, n); };
+    auto advanced = advance(piece(), speculator);
+    // A sequence that lost its rows was replaced by an empty one, which cannot go on from here.
+    while (!advanced.ok() && seq_ == seq && n > 1) {
+      n /= 2;
+      advanced = advance(piece(), speculator);
+    }
+    KVICK_TRY_VOID(std::move(advanced));
     done += n;
     if (request.on_prefill) request.on_prefill(done, total);
   }

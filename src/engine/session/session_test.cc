@@ -81,6 +81,48 @@ TEST(Session, AnswersTheNextPromptAfterTheStoreThrewWhileASequenceWasReplaced) {
   }
 }
 
+// A policy that forgets keeps a step's rows, and their scores, apart until the step ends.
+TEST(Session, ReadsAPromptInShorterPiecesWhereALongOneFindsNoRoom) {
+  const auto engine = tiny_engine(256);
+  std::vector<Token> prompt;
+  for (Token token = 1; token <= 100; ++token) prompt.push_back(token);
+  for (const char* policy : {"snapkv:budget=24,drop=1,window=8", "h2o:budget=24"}) {
+    SCOPED_TRACE(policy);
+    KvOptions kv = parse_kv_options("", "", "", policy).value();
+    const auto bytes = [&](uint32_t step) {
+      return engine->cost(kv, {.tokens = 110, .step = step}).value().fast_bytes;
+    };
+    const uint64_t all = bytes(100), some = bytes(25);
+    ASSERT_LT(some, all);
+    kv.max_bytes = some;
+    const auto store = std::move(engine->make_store(kv)).value();
+    Session session(*engine, *store);
+    std::vector<uint32_t> ends;  // of the pieces
+    Request request = Fixture::request(prompt, 10);
+    request.on_prefill = [&](uint32_t done, uint32_t) { ends.push_back(done); };
+    const auto answer = session.generate(request);
+    ASSERT_TRUE(answer.ok()) << answer.error().message;
+    EXPECT_EQ(answer->tokens.size(), 10U);
+    EXPECT_GT(ends.size(), 1U);
+    EXPECT_EQ(ends.back(), 100U);
+  }
+}
+
+// The rows of every token stay, so shorter pieces do not help.
+TEST(Session, SaysWhenAPromptFindsNoRoomInAnyPieces) {
+  const auto engine = tiny_engine(256);
+  KvOptions kv = parse_kv_options("paged:block=8", "").value();
+  kv.max_bytes = engine->cost(kv, {.tokens = 50}).value().fast_bytes;
+  const auto store = std::move(engine->make_store(kv)).value();
+  Session session(*engine, *store);
+  const auto answer = session.generate(Fixture::request(std::vector<Token>(200, 7), 10));
+  ASSERT_FALSE(answer.ok());
+  EXPECT_NE(answer.error().message.find("no room for more tokens of the prompt: "),
+            std::string::npos)
+      << answer.error().message;
+  EXPECT_TRUE(session.generate(Fixture::request({1, 2, 3}, 4)).ok());
+}
+
 TEST(Session, GeneratesAsManyTokensAsAsked) {
   Fixture f;
   for (const uint32_t n : {1u, 5u, 20u}) {

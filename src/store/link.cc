@@ -10,7 +10,7 @@ using base::Status;
 Status<> Link::connect() {
   if (client_ != nullptr) return Done{};
   KVICK_TRY(client_, RedisClient::connect(
-                         options_.address,
+                         options_.address, lookup_,
                          {base::steady_seconds() + options_.connect_seconds, options_.stop}));
   connected_ = true;
   if (!usable_.exchange(true) && options_.report)

@@ -23,13 +23,15 @@ struct LinkOptions {
   // Called on the link's thread, with one sentence, when the store stops answering and when it
   // answers again.
   std::function<void(const std::string&)> report;
+  base::Resolve resolve = base::resolve_by_system;
 };
 
 class Link {
  public:
   explicit Link(LinkOptions options)
       : options_(std::move(options)),
-        breaker_(options_.first_pause_seconds, options_.most_pause_seconds) {}
+        breaker_(options_.first_pause_seconds, options_.most_pause_seconds),
+        lookup_(options_.address.host, options_.resolve) {}
 
   // False during the pause after a failure.
   bool usable() const { return usable_.load(std::memory_order_relaxed); }
@@ -54,6 +56,7 @@ class Link {
 
   LinkOptions options_;
   Breaker breaker_;
+  base::HostLookup lookup_;
   std::unique_ptr<RedisClient> client_;
   std::atomic<bool> usable_{true}, connected_{false};
   std::atomic<uint64_t> failures_{0};

@@ -7,9 +7,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "store/redis_tier.h"
 #include "store/test_server.h"
 
 #include "base/clock.h"
+#include "base/testing/hung_resolver.h"
 
 namespace kvick::store {
 namespace {
@@ -79,6 +81,47 @@ TEST(Wire, TriesTheNextAddressOfAHostWhereTheFirstDoesNotAnswer) {
   const auto reply = client.receive(100, until(60));
   ASSERT_TRUE(reply.ok()) << reply.error().message;
   EXPECT_EQ(reply->text, "PONG");
+}
+
+RedisTierOptions options_for(const test::TestServer& server, base::HungResolver& resolver) {
+  return {.address = {.host = "127.0.0.1", .port = server.port()},
+          .connect_seconds = 0.05,
+          .first_pause_seconds = 0.001,
+          .most_pause_seconds = 0.01,
+          .report = {},
+          .resolve = resolver.resolve()};
+}
+
+// Waits without a limit: a slow machine must not fail a test, whose own time-out ends a hang.
+template <typename Condition>
+void wait_for(const Condition& condition) {
+  while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+TEST(RedisTierOfAName, EndsThoughNoNameServerAnswers) {
+  const test::TestServer server;
+  base::HungResolver resolver;
+  std::vector<std::string> said;
+  RedisTierOptions options = options_for(server, resolver);
+  options.report = [&](const std::string& what) { said.push_back(what); };
+  {
+    const RedisTier tier(options);
+    wait_for([&] { return tier.counts().failures > 4; });
+    EXPECT_LE(resolver.calls(), 2) << "one for each connection, for which all its tries wait";
+  }
+  resolver.open();
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("its name is not found in time"), std::string::npos) << said[0];
+}
+
+TEST(RedisTierOfAName, IsUsedOnceTheNameIsFoundThoughThatTakesLong) {
+  const test::TestServer server;
+  base::HungResolver resolver;
+  const RedisTier tier(options_for(server, resolver));
+  EXPECT_FALSE(tier.counts().connected);
+  resolver.open();
+  wait_for([&] { return tier.counts().connected; });
+  EXPECT_GT(server.count("PING"), 0U);
 }
 
 }  // namespace

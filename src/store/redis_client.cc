@@ -79,8 +79,8 @@ RedisClient::RedisClient(std::unique_ptr<Wire> wire)
 }
 
 Result<std::unique_ptr<RedisClient>> RedisClient::connect(const StoreAddress& address,
-                                                          Until until) {
-  KVICK_TRY(std::unique_ptr<Wire> wire, Wire::connect(address, until));
+                                                          base::HostLookup& lookup, Until until) {
+  KVICK_TRY(std::unique_ptr<Wire> wire, Wire::connect(address, lookup, until));
   std::unique_ptr<RedisClient> client(new RedisClient(std::move(wire)));
   if (!address.user.empty())
     KVICK_TRY_VOID(client->must_be_ok({"AUTH", address.user, address.password}, until));

@@ -25,9 +25,10 @@ struct Reply {
 
 class RedisClient {
  public:
-  // Connects, authenticates and selects the database. Error: one sentence.
+  // Connects, authenticates and selects the database. lookup: as in Wire::connect. Error: one
+  // sentence.
   static base::Result<std::unique_ptr<RedisClient>> connect(const StoreAddress& address,
-                                                            Until until);
+                                                            base::HostLookup& lookup, Until until);
   // Uses an open wire, without authentication and without selecting a database.
   explicit RedisClient(std::unique_ptr<Wire> wire);
   // After an error of send() or receive() the connection cannot be used any more.

@@ -55,7 +55,8 @@ LinkOptions RedisTier::link_options() {
           .first_pause_seconds = options_.first_pause_seconds,
           .most_pause_seconds = options_.most_pause_seconds,
           .stop = &stop_,
-          .report = {}};
+          .report = {},
+          .resolve = options_.resolve};
 }
 
 std::string RedisTier::key_of(const BlockId& id) { return "kvick:1:" + id.hex(); }

@@ -22,7 +22,7 @@ namespace kvick::store {
 
 struct RedisTierOptions {
   StoreAddress address;
-  double connect_seconds = 1;
+  double connect_seconds = 1;  // the lookup of the host's name included
   // Time-out of an exchange: command_seconds + bytes / least_bytes_per_second. A slower store would
   // save no time over computing the rows.
   double command_seconds = 1;
@@ -35,6 +35,7 @@ struct RedisTierOptions {
   double recent_seconds = 60;
   // Called with one sentence when the store stops answering and when it answers again.
   std::function<void(const std::string&)> report;
+  base::Resolve resolve = base::resolve_by_system;
 };
 
 class RedisTier final : public engine::PrefixTier {
@@ -42,7 +43,7 @@ class RedisTier final : public engine::PrefixTier {
   // Tries to connect at once, so that a wrong address is reported early, and starts the threads
   // even if that fails.
   explicit RedisTier(RedisTierOptions options);
-  // Drops queued lookups, reads and writes.
+  // Drops queued lookups, reads and writes. Waits for no store and no name server.
   ~RedisTier() override;
 
   size_t known(std::span<const engine::BlockId> ids) const override;

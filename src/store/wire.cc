@@ -12,7 +12,9 @@
 #include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <system_error>
 #include <unistd.h>
+#include <vector>
 
 #include "base/clock.h"
 
@@ -205,6 +207,15 @@ class TlsWire final : public Wire {
   SSL* ssl_ = nullptr;
 };
 
+Result<base::Addresses> look_up(base::HostLookup& lookup, Until until) {
+  const double left = std::max(until.deadline - base::steady_seconds(), 0.0);
+  try {
+    return lookup.run(std::chrono::milliseconds(static_cast<int64_t>(left * 1000)), until.stop);
+  } catch (const std::system_error& error) {  // no thread for the lookup
+    return base::fail("{}", error.what());
+  }
+}
+
 Result<std::unique_ptr<Socket>> connect_to(const addrinfo& address, Until until) {
   auto socket = std::make_unique<Socket>(::socket(
       address.ai_family, address.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, address.ai_protocol));
@@ -224,16 +235,25 @@ Result<std::unique_ptr<Socket>> connect_to(const addrinfo& address, Until until)
 
 }  // namespace
 
-Result<std::unique_ptr<Wire>> Wire::connect(const StoreAddress& address, Until until) {
+Result<std::unique_ptr<Wire>> Wire::connect(const StoreAddress& address, base::HostLookup& lookup,
+                                            Until until) {
+  KVICK_TRY(const base::Addresses found, look_up(lookup, until));
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int error =
-      ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (error != 0) return base::fail("its name is not found: {}", ::gai_strerror(error));
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(found, &::freeaddrinfo);
-  return connect(all.get(), address, until);
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  std::vector<std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>> owners;
+  std::vector<addrinfo> all;
+  for (const std::string& host : found) {
+    addrinfo* one = nullptr;
+    const int error =
+        ::getaddrinfo(host.c_str(), std::to_string(address.port).c_str(), &hints, &one);
+    if (error != 0) return base::fail("its address {}: {}", host, ::gai_strerror(error));
+    owners.emplace_back(one, &::freeaddrinfo);
+    all.push_back(*one);
+  }
+  for (size_t i = 0; i < all.size(); ++i)
+    all[i].ai_next = i + 1 < all.size() ? &all[i + 1] : nullptr;
+  return connect(all.data(), address, until);
 }
 
 Result<std::unique_ptr<Wire>> Wire::connect(const addrinfo* addresses, const StoreAddress& address,

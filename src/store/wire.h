@@ -1,6 +1,6 @@
 #pragma once
 // Bytes to and from a store, over TCP or TLS. Every call ends at its deadline, or soon after the
-// stop flag is set; only the lookup of a host's name may take longer. For one thread.
+// stop flag is set. For one thread.
 
 #include <atomic>
 #include <memory>
@@ -8,6 +8,7 @@
 
 #include "store/store_url.h"
 
+#include "base/network/host_lookup.h"
 #include "base/result.h"
 
 struct addrinfo;  // of <netdb.h>
@@ -24,9 +25,11 @@ struct Until {
 class Wire {
  public:
   virtual ~Wire() = default;
-  // The error of every call is one sentence, after which only the destructor may be called. The
-  // deadline does not bound the lookup of the host's name by the system's resolver.
-  static base::Result<std::unique_ptr<Wire>> connect(const StoreAddress& address, Until until);
+  // The error of every call is one sentence, after which only the destructor may be called.
+  // lookup: finds the addresses of address.host. If that takes longer than the deadline, the next
+  // call with the same lookup waits for its result.
+  static base::Result<std::unique_ptr<Wire>> connect(const StoreAddress& address,
+                                                     base::HostLookup& lookup, Until until);
   // The same for a host whose addresses are known: tries them in turn. Each has an equal share of
   // the time that is left, so that one that does not answer leaves time for the next.
   static base::Result<std::unique_ptr<Wire>> connect(const addrinfo* addresses,

@@ -44,7 +44,7 @@ class Posting {
 
   // Sends the request to the first address that accepts a connection. Returns what went wrong;
   // empty: the collector took it.
-  std::string run(const Addresses& addresses, steady_clock::time_point deadline) {
+  std::string run(const base::Addresses& addresses, steady_clock::time_point deadline) {
     for (const std::string& address : addresses)
       endpoints_.emplace_back(asio::ip::make_address(address),
                               static_cast<uint16_t>(std::stoul(options_.port)));
@@ -113,7 +113,7 @@ base::Result<OtlpOptions> read_otlp_address(const std::string& address) {
   return options;
 }
 
-OtlpExporter::OtlpExporter(OtlpOptions options, Resolve resolve)
+OtlpExporter::OtlpExporter(OtlpOptions options, base::Resolve resolve)
     : options_(std::move(options)), lookup_(options_.host, std::move(resolve)) {
   thread_ = base::start_thread("traces", [this] { work(); });
 }

@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/network/host_lookup.h"
 #include "base/result.h"
-#include "server/watch/host_lookup.h"
 #include "server/watch/span_sink.h"
 
 namespace kvick::server {
@@ -35,7 +35,7 @@ base::Result<OtlpOptions> read_otlp_address(const std::string& address);
 
 class OtlpExporter final : public SpanSink {
  public:
-  explicit OtlpExporter(OtlpOptions options, Resolve resolve = resolve_by_system);
+  explicit OtlpExporter(OtlpOptions options, base::Resolve resolve = base::resolve_by_system);
   // Sends the waiting spans, but drops them once the collector fails or options.time is over. A
   // batch that is being sent has its own time.
   ~OtlpExporter() override;
@@ -54,8 +54,8 @@ class OtlpExporter final : public SpanSink {
   std::vector<RequestFacts> waiting_;
   bool ending_ = false;
   std::atomic<uint64_t> sent_ = 0, failed_ = 0, dropped_ = 0;
-  HostLookup lookup_;  // the exporter's thread only
-  bool lost_ = false;  // the last batch failed
+  base::HostLookup lookup_;  // the exporter's thread only
+  bool lost_ = false;        // the last batch failed
   std::thread thread_;
 };
 

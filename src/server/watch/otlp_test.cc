@@ -1,8 +1,6 @@
 // Spans as a collector receives them.
 
 #include <arpa/inet.h>
-#include <atomic>
-#include <future>
 #include <gtest/gtest.h>
 #include <map>
 #include <netinet/in.h>
@@ -11,6 +9,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "base/testing/hung_resolver.h"
 #include "server/request/json.h"
 #include "server/watch/otlp_exporter.h"
 #include "server/watch/otlp_json.h"
@@ -201,28 +200,8 @@ TEST(Otlp, DropsWhatFindsNoRoomAndEndsWithoutACollector) {
   EXPECT_GE(exporter.counts().dropped, 6U);
 }
 
-// Looks up names only after open() was called. Threads that wait in it may outlive a test.
-class HungResolver {
- public:
-  HungResolver() : opened_(opens_.get_future().share()) {}
-  Resolve resolve() {
-    return [opened = opened_, calls = calls_](const std::string&) -> base::Result<Addresses> {
-      ++*calls;
-      opened.wait();
-      return Addresses{"127.0.0.1"};
-    };
-  }
-  void open() { opens_.set_value(); }
-  int calls() const { return *calls_; }
-
- private:
-  std::promise<void> opens_;
-  std::shared_future<void> opened_;
-  std::shared_ptr<std::atomic<int>> calls_ = std::make_shared<std::atomic<int>>(0);
-};
-
 TEST(Otlp, EndsThoughNoNameServerAnswers) {
-  HungResolver resolver;
+  base::HungResolver resolver;
   std::vector<std::string> said;
   OtlpOptions options = options_for(1);
   options.time = std::chrono::milliseconds(20);
@@ -250,27 +229,6 @@ TEST(Otlp, EndsInTimeThoughTheCollectorIsSlow) {
   }
   collector.stop();
   EXPECT_LT(collector.requests.size(), 1000U);
-}
-
-TEST(Otlp, LooksANameUpOnceThoughItTakesLong) {
-  HungResolver resolver;
-  HostLookup lookup("collector", resolver.resolve());
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(lookup.run(std::chrono::milliseconds(1)).ok());
-  resolver.open();
-  const auto found = lookup.run(std::chrono::hours(1));
-  ASSERT_TRUE(found.ok());
-  EXPECT_EQ(*found, Addresses{"127.0.0.1"});
-  EXPECT_EQ(resolver.calls(), 1);
-  EXPECT_TRUE(lookup.run(std::chrono::hours(1)).ok());
-  EXPECT_EQ(resolver.calls(), 2) << "addresses may change";
-}
-
-TEST(Otlp, LooksUpAddressesThatAreNumbersAndSaysWhichNamesAreNone) {
-  EXPECT_EQ(*resolve_by_system("127.0.0.1"), Addresses{"127.0.0.1"});
-  EXPECT_EQ(*resolve_by_system("::1"), Addresses{"::1"});
-  const auto none = resolve_by_system(std::string(300, 'x'));
-  ASSERT_FALSE(none.ok());
-  EXPECT_TRUE(none.error().message.starts_with("its name is not found: ")) << none.error().message;
 }
 
 TEST(Otlp, ReadsAddressesOfCollectors) {

@@ -1,5 +1,6 @@
-#include "server/watch/host_lookup.h"
+#include "base/network/host_lookup.h"
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <mutex>
@@ -9,20 +10,26 @@
 
 #include "base/thread.h"
 
-namespace kvick::server {
+namespace kvick::base {
+namespace {
+
+// The longest wait between two looks at the stop flag.
+constexpr std::chrono::milliseconds kPoll{50};
+
+}  // namespace
 
 struct HostLookup::Running {
   std::mutex mutex;
   std::condition_variable done;
-  std::optional<base::Result<Addresses>> found;
+  std::optional<Result<Addresses>> found;
 };
 
-base::Result<Addresses> resolve_by_system(const std::string& host) {
+Result<Addresses> resolve_by_system(const std::string& host) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;  // otherwise each address comes once for each type of socket
   addrinfo* first = nullptr;
   const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &first);
-  if (error != 0) return base::fail("its name is not found: {}", ::gai_strerror(error));
+  if (error != 0) return fail("its name is not found: {}", ::gai_strerror(error));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all(first, &::freeaddrinfo);
   Addresses addresses;
   for (const addrinfo* one = all.get(); one != nullptr; one = one->ai_next) {
@@ -31,22 +38,22 @@ base::Result<Addresses> resolve_by_system(const std::string& host) {
                       NI_NUMERICHOST) == 0)
       addresses.emplace_back(text.data());
   }
-  if (addresses.empty()) return base::fail("its name has no address");
+  if (addresses.empty()) return fail("its name has no address");
   return addresses;
 }
 
 HostLookup::HostLookup(std::string host, Resolve resolve)
     : host_(std::move(host)), resolve_(std::move(resolve)) {}
 
-base::Result<Addresses> HostLookup::run(std::chrono::milliseconds time) {
+Result<Addresses> HostLookup::run(std::chrono::milliseconds time, const std::atomic<bool>* stop) {
   if (running_ == nullptr) {
     auto running = std::make_shared<Running>();
-    base::start_thread("the lookup of a host", [running, host = host_, resolve = resolve_] {
-      std::optional<base::Result<Addresses>> found;
+    start_thread("the lookup of a host", [running, host = host_, resolve = resolve_] {
+      std::optional<Result<Addresses>> found;
       try {
         found = resolve(host);
       } catch (const std::bad_alloc&) {
-        found = base::Error{"no memory"};
+        found = Error{"no memory"};
       }
       const std::lock_guard lock(running->mutex);
       running->found = std::move(found);
@@ -55,11 +62,16 @@ base::Result<Addresses> HostLookup::run(std::chrono::milliseconds time) {
     running_ = std::move(running);
   }
   const auto running = running_;
+  const auto deadline = std::chrono::steady_clock::now() + time;
   std::unique_lock lock(running->mutex);
-  if (!running->done.wait_for(lock, time, [&] { return running->found.has_value(); }))
-    return base::fail("its name is not found in time");
+  while (!running->found) {
+    if (stop != nullptr && *stop) return fail("the program is ending");
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline) return fail("its name is not found in time");
+    running->done.wait_until(lock, stop == nullptr ? deadline : std::min(deadline, now + kPoll));
+  }
   running_ = nullptr;
   return *std::move(running->found);
 }
 
-}  // namespace kvick::server
+}  // namespace kvick::base

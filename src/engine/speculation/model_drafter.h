@@ -125,6 +125,7 @@ class SmallModelDrafter : public ModelDrafter {
   DraftModel& small_;
   std::optional<kv::SeqId> seq_;  // none: it has given up
   const bool shares_;
+  bool behind_ = false;  // it has read a part of the text, and the rest will follow
 
  private:
   Ground ground(const DraftAsk& ask) override;
@@ -132,7 +133,6 @@ class SmallModelDrafter : public ModelDrafter {
   bool read(std::span<const Token> tokens);
 
   std::vector<Token> committed_;
-  bool behind_ = false;  // it has read a part of the text, and the rest will follow
 };
 
 class SkipDrafter final : public ModelDrafter {

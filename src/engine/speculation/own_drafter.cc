@@ -57,10 +57,20 @@ bool OwnDrafter::read(std::span<const Token> text) {
 }
 
 // The model has no row of the text's last token yet. This layer's row of it does not need that one.
+// Many answers may begin to draft in the same step, when drafting begins to pay, and each may have
+// nearly kMostWaiting rows to compute, for which all answers would wait: they share
+// small_.may_read.
 ModelDrafter::Ground OwnDrafter::ground(const DraftAsk& ask) {
+  behind_ = false;
   const bool known = ask.text.size() == seen_ + 1 && read_ <= seen_;
   if (!seq_ || small_.broken || !known) return {};
-  if (ask.text.size() + ask.most > small_.store->most_tokens() || !read(ask.text)) return {};
+  if (ask.text.size() + ask.most > small_.store->most_tokens()) return {};
+  const size_t unread = ask.text.size() - read_;
+  const size_t piece = unread <= kFewUnread ? unread : std::min(unread, small_.may_read);
+  if (!read(ask.text.first(read_ + piece))) return {};
+  small_.may_read -= std::min(small_.may_read, piece);
+  behind_ = piece < unread;
+  if (behind_) return {};
   return {.store = small_.store.get(),
           .seq = *seq_,
           .past = static_cast<uint32_t>(read_ - first_),

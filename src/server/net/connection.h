@@ -82,7 +82,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
   void break_off() noexcept;
 
-  // reading (connection.cc)
+  // reading (connection.cc, connection_head.cc)
   void read();
   void on_read(ErrorCode error, size_t bytes);
   bool wants_input() const;

@@ -4,6 +4,9 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/beast/http/error.hpp>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include "server/net/persist.h"
 
@@ -65,6 +68,23 @@ std::string address_of(const asio::ip::tcp::socket& socket) {
   return error ? "" : client.address().to_string();
 }
 
+// Asks the system to end the connection of a client that vanished without closing it, as a machine
+// without power does: no byte was acknowledged for `time`, or the client's system does not answer
+// to probes. Otherwise a stream would be noticed to be lost after a quarter of an hour, and a
+// client that waits for its answer never.
+void notice_vanished(asio::ip::tcp::socket& socket, std::chrono::milliseconds time) {
+  const auto set = [&](int level, int name, int value) {
+    ::setsockopt(socket.native_handle(), level, name, &value, sizeof value);
+  };
+  const auto seconds = [](std::chrono::milliseconds part) {
+    return std::max(1, static_cast<int>(std::chrono::ceil<std::chrono::seconds>(part).count()));
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, seconds(time / 2));
+  set(IPPROTO_TCP, TCP_KEEPINTVL, seconds(time / 6));
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(time.count()));
+}
+
 }  // namespace
 
 Connection::Connection(asio::ip::tcp::socket socket, Hub& hub)
@@ -81,6 +101,7 @@ void Connection::start() {
   ErrorCode ignored;
   // Each token is its own packet: Nagle's algorithm would delay it.
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+  notice_vanished(socket_, hub_.options.gone_time);
   read_deadline_.set(hub_.options.head_time, [self = shared_from_this()] { self->drop(); });
   read();
 }

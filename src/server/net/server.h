@@ -29,6 +29,8 @@ struct ServerOptions {
   std::chrono::milliseconds body_time{60'000};   // from the end of the head to the end of the body
   std::chrono::milliseconds idle_time{75'000};   // wait for the next request
   std::chrono::milliseconds write_time{30'000};  // longest time in which the client reads no byte
+  // Longest time in which the client's system acknowledges nothing: neither data nor probes.
+  std::chrono::milliseconds gone_time{60'000};
   // Time without an event after which a stream sends a comment: proxies cut silent connections, and
   // a long prompt takes longer than their time-out. 0: none.
   std::chrono::milliseconds heartbeat_time{15'000};

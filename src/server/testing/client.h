@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <string>
 #include <string_view>
@@ -43,6 +44,13 @@ class Client {
       if (n <= 0) return;
       bytes.remove_prefix(static_cast<size_t>(n));
     }
+  }
+  // From now on the client's system drops all packets that come, and so acknowledges nothing, as if
+  // its machine had lost power. Returns false if the system refuses that.
+  bool vanish() {
+    sock_filter drop = {.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0};
+    const sock_fprog program = {.len = 1, .filter = &drop};
+    return setsockopt(socket_, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0;
   }
   // Closes the sending side.
   void send_no_more() { shutdown(socket_, SHUT_WR); }

@@ -1,4 +1,4 @@
-// Access to the server over real sockets: keys, sites, and the limit on all bodies.
+// Access to the server over real sockets: keys, sites, and the limit on all requests.
 
 #include <condition_variable>
 #include <gtest/gtest.h>
@@ -179,7 +179,8 @@ class Keeper : public Handler {
 
 TEST(Bodies, HaveOneLimitForAllConnections) {
   Keeper keeper;
-  Server server({.port = 0, .most_body_bytes = 1000, .most_bodies_bytes = 1500});
+  // 1500 bytes of bodies, and 100 for the heads.
+  Server server({.port = 0, .most_body_bytes = 1000, .most_bodies_bytes = 1600});
   const uint16_t port = server.listen(keeper).value();
   std::thread thread([&] { server.run(); });
   const auto status = [&](std::string_view framing) {
@@ -199,6 +200,32 @@ TEST(Bodies, HaveOneLimitForAllConnections) {
   ASSERT_TRUE(keeper.wait_for(2));
   keeper.let_go();
   EXPECT_EQ(status(whole), 200);
+  server.stop();
+  thread.join();
+}
+
+TEST(Bodies, ShareTheirLimitWithTheHeadsOfTheirRequests) {
+  Keeper keeper;
+  Server server({.port = 0, .most_bodies_bytes = 1500});
+  const uint16_t port = server.listen(keeper).value();
+  std::thread thread([&] { server.run(); });
+  const auto status = [&](std::string_view line, std::string_view framing) {
+    Client client(port);
+    client.send(fmt::format("{} HTTP/1.1\r\nX-Kvick-Cache-Salt: {}\r\n{}", line,
+                            std::string(900, 's'), framing));
+    return client.answer().status;
+  };
+  constexpr std::string_view kSmall = "Content-Length: 2\r\n\r\n{}";
+  EXPECT_EQ(status("POST /", kSmall), 200);
+  ASSERT_TRUE(keeper.wait_for(1));
+  EXPECT_EQ(status("POST /", kSmall), 503);
+  EXPECT_EQ(status("POST /", "Content-Length: 0\r\n\r\n"), 503);
+  // A check of the server's health must not fail because others ask for much.
+  EXPECT_EQ(status("GET /", "\r\n"), 200);
+  EXPECT_EQ(status("HEAD /", "\r\n"), 200);
+  ASSERT_TRUE(keeper.wait_for(3));
+  keeper.let_go();
+  EXPECT_EQ(status("POST /", kSmall), 200);
   server.stop();
   thread.join();
 }

@@ -85,6 +85,17 @@ void notice_vanished(asio::ip::tcp::socket& socket, std::chrono::milliseconds ti
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(time.count()));
 }
 
+// Bytes of a request's head that stay until the request is submitted. Requests without a body are
+// answered at once, also while other requests take all of the budget.
+size_t kept_bytes(const HttpRequest& head) {
+  if (head.method == "GET" || head.method == "HEAD") return 0;
+  size_t bytes = head.method.size() + head.target.size() + head.authorization.size() +
+                 head.content_type.size() + head.id.size() + head.trace_parent.size();
+  for (const auto& [name, value] : head.choices)
+    bytes += sizeof(Headers::value_type) + name.size() + value.size();
+  return bytes;
+}
+
 }  // namespace
 
 Connection::Connection(asio::ip::tcp::socket socket, Hub& hub)
@@ -217,9 +228,9 @@ void Connection::begin_request() {
   read_deadline_.set(hub_.options.head_time, [self = shared_from_this()] { self->time_out(); });
 }
 
-// Returns false, after refusing the request, if all bodies together exceed the budget.
+// Returns false, after refusing the request, if all requests together exceed the budget.
 bool Connection::take_body() {
-  if (body_share_.grow_to(parser_->get().body().size())) return true;
+  if (body_share_.grow_to(kept_bytes(head_) + parser_->get().body().size())) return true;
   end_with({.status = 503,
             .message = fmt::format("the server is already reading {} bytes of requests, the most "
                                    "that it takes at once; try again",
@@ -251,7 +262,8 @@ void Connection::refuse_request(ErrorCode error) {
                      .message = fmt::format("the request's head is longer than {} bytes",
                                             hub_.options.most_head_bytes)});
   if (error == http::error::body_limit) {
-    head_ = read_head();  // Content-Length alone may exceed the limit, before take_head()
+    // Content-Length alone may exceed the limit, before take_head().
+    if (state_ == State::kHead) head_ = read_head();
     return end_with({.status = 413,
                      .message = fmt::format("the request's body is longer than {} bytes",
                                             hub_.options.most_body_bytes)});

@@ -124,7 +124,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string input_;  // bytes received and not parsed yet
   std::optional<Parser> parser_;
   HttpRequest head_;      // head of the request whose body is being received
-  BodyShare body_share_;  // share of the budget of the body that is being received
+  BodyShare body_share_;  // share of the budget of the request that is being received
   bool reading_ = false, parsing_ = false;
   bool ended_ = false;  // the client has closed its side
   size_t thrown_away_ = 0;

@@ -20,7 +20,8 @@ struct ServerOptions {
   size_t most_connections = 1024;
   size_t most_head_bytes = 16 << 10;
   size_t most_body_bytes = 8 << 20;
-  size_t most_bodies_bytes = 64 << 20;  // of all bodies not yet submitted (BodyBudget)
+  // Of all requests with bodies, their heads included, not yet submitted (BodyBudget).
+  size_t most_bodies_bytes = 64 << 20;
   // Limit on the bytes of a stream that its client has not read yet. A client that exceeds it is
   // dropped.
   size_t most_unread_bytes = 1 << 20;

@@ -109,6 +109,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void write_some();
   void on_written(ErrorCode error, size_t bytes);
   void watch_reader(size_t bytes);
+  void bound_wait();
   void drop_slow();
   void end_with(const ApiError& error);
   void finish_answer();

@@ -100,19 +100,31 @@ void Connection::write(std::string_view bytes) {
 
 // Limits how long a client may leave more than most_unread_bytes unread. A stream's client is
 // dropped by event(). A whole answer may be longer, so its client has write_time for each
-// most_unread_bytes. Otherwise it could hold the answer in memory by reading a few bytes now and
-// then.
+// most_unread_bytes, and idle_time for the rest. Otherwise it could hold the answer in memory by
+// reading a few bytes now and then.
 void Connection::watch_reader(size_t bytes) {
   const size_t most = hub_.options.most_unread_bytes;
   if (unread_bytes() <= most) {
     if (read_in_time_) backlog_deadline_.clear();
     read_in_time_.reset();
+    if (unread_bytes() + bytes > most) bound_wait();
     return;
   }
   if (read_in_time_ && (*read_in_time_ += bytes) < most) return;
   read_in_time_ = 0;
   backlog_deadline_.set(hub_.options.write_time,
                         [self = shared_from_this()] { self->drop_slow(); });
+}
+
+// Limits how long a connection without a request is kept, from when its client has no more than
+// most_unread_bytes left to read; watch_reader() limits the time until then.
+void Connection::bound_wait() {
+  if (state_ != State::kIdle && state_ != State::kClosing) return;
+  if (unread_bytes() > hub_.options.most_unread_bytes) return;
+  read_deadline_.set(hub_.options.idle_time, [self = shared_from_this()] {
+    if (self->unread_bytes() > 0) return self->drop_slow();
+    self->drop();
+  });
 }
 
 void Connection::write_some() {
@@ -151,7 +163,8 @@ void Connection::flushed() {
     return;
   }
   if (state_ == State::kIdle && hub_.draining()) return drop();
-  parse();  // requests that waited while answers were unread
+  bound_wait();  // all of the answer is read only now
+  parse();       // requests that waited while answers were unread
   read();
 }
 
@@ -166,7 +179,8 @@ void Connection::finish_answer() {
   heartbeat_.clear();
   if (!framing_.keep_alive || hub_.draining()) return begin_closing();
   state_ = State::kIdle;
-  read_deadline_.set(hub_.options.idle_time, [self = shared_from_this()] { self->drop(); });
+  read_deadline_.clear();
+  bound_wait();
   parse();
   read();
 }
@@ -175,6 +189,7 @@ void Connection::begin_closing() {
   read_deadline_.clear();
   heartbeat_.clear();
   state_ = State::kClosing;
+  bound_wait();
   input_.clear();
   parser_.reset();
   body_share_ = {};

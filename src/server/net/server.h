@@ -27,8 +27,10 @@ struct ServerOptions {
   size_t most_unread_bytes = 1 << 20;
   // From the first byte of a request to the end of its head.
   std::chrono::milliseconds head_time{10'000};
-  std::chrono::milliseconds body_time{60'000};   // from the end of the head to the end of the body
-  std::chrono::milliseconds idle_time{75'000};   // wait for the next request
+  std::chrono::milliseconds body_time{60'000};  // from the end of the head to the end of the body
+  // Wait for the next request after an answer was read, and before that the time for the last
+  // most_unread_bytes of the answer.
+  std::chrono::milliseconds idle_time{75'000};
   std::chrono::milliseconds write_time{30'000};  // longest time in which the client reads no byte
   // Longest time in which the client's system acknowledges nothing: neither data nor probes.
   std::chrono::milliseconds gone_time{60'000};

@@ -92,6 +92,7 @@ class Faults : public testing::Test {
   void run_client(int number, const std::atomic<bool>& stop);
   bool count(uint32_t which, const std::string& answer, double seconds);
   engine::Metrics idle() const;
+  int open_connections() const;
 
   fs::path folder_;
   std::unique_ptr<engine::Engine> engine_;
@@ -194,6 +195,22 @@ engine::Metrics Faults::idle() const {
   return service_->metrics();
 }
 
+// Waits until the connection of this call is the only one, at most 10 s. Returns how many there
+// are.
+int Faults::open_connections() const {
+  constexpr std::string_view kName = "\nkvick_http_connections ";
+  int open = 0;
+  for (int i = 0; i < 2000 && open != 1; ++i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    Client client(port_);
+    client.get("/metrics");
+    const std::string body = client.answer().body;
+    const size_t at = body.find(kName);
+    open = at == std::string::npos ? -1 : std::atoi(body.c_str() + at + kName.size());
+  }
+  return open;
+}
+
 TEST_F(Faults, LeaveAServerThatAnswers) {
   faults::Spared spared;
   const char* const given = std::getenv("KVICK_FAULT_SECONDS");
@@ -250,6 +267,7 @@ TEST_F(Faults, LeaveAServerThatAnswers) {
   EXPECT_LT(ends_.closed, (ends_.right + ends_.failed + ends_.refused) / 20 + 5);
   EXPECT_EQ(metrics.running + metrics.waiting + metrics.preempted, 0u);
   EXPECT_EQ(metrics.kv.sequences, 0u);
+  EXPECT_EQ(open_connections(), 1);
   EXPECT_LT(after, before + (size_t{4} << 20));
   ask_all();
 }

@@ -113,15 +113,19 @@ void Connection::start() {
   // Each token is its own packet: Nagle's algorithm would delay it.
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   notice_vanished(socket_, hub_.options.gone_time);
-  read_deadline_.set(hub_.options.head_time, [self = shared_from_this()] { self->drop(); });
-  read();
+  guarded([&] {
+    read_deadline_.set(hub_.options.head_time, [self = shared_from_this()] { self->drop(); });
+    read();
+  });
 }
 
 void Connection::refuse() {
-  end_with({.status = 503,
-            .message = "there are too many connections; try again",
-            .headers = {{"Retry-After", "1"}}});
-  read();
+  guarded([&] {
+    end_with({.status = 503,
+              .message = "there are too many connections; try again",
+              .headers = {{"Retry-After", "1"}}});
+    read();
+  });
 }
 
 void Connection::drain() {

@@ -105,6 +105,22 @@ TEST(Server, RefusesATransferEncodingThatDoesNotEndWithChunked) {
   }
 }
 
+TEST(Server, RefusesARequestWithTwoLengths) {
+  TestServer server;
+  for (const char* lengths : {"Content-Length: 5\r\nTransfer-Encoding: chunked",
+                              "Transfer-Encoding: chunked\r\nContent-Length: 5",
+                              "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+                              "Content-Length: 5\r\nContent-Length: 6", "Content-Length: 5, 6"}) {
+    Client client = server.client();
+    client.send(
+        fmt::format("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                    "application/json\r\n{}\r\n\r\n0\r\n\r\nGET /health HTTP/1.1\r\n\r\n",
+                    lengths));
+    EXPECT_EQ(client.answer().status, 400) << lengths;
+    EXPECT_TRUE(client.ended()) << lengths;
+  }
+}
+
 TEST(Server, HandsOverToAnotherHandler) {
   struct Says final : Handler {
     explicit Says(unsigned number) : status(number) {}

@@ -1,4 +1,4 @@
-"""Copies results of `kvick lab` and tools/plan to docs/results/MACHINE/DATE, with a provenance."""
+"""Copies results of `kvick lab`, tools/plan and tools/ruler to docs/results/MACHINE/DATE, with a provenance."""
 
 import datetime
 import json

@@ -1,5 +1,9 @@
 #include "server/answer/template_messages.h"
 
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+
 #include "server/answer/offered_tools.h"
 #include "server/answer/written_calls.h"
 
@@ -67,7 +71,40 @@ Json with_results(Json messages, const std::string& role) {
   return out;
 }
 
+// Returns whether the template compares with this word or writes it.
+bool has_literal(std::string_view chat_template, std::string_view word) {
+  return chat_template.find(fmt::format("'{}'", word)) != std::string_view::npos ||
+         chat_template.find(fmt::format("\"{}\"", word)) != std::string_view::npos;
+}
+
+// Returns the effort if the template has it, or else the next higher one that it has, or else its
+// highest. Templates that name no two levels write the effort into the prompt as it is, like
+// gpt-oss's, whose levels are low, medium and high.
+std::string nearest_effort(const std::string& effort, std::string_view chat_template) {
+  constexpr std::array<std::string_view, 7> kScale = {"none", "minimal", "low", "medium",
+                                                      "high", "xhigh",   "max"};
+  const auto wanted = std::find(kScale.begin(), kScale.end(), effort);
+  if (wanted == kScale.end() || has_literal(chat_template, effort)) return effort;
+  std::array<bool, kScale.size()> known = {};
+  for (size_t i = 1; i < known.size(); ++i) known[i] = has_literal(chat_template, kScale[i]);
+  if (std::count(known.begin(), known.end(), true) < 2)
+    known = {false, false, true, true, true, false, false};
+  const auto at = known.begin() + (wanted - kScale.begin());
+  auto found = std::find(at, known.end(), true);
+  if (found == known.end())
+    while (!*--found) continue;
+  return std::string(kScale[static_cast<size_t>(found - known.begin())]);
+}
+
 }  // namespace
+
+Json template_variables(Json variables, std::string_view chat_template) {
+  if (!variables.is_object()) return variables;
+  const auto effort = variables.find("reasoning_effort");
+  if (effort != variables.end() && effort->is_string())
+    *effort = nearest_effort(effort->get_ref<const std::string&>(), chat_template);
+  return variables;
+}
 
 Json template_messages(Json messages, const Json& tools, const text::AnswerSyntax& syntax) {
   const text::MessageSyntax& own = syntax.messages;

@@ -12,4 +12,9 @@ namespace kvick::server {
 // the template gets them, or null.
 Json template_messages(Json messages, const Json& tools, const text::AnswerSyntax& syntax);
 
+// Returns the variables with a reasoning_effort that the template takes: APIs have more levels than
+// templates, and a template may raise an exception for a level that it does not name.
+// chat_template: its source.
+Json template_variables(Json variables, std::string_view chat_template);
+
 }  // namespace kvick::server

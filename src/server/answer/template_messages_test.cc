@@ -1,6 +1,7 @@
 #include "server/answer/template_messages.h"
 
 #include <gtest/gtest.h>
+#include <tuple>
 
 #include "server/answer/offered_tools.h"
 
@@ -99,6 +100,34 @@ TEST(TemplateMessages, HaveCallsInTheTypesThatTheTemplateWants) {
   const Json message = template_messages(conversation(), Json(), syntax)[1];
   EXPECT_TRUE(message["content"].is_null());
   EXPECT_EQ(message["tool_calls"][0]["function"]["arguments"], R"({"x":1})");
+}
+
+TEST(TemplateVariables, HaveTheNearestEffortThatTheTemplateTakes) {
+  const auto effort = [](const char* asked, std::string_view chat_template) {
+    const Json variables = {{"reasoning_effort", asked}, {"a", 1}};
+    const Json given = template_variables(variables, chat_template);
+    EXPECT_EQ(given["a"], 1);
+    return given["reasoning_effort"].get<std::string>();
+  };
+  // Qwen3.8's levels, GLM-5.2's, and a template that writes any level into the prompt.
+  constexpr const char* kThree =
+      "{%- if reasoning_effort not in ['xhigh', 'medium', 'low'] -%}{{ raise_exception('x') }}";
+  constexpr const char* kTwo = R"({{ "a" if reasoning_effort == "high" else "max" }})";
+  constexpr const char* kAny = R"({{ reasoning_effort | default("medium") }})";
+  for (const auto& [chat_template, asked, given] :
+       {std::tuple(kThree, "high", "xhigh"), std::tuple(kThree, "max", "xhigh"),
+        std::tuple(kThree, "minimal", "low"), std::tuple(kThree, "none", "low"),
+        std::tuple(kThree, "medium", "medium"), std::tuple(kTwo, "low", "high"),
+        std::tuple(kTwo, "xhigh", "max"), std::tuple(kTwo, "max", "max"),
+        std::tuple(kAny, "none", "low"), std::tuple(kAny, "minimal", "low"),
+        std::tuple(kAny, "low", "low"), std::tuple(kAny, "high", "high"),
+        std::tuple(kAny, "xhigh", "high"), std::tuple(kAny, "max", "high"),
+        std::tuple(kAny, "any other", "any other")})
+    EXPECT_EQ(effort(asked, chat_template), given) << asked << " in " << chat_template;
+  EXPECT_EQ(effort("none", "{% if reasoning_effort == 'none' %}"), "none");
+  const Json others = {{"b", 2}};
+  EXPECT_EQ(template_variables(others, kThree), others);
+  EXPECT_TRUE(template_variables(Json(), kThree).is_null());
 }
 
 }  // namespace

@@ -94,9 +94,7 @@ ApiStatus read_output(Fields& fields, ChatRequest& request) {
   if (value == nullptr) return Done{};
   KVICK_TRY(Fields output, fields.inside(*value, "output_config"));
   KVICK_TRY_VOID(read_form(fields, output.find("format"), "output_config.format", request));
-  KVICK_TRY(std::string effort, output.get_string("effort", ""));
-  // The highest effort that templates know.
-  if (effort == "xhigh" || effort == "max") effort = "high";
+  KVICK_TRY(const std::string effort, output.get_string("effort", ""));
   if (!effort.empty()) request.variables["reasoning_effort"] = effort;
   return output.check_rest();
 }

@@ -133,7 +133,7 @@ TEST(MessagesRequest, TakesWhatClaudeCodeSends) {
   EXPECT_EQ(parsed->variables["tools"][1]["function"]["parameters"]["required"],
             Json::parse(R"(["file_path"])"));
   EXPECT_EQ(parsed->variables["enable_thinking"], true);
-  EXPECT_EQ(parsed->variables["reasoning_effort"], "high");
+  EXPECT_EQ(parsed->variables["reasoning_effort"], "xhigh");
   EXPECT_EQ(parsed->max_tokens, 32000U);
   EXPECT_EQ(unknown.names(), Names{});
 }

@@ -22,9 +22,9 @@ ApiResult<std::vector<engine::Token>> chat_tokens(Fields& fields, const engine::
         "chat_template_kwargs", "continue_final_message", "add_generation_prompt"})
     if (const Json* value = fields.find(name)) body[name] = *value;
   KVICK_TRY(const ChatRequest chat, parse_chat(body, fields.unknown()));
-  auto tokens =
-      engine.chat_tokens(template_messages(chat.messages, chat.tools.list, engine.answer_syntax()),
-                         chat.variables, chat.end);
+  auto tokens = engine.chat_tokens(
+      template_messages(chat.messages, chat.tools.list, engine.answer_syntax()),
+      template_variables(chat.variables, engine.tokenizer().vocabulary().chat_template), chat.end);
   if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
   return *std::move(tokens);
 }

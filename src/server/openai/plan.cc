@@ -132,7 +132,8 @@ ApiResult<Plan> plan_chat(const ChatRequest& request, const PlanContext& context
   KVICK_TRY(engine::Job job, job_of(request, context));
   auto tokens = context.engine.chat_tokens(
       template_messages(request.messages, request.tools.list, context.engine.answer_syntax()),
-      request.variables, request.end);
+      template_variables(request.variables, context.engine.tokenizer().vocabulary().chat_template),
+      request.end);
   if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
   job.prompt = *std::move(tokens);
   job.continues = request.end == engine::ChatEnd::kLastMessage;

@@ -26,31 +26,6 @@ ApiStatus read_text_format(Fields& format, const std::string& type, GenerationRe
   return format.check_rest();
 }
 
-ApiStatus read_format(Fields& fields, GenerationRequest& request) {
-  const Json* value = fields.find("response_format");
-  if (value == nullptr) return Done{};
-  KVICK_TRY(Fields format, fields.inside(*value, "response_format"));
-  KVICK_TRY(const std::string type, format.get_string("type", ""));
-  if (type == "text") return format.check_rest();
-  if (type == "regex" || type == "grammar") return read_text_format(format, type, request);
-  if (type != "json_object" && type != "json_schema")
-    return bad_field("response_format.type",
-                     "response_format.type must be \"text\", \"json_object\", \"json_schema\", "
-                     "\"grammar\" or \"regex\"");
-  if (type == "json_schema") {
-    const Json* wrapped = format.find("json_schema");
-    if (wrapped == nullptr || !wrapped->is_object() || !wrapped->contains("schema"))
-      return bad_field("response_format.json_schema",
-                       "response_format.json_schema must be an object with a schema");
-    KVICK_TRY(Fields inner, fields.inside(*wrapped, "response_format.json_schema"));
-    inner.ignore({"name", "description", "schema", "strict"});
-    KVICK_TRY_VOID(inner.check_rest());
-  }
-  KVICK_TRY_VOID(format.check_rest());
-  request.response_format = *value;
-  return Done{};
-}
-
 // Reads a schema, which vLLM's clients send as JSON or as a string of JSON.
 ApiResult<Json> read_schema(const Json& value, const std::string& name) {
   Json schema = value;
@@ -62,6 +37,46 @@ ApiResult<Json> read_schema(const Json& value, const std::string& name) {
   if (!schema.is_object() && !schema.is_boolean())
     return bad_field(name, "{} must be a JSON schema, or one as text", name);
   return schema;
+}
+
+// Reads a format of JSON. Its schema is inside json_schema, as for OpenAI, or beside the type,
+// where clients of llama-server put it for both types.
+ApiStatus read_json_format(Fields& format, const std::string& type, const Json& value,
+                           GenerationRequest& request) {
+  const Json* wrapped = type == "json_schema" ? format.find("json_schema") : nullptr;
+  const Json* beside = wrapped == nullptr ? format.find("schema") : nullptr;
+  if (beside != nullptr) {
+    KVICK_TRY(Json schema, read_schema(*beside, format.path("schema")));
+    KVICK_TRY_VOID(format.check_rest());
+    request.response_format = {{"type", "json_schema"},
+                               {"json_schema", {{"schema", std::move(schema)}}}};
+    return Done{};
+  }
+  if (type == "json_schema") {
+    if (wrapped == nullptr || !wrapped->is_object() || !wrapped->contains("schema"))
+      return bad_field(format.path("json_schema"), "{} must be an object with a schema",
+                       format.path("json_schema"));
+    KVICK_TRY(Fields inner, format.inside(*wrapped, format.path("json_schema")));
+    inner.ignore({"name", "description", "schema", "strict"});
+    KVICK_TRY_VOID(inner.check_rest());
+  }
+  KVICK_TRY_VOID(format.check_rest());
+  request.response_format = value;
+  return Done{};
+}
+
+ApiStatus read_format(Fields& fields, GenerationRequest& request) {
+  const Json* value = fields.find("response_format");
+  if (value == nullptr) return Done{};
+  KVICK_TRY(Fields format, fields.inside(*value, "response_format"));
+  KVICK_TRY(const std::string type, format.get_string("type", ""));
+  if (type == "text") return format.check_rest();
+  if (type == "regex" || type == "grammar") return read_text_format(format, type, request);
+  if (type == "json_object" || type == "json_schema")
+    return read_json_format(format, type, *value, request);
+  return bad_field("response_format.type",
+                   "response_format.type must be \"text\", \"json_object\", \"json_schema\", "
+                   "\"grammar\" or \"regex\"");
 }
 
 ApiStatus set_format(const std::string& name, Json format, GenerationRequest& request) {
@@ -122,6 +137,7 @@ ApiStatus read_structured(Fields& fields, GenerationRequest& request) {
 ApiStatus read_form_fields(Fields& fields, GenerationRequest& request) {
   KVICK_TRY_VOID(read_format(fields, request));
   KVICK_TRY_VOID(set_schema(fields.find("guided_json"), "guided_json", request));
+  KVICK_TRY_VOID(set_schema(fields.find("json_schema"), "json_schema", request));
   KVICK_TRY_VOID(set_regex(fields.find("guided_regex"), "guided_regex", request));
   KVICK_TRY_VOID(set_choice(fields.find("guided_choice"), "guided_choice", request));
   KVICK_TRY_VOID(set_grammar(fields.find("guided_grammar"), "guided_grammar", request));

@@ -125,6 +125,35 @@ TEST(Completion, TakesSchemasByVllmsNames) {
             (Names{"structured_outputs.structural_tag"}));
 }
 
+TEST(Completion, TakesSchemasWhereLlamaServersClientsPutThem) {
+  const Json wanted =
+      Json::parse(R"({"type":"json_schema","json_schema":{"schema":{"type":"object"}}})");
+  for (const char* fields :
+       {R"(,"response_format":{"type":"json_object","schema":{"type":"object"}})",
+        R"(,"response_format":{"type":"json_schema","schema":{"type":"object"}})",
+        R"(,"json_schema":{"type":"object"})"})
+    EXPECT_EQ(completion(fields).response_format, wanted) << fields;
+  EXPECT_EQ(completion(R"(,"json_schema":{})").format_field, "json_schema");
+  EXPECT_EQ(completion(R"(,"response_format":{"type":"json_object","schema":null})")
+                .response_format["type"],
+            "json_object");
+  EXPECT_EQ(ignored(R"(,"response_format":{"type":"json_object","schema":{},"json_schema":{}})"),
+            (Names{"response_format.json_schema"}));
+  EXPECT_EQ(ignored(R"(,"response_format":{"type":"json_schema","json_schema":{"schema":{}},
+                    "schema":{}})"),
+            (Names{"response_format.schema"}));
+  expect_refused({
+      {R"(,"response_format":{"type":"json_object","schema":1})",
+       "response_format.schema",
+       {"JSON schema"}},
+      {R"(,"response_format":{"type":"json_schema"})",
+       "response_format.json_schema",
+       {"object with a schema"}},
+      {R"(,"json_schema":[])", "json_schema", {"JSON schema"}},
+      {R"(,"json_schema":{},"grammar":"root ::= [a]")", "grammar", {"json_schema", "exclude"}},
+  });
+}
+
 TEST(Completion, TakesFormsOfTextByOtherServersNames) {
   const Json regex = {{"type", "regex"}, {"value", "a+"}};
   for (const char* fields :

@@ -89,7 +89,9 @@ ApiStatus open_arguments(Json& call, const std::string& path, UnknownFields& unk
 ApiStatus open_calls(Json& message, const std::string& path, UnknownFields& unknown) {
   if (!message.contains("tool_calls")) return Done{};
   Json& calls = message["tool_calls"];
-  if (calls.is_null()) {
+  // Some clients send an empty list with every answer, and templates take it for an answer of
+  // calls.
+  if (calls.is_null() || (calls.is_array() && calls.empty())) {
     message.erase("tool_calls");
     return Done{};
   }
@@ -97,6 +99,22 @@ ApiStatus open_calls(Json& message, const std::string& path, UnknownFields& unkn
   for (size_t i = 0; i < calls.size(); ++i)
     KVICK_TRY_VOID(open_arguments(calls[i], fmt::format("{}.tool_calls[{}]", path, i), unknown));
   return Done{};
+}
+
+// Thoughts that a client sends back are in reasoning_content, or in `reasoning` as vLLM and
+// OpenRouter name them.
+bool has_thoughts(Fields& message) {
+  return message.find("reasoning_content") != nullptr || message.find("reasoning") != nullptr;
+}
+
+void rename_thoughts(Json& message) {
+  const auto thoughts = message.find("reasoning");
+  if (thoughts == message.end() || !thoughts->is_string()) return;
+  const auto named = message.find("reasoning_content");
+  if (named != message.end() && !named->is_null()) return;
+  Json text = std::move(*thoughts);
+  message.erase("reasoning");
+  message["reasoning_content"] = std::move(text);
 }
 
 // Unknown fields stay in the message for the template.
@@ -109,12 +127,14 @@ ApiResult<Json> read_message(const Fields& request, const Json& given, const std
                      in_quotes(role), fmt::join(kRoles, ", "));
   KVICK_TRY(Json content, read_content(fields, role));
   const bool calls = fields.find("tool_calls") != nullptr;
-  if (content.is_null() && !(role == "assistant" && calls))
+  const bool needs_no_content = role == "assistant" && (calls || has_thoughts(fields));
+  if (content.is_null() && !needs_no_content)
     return bad_field(fields.path("content"), "{} is missing", fields.path("content"));
   Json message = given;
   message["role"] = role;
   // Templates append to the content, which fails for null.
   message["content"] = content.is_null() ? Json("") : std::move(content);
+  if (role == "assistant") rename_thoughts(message);
   KVICK_TRY_VOID(open_calls(message, path, fields.unknown()));
   return message;
 }

@@ -223,6 +223,37 @@ TEST(Completion, NamesAFieldOfAnotherServerThatIsWrong) {
   });
 }
 
+TEST(Chat, TakesThoughtsByVllmsNameToo) {
+  const auto message = [](const char* fields) {
+    const auto body =
+        parse_json(fmt::format(R"({{"messages":[{{"role":"assistant"{}}}]}})", fields));
+    return parse_chat(*body).value().messages[0];
+  };
+  EXPECT_EQ(message(R"(,"content":"a","reasoning":"hm")"),
+            Json::parse(R"({"role":"assistant","content":"a","reasoning_content":"hm"})"));
+  EXPECT_EQ(message(R"(,"content":null,"reasoning":"hm","reasoning_content":null)"),
+            Json::parse(R"({"role":"assistant","content":"","reasoning_content":"hm"})"));
+  const Json both = message(R"(,"content":"a","reasoning":"x","reasoning_content":"hm")");
+  EXPECT_EQ(both["reasoning"], "x");
+  EXPECT_EQ(both["reasoning_content"], "hm");
+  EXPECT_EQ(message(R"(,"content":"a","reasoning":{"effort":"low"})")["reasoning"]["effort"],
+            "low");
+  expect_refused(
+      {{R"(,"messages":[{"role":"user","reasoning":"hm"}])", "messages[0].content", {"missing"}}},
+      true);
+}
+
+// A template such as DeepSeek-V3's writes no content for a message that has a list of calls.
+TEST(Chat, DropsAnEmptyListOfCalls) {
+  for (const char* calls : {"[]", "null"}) {
+    const auto body = parse_json(fmt::format(
+        R"({{"messages":[{{"role":"assistant","content":"a","tool_calls":{}}}]}})", calls));
+    const auto request = parse_chat(*body);
+    ASSERT_TRUE(request.ok()) << request.error().message;
+    EXPECT_EQ(request->messages[0], Json::parse(R"({"role":"assistant","content":"a"})")) << calls;
+  }
+}
+
 TEST(Chat, EndsItsPromptAsHuggingFaceDoes) {
   using engine::ChatEnd;
   const auto end = [](const char* fields) {

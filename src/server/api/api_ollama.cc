@@ -12,8 +12,9 @@ namespace {
 
 using base::Done;
 
-// The version of Ollama whose API this is: clients check it for supported features.
-constexpr const char* kOllamaVersion = "0.12.0";
+// The version of Ollama whose API this is: clients check it for supported features. Ollama has
+// /v1/responses since this version, and Codex CLI refuses older ones (codex --oss).
+constexpr const char* kOllamaVersion = "0.13.4";
 
 // Returns the model's name in a request; `name` is Ollama's old field.
 ApiResult<std::string> model_field(Fields& fields) {

@@ -7,6 +7,7 @@
 #include "server/api/static_files.h"
 #include "server/infill/infill_format.h"
 #include "server/infill/infill_request.h"
+#include "server/ollama/model_json.h"
 #include "server/openai/plan.h"
 #include "server/testing/api.h"
 #include "server/testing/requests.h"
@@ -79,6 +80,11 @@ TEST(Infill, TakesTheSuffixOfACompletionToo) {
       {R"(,"suffix":"s","prompt":[1,2])", "suffix", {"text", "tokens"}},
       {R"(,"suffix":"s","echo":true)", "echo", {"suffix", "exclude"}},
   });
+}
+
+TEST(Infill, IsACapabilityForOllamasClients) {
+  EXPECT_EQ(show_json({coder(), "coder", 512, 1000})["capabilities"],
+            Json::array({"completion", "insert"}));
 }
 
 TEST(Infill, NamesTheFieldThatIsWrong) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "server/ollama/ollama_format.h"
+#include "text/tokenizer/fill_in.h"
 
 namespace kvick::server {
 namespace {
@@ -66,8 +67,13 @@ Json info_json(const OllamaModel& served) {
   return info;
 }
 
+// Returns what the model can do. Clients offer a model without "completion" for embeddings only.
 Json capabilities_json(const engine::Engine& engine) {
-  Json list = Json::array({"completion"});
+  const model::Config& config = engine.model().config();
+  Json list = Json::array();
+  if (!config.both_ways()) list.push_back("completion");
+  if (text::can_fill_in(engine.tokenizer().vocabulary())) list.push_back("insert");
+  if (config.pooling && *config.pooling != model::Pooling::kRank) list.push_back("embedding");
   if (!engine.has_chat_template()) return list;
   if (engine.answer_syntax().messages.offers_tools) list.push_back("tools");
   if (knows_thoughts(engine)) list.push_back("thinking");

@@ -37,11 +37,12 @@ ApiStatus read_think(Fields& fields, OllamaRequest& request) {
   if (think == nullptr) return Done{};
   if (think->is_boolean()) {
     request.thinks = think->get<bool>();
-  } else if (*think == "low" || *think == "medium" || *think == "high") {
+  } else if (*think == "low" || *think == "medium" || *think == "high" || *think == "max") {
     request.thinks = true;
     request.chat.variables["reasoning_effort"] = *think;
   } else {
-    return bad_field("think", "think must be true, false, \"low\", \"medium\" or \"high\"");
+    return bad_field("think",
+                     "think must be true, false, \"low\", \"medium\", \"high\" or \"max\"");
   }
   request.chat.thoughts = *request.thinks ? Thoughts::kApart : Thoughts::kDropped;
   // Templates of hybrid models know one of these two names.

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "make_model/families.h"
+
 #include "server/ollama/model_json.h"
 #include "server/testing/service.h"
 
@@ -104,6 +106,8 @@ TEST(OllamaRequest, TellsTheTemplateWhetherToThink) {
   EXPECT_EQ(hard.thinks, true);
   EXPECT_EQ(hard.chat.variables["reasoning_effort"], "high");
   EXPECT_EQ(hard.chat.variables["enable_thinking"], true);
+  EXPECT_EQ(taken(R"({"prompt":"x","think":"max"})", true).chat.variables["reasoning_effort"],
+            "max");
   const OllamaRequest never = taken(R"({"prompt":"x","think":false})", true);
   EXPECT_EQ(never.chat.variables["enable_thinking"], false);
   EXPECT_EQ(never.chat.thoughts, Thoughts::kDropped);
@@ -248,6 +252,14 @@ TEST(OllamaModel, IsShownWithItsNumbers) {
   EXPECT_EQ(show["template"], test_engine().tokenizer().vocabulary().chat_template);
   EXPECT_EQ(show["modified_at"], "1970-01-01T00:16:40Z");
   EXPECT_EQ(tag_json(model)["digest"], test_engine().identity().weights);
+}
+
+TEST(OllamaModel, OfAnEncoderIsForEmbeddingsOnly) {
+  tools::Spec spec = *tools::made_family("bert");
+  spec.layers = 1;
+  const auto encoder = engine::engine_of(spec);
+  EXPECT_EQ(show_json({*encoder, "bert", kContext, 1000})["capabilities"],
+            Json::array({"embedding"}));
 }
 
 }  // namespace

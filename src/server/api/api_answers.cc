@@ -9,6 +9,7 @@
 #include "server/request/fields.h"
 #include "server/request/token_list.h"
 #include "server/watch/request_json.h"
+#include "text/unicode/utf8.h"
 
 namespace kvick::server {
 namespace {
@@ -29,12 +30,33 @@ ApiResult<std::vector<engine::Token>> chat_tokens(Fields& fields, const engine::
   return *std::move(tokens);
 }
 
+// Reads a text by llama-server's names, whose defaults differ.
+ApiResult<std::vector<engine::Token>> content_tokens(Fields& fields, const engine::Engine& engine) {
+  KVICK_TRY(const std::string content, fields.get_string("content", ""));
+  KVICK_TRY(const bool special, fields.get_bool("add_special", false));
+  KVICK_TRY(const bool marks, fields.get_bool("parse_special", true));
+  return engine.tokenizer().encode(content, special, marks);
+}
+
 ApiResult<std::vector<engine::Token>> tokens_of(Fields& fields, const engine::Engine& engine) {
+  if (fields.find("content") != nullptr) return content_tokens(fields, engine);
   KVICK_TRY(const bool special, fields.get_bool("add_special_tokens", true));
   if (fields.find("messages") != nullptr) return chat_tokens(fields, engine);
   if (fields.find("prompt") == nullptr) return bad_field("prompt", "prompt is missing");
   KVICK_TRY(const std::string prompt, fields.get_string("prompt", ""));
   return engine.tokenizer().encode(prompt, special, true);
+}
+
+// Returns a token with its text, as llama-server does: a string, or bytes where the token is a part
+// of a character.
+Json piece_json(engine::Token token, const text::Tokenizer& tokenizer) {
+  const std::string bytes = tokenizer.piece(token, true);
+  std::string rest = bytes, characters;
+  text::drain_utf8(rest, true, characters);
+  if (characters == bytes) return {{"id", token}, {"piece", bytes}};
+  Json list = Json::array();
+  for (const char c : bytes) list.push_back(static_cast<unsigned char>(c));
+  return {{"id", token}, {"piece", std::move(list)}};
 }
 
 }  // namespace
@@ -84,9 +106,14 @@ ApiResult<HttpResponse> Api::tokenize(const Call& call, UnknownFields& unknown) 
   KVICK_TRY(Fields fields, Fields::of(call.body, "", unknown));
   KVICK_TRY_VOID(fields.get_string("model", ""));
   KVICK_TRY(const std::vector<engine::Token> tokens, tokens_of(fields, *call.model->engine));
+  KVICK_TRY(const bool with_pieces, fields.get_bool("with_pieces", false));
   fields.ignore_defaults();
   KVICK_TRY_VOID(fields.check_rest());
-  return json_response({{"tokens", tokens},
+  Json list = tokens;
+  if (with_pieces)
+    for (Json& token : list)
+      token = piece_json(token.get<engine::Token>(), call.model->engine->tokenizer());
+  return json_response({{"tokens", std::move(list)},
                         {"count", tokens.size()},
                         {"max_model_len", call.model->service->context()}});
 }
@@ -105,7 +132,8 @@ ApiResult<HttpResponse> Api::detokenize(const Call& call, UnknownFields& unknown
     if (static_cast<size_t>(token) >= vocab)
       return bad_field("tokens", "there is no token {}; the vocabulary ends at {}", token,
                        vocab - 1);
-  return json_response({{"prompt", tokenizer.decode(tokens, true)}});
+  const std::string text = tokenizer.decode(tokens, true);
+  return json_response({{"prompt", text}, {"content", text}});  // vLLM's name and llama-server's
 }
 
 }  // namespace kvick::server

@@ -43,6 +43,37 @@ TEST_F(ApiTest, NamesTheFieldsThatItIgnoresWhereItCountsTokens) {
   EXPECT_EQ(posted("/detokenize", R"({"tokens":[1],"even":1})").ignored(), "even");
 }
 
+TEST_F(ApiTest, TokenizesByLlamaServersNamesToo) {
+  const auto tokens = [this](const char* body) {
+    return posted("/tokenize", body).json()["tokens"];
+  };
+  const text::Tokenizer& tokenizer = test_engine().tokenizer();
+  EXPECT_EQ(tokens(R"({"content":"<|im_start|>a"})"),
+            tokenizer.encode("<|im_start|>a", false, true));
+  EXPECT_EQ(tokens(R"({"content":"<|im_start|>a","parse_special":false})"),
+            tokenizer.encode("<|im_start|>a", false, false));
+  EXPECT_EQ(tokens(R"({"content":"a","add_special":true})"), tokenizer.encode("a", true, true));
+  std::string text;
+  bool in_parts = false;
+  for (const Json& token : tokens(R"({"content":"a\u65e5","with_pieces":true})")) {
+    const auto id = token["id"].get<engine::Token>();
+    const std::string piece = tokenizer.piece(id, true);
+    if (token["piece"].is_string()) {
+      EXPECT_EQ(token["piece"], piece);
+      text += piece;
+    } else {
+      in_parts = true;
+      for (const Json& byte : token["piece"]) text += static_cast<char>(byte.get<int>());
+    }
+  }
+  EXPECT_EQ(text, "a\xE6\x97\xA5");
+  EXPECT_TRUE(in_parts);
+  const Json back = posted("/detokenize", R"({"tokens":[70,71]})").json();
+  EXPECT_EQ(back["content"], tokenizer.decode({70, 71}, true));
+  EXPECT_EQ(back["content"], back["prompt"]);
+  EXPECT_EQ(posted("/tokenize", R"({"content":1})").json()["error"]["param"], "content");
+}
+
 TEST_F(ApiTest, LogsEachIgnoredFieldOnce) {
   posted(kPath, kOdd);
   posted(kPath, kOdd);

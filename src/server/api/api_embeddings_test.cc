@@ -115,7 +115,7 @@ TEST_F(EmbeddingsApi, TakesNoneWhileTheServerDrains) {
 }
 
 TEST_F(EmbeddingsApi, RanksDocumentsByTheCosine) {
-  for (const char* path : {"/v1/rerank", "/rerank"}) {
+  for (const char* path : {"/v1/rerank", "/rerank", "/v2/rerank", "/v1/reranking", "/reranking"}) {
     service_.jobs.clear();
     Seen seen;
     post(seen, path, R"({"query":"q","documents":["a",{"text":"b"},"c"],"top_n":2,
@@ -151,7 +151,7 @@ TEST_F(EmbeddingsApi, ScoresOneTextAgainstSeveralOrPairs) {
   EXPECT_EQ(one.json()["data"], Json::parse(R"([{"index":0,"object":"score","score":0.0},
                                                 {"index":1,"object":"score","score":-1.0}])"));
   service_.jobs.clear();
-  post(pairs, "/score", R"({"text_1":["p","q"],"text_2":["a","b"]})");
+  post(pairs, "/v1/score", R"({"text_1":["p","q"],"text_2":["a","b"]})");
   give(0, {1, 0});
   give(1, {0, 1});
   give(2, {1, 0});

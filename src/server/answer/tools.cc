@@ -37,6 +37,10 @@ ApiStatus read_list(const Fields& request, const Json& list, Tools& tools) {
   return Done{};
 }
 
+bool is_offered(const Tools& tools, const std::string& name) {
+  return std::find(tools.names.begin(), tools.names.end(), name) != tools.names.end();
+}
+
 ApiStatus choose_named(const Fields& request, const Json& value, Tools& tools) {
   const Json* function =
       value.is_object() && value.contains("function") ? &value["function"] : nullptr;
@@ -52,11 +56,43 @@ ApiStatus choose_named(const Fields& request, const Json& value, Tools& tools) {
   KVICK_TRY_VOID(outer.check_rest());
   KVICK_TRY_VOID(inner.check_rest());
   const auto name = (*function)["name"].get<std::string>();
-  if (std::find(tools.names.begin(), tools.names.end(), name) == tools.names.end())
+  if (!is_offered(tools, name))
     return bad_field("tool_choice", "tool_choice names {}, which is not among the tools",
                      in_quotes(name));
   tools.names = {name};
   tools.choice = Tools::Choice::kRequired;
+  return Done{};
+}
+
+// Reads the choice of some of the tools. The template still gets all of them, as OpenAI intends it:
+// the prompt's beginning stays the same, and so does its place in the cache.
+ApiStatus choose_allowed(const Fields& request, const Json& value, Tools& tools) {
+  KVICK_TRY(Fields outer, request.inside(value, "tool_choice"));
+  outer.ignore({"type"});
+  const Json* given = outer.find("allowed_tools");
+  if (given == nullptr)
+    return bad_field("tool_choice.allowed_tools", "tool_choice.allowed_tools is missing");
+  KVICK_TRY(Fields allowed, outer.inside(*given, "tool_choice.allowed_tools"));
+  KVICK_TRY(const std::string mode, allowed.get_string("mode", "auto"));
+  if (mode != "auto" && mode != "required")
+    return bad_field(allowed.path("mode"), "{} is {}; it must be \"auto\" or \"required\"",
+                     allowed.path("mode"), in_quotes(mode));
+  const std::string path = allowed.path("tools");
+  const Json* list = allowed.find("tools");
+  if (list == nullptr || !list->is_array() || list->empty() || list->size() > kMostTools)
+    return bad_field(path, "{} must be a list of 1 to {} tools", path, kMostTools);
+  std::vector<std::string> names;
+  for (const Json& tool : *list) {
+    const std::string place = fmt::format("{}[{}]", path, names.size());
+    KVICK_TRY(std::string name, tool_name(request, tool, place));
+    if (!is_offered(tools, name))
+      return bad_field(place, "{} names {}, which is not among the tools", place, in_quotes(name));
+    names.push_back(std::move(name));
+  }
+  KVICK_TRY_VOID(allowed.check_rest());
+  KVICK_TRY_VOID(outer.check_rest());
+  tools.names = std::move(names);
+  if (mode == "required") tools.choice = Tools::Choice::kRequired;
   return Done{};
 }
 
@@ -67,6 +103,8 @@ ApiStatus read_choice(const Fields& request, const Json& value, Tools& tools) {
   }
   if (!tools.offered()) return bad_field("tool_choice", "tool_choice needs tools to choose from");
   if (value == "auto") return Done{};
+  if (value.is_object() && value.contains("type") && value["type"] == "allowed_tools")
+    return choose_allowed(request, value, tools);
   if (value != "required") return choose_named(request, value, tools);
   tools.choice = Tools::Choice::kRequired;
   return Done{};

@@ -18,6 +18,11 @@ TEST(Completion, ReadsFieldsOfOtherServers) {
   EXPECT_FALSE(plain.special_text || plain.with_stop || plain.token_ids);
 }
 
+TEST(Completion, TakesASeedOfMinusOneAsNone) {
+  EXPECT_EQ(completion(R"(,"seed":-1)").seed, std::nullopt);
+  EXPECT_EQ(completion(R"(,"seed":0)").seed, 0U);
+}
+
 TEST(Completion, TakesTheMostTokensByEachName) {
   for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"}) {
     EXPECT_EQ(completion(fmt::format(",\"{}\":7", name)).max_tokens, 7U);

@@ -19,7 +19,7 @@ TEST(Completion, HasOpenAisDefaults) {
 TEST(Completion, ReadsEveryParameter) {
   const CompletionRequest request = completion(
       R"(,"model":"m","stream":true,"stream_options":{"include_usage":true},"n":3,"stop":["a","b"],
-      "logprobs":2,"seed":-1,"logit_bias":{"5":-100,"7":2.5},"max_tokens":9,"temperature":0.5,
+      "logprobs":2,"seed":-3,"logit_bias":{"5":-100,"7":2.5},"max_tokens":9,"temperature":0.5,
       "top_p":0.25,"top_k":40,"min_p":0.125,"presence_penalty":1,"frequency_penalty":-2,
       "repetition_penalty":1.5,"priority":-3,"cache_salt":"s","kv":{"strategy":"paged:block=16",
       "type":"q8"},"spec":"lookup:most=5","ignore_eos":true,"user":"u","metadata":{},"suffix":null)");
@@ -28,7 +28,7 @@ TEST(Completion, ReadsEveryParameter) {
   EXPECT_EQ(request.choices, 3U);
   EXPECT_EQ(request.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(request.logprobs, 2U);
-  EXPECT_EQ(request.seed, UINT64_MAX);
+  EXPECT_EQ(request.seed, UINT64_MAX - 2);
   EXPECT_EQ(request.sampling.logit_bias, (std::map<engine::Token, float>{{5, -100}, {7, 2.5F}}));
   EXPECT_EQ(request.max_tokens, 9U);
   EXPECT_EQ(request.sampling.temperature, 0.5F);

@@ -148,7 +148,8 @@ ApiStatus read_sampling(Fields& fields, GenerationRequest& request) {
   KVICK_TRY_VOID(read_kept(fields, sampling));
   if (fields.find("seed") != nullptr) {
     KVICK_TRY(const int64_t seed, fields.get_int("seed", 0, {INT64_MIN, INT64_MAX}));
-    request.seed = static_cast<uint64_t>(seed);
+    // -1: a random seed, as for vLLM and llama-server. Their clients send it by default.
+    if (seed != -1) request.seed = static_cast<uint64_t>(seed);
   }
   KVICK_TRY_VOID(read_penalties(fields, sampling));
   KVICK_TRY_VOID(read_dry(fields, sampling.dry));

@@ -306,6 +306,13 @@ ApiResult<Plan> Api::infill(const Call& call, UnknownFields& unknown) const {
   return plan;
 }
 
+ApiResult<Plan> Api::llama_completion(const Call& call, UnknownFields& unknown) const {
+  KVICK_TRY(const CompletionRequest request, parse_llama_completion(call.body, unknown));
+  KVICK_TRY(Plan plan, plan_completion(request, plan_context(call)));
+  plan.format = llama_completion_format(asks_for_no_text(call.body));
+  return plan;
+}
+
 ApiResult<Plan> Api::chat(const Call& call, UnknownFields& unknown) const {
   KVICK_TRY(const ChatRequest request, parse_chat(call.body, unknown));
   return plan_chat(request, plan_context(call));

@@ -71,6 +71,7 @@ class Api final : public Handler {
   ApiResult<EmbedPlan> rerank(const Call& call, UnknownFields& unknown) const;
   ApiResult<EmbedPlan> score(const Call& call, UnknownFields& unknown) const;
   ApiResult<Plan> infill(const Call& call, UnknownFields& unknown) const;
+  ApiResult<Plan> llama_completion(const Call& call, UnknownFields& unknown) const;
   // Ollama's routes, in api_ollama.cc.
   ApiResult<Plan> ollama_chat(const Call& call, UnknownFields& unknown) const;
   ApiResult<Plan> ollama_generate(const Call& call, UnknownFields& unknown) const;

@@ -25,6 +25,7 @@ const Api::Route Api::kRoutes[] = {
     {.name = {"GET", "/v1/responses/{id}"}, .answer = &Api::response},
     {.name = {"DELETE", "/v1/responses/{id}"}, .answer = &Api::delete_response},
     {.name = {"POST", "/infill"}, .plan = &Api::infill},
+    {.name = {"POST", "/completion"}, .plan = &Api::llama_completion},
     {.name = {"POST", "/v1/embeddings"}, .embed = &Api::embeddings},
     {.name = {"POST", "/v1/rerank"}, .embed = &Api::rerank},
     {.name = {"POST", "/rerank"}, .embed = &Api::rerank},

@@ -6,11 +6,15 @@
 namespace kvick::server {
 namespace {
 
+constexpr std::string_view kPrefix = "input_prefix";
+
 class InfillFormat final : public AnswerFormat {
  public:
-  InfillFormat(AnswerHead head, bool textless) : head_(std::move(head)), textless_(textless) {}
+  // prompt_field: the request's field with the prompt, for errors.
+  InfillFormat(AnswerHead head, std::string_view prompt_field, bool textless)
+      : head_(std::move(head)), prompt_field_(prompt_field), textless_(textless) {}
 
-  std::string_view prompt_field() const override { return "input_prefix"; }
+  std::string_view prompt_field() const override { return prompt_field_; }
 
   Frame frame(const AnswerEnd& end) override {
     end_ = end;
@@ -52,6 +56,7 @@ class InfillFormat final : public AnswerFormat {
   }
 
   AnswerHead head_;
+  const std::string_view prompt_field_;
   const bool textless_;
   AnswerEnd end_;
   ChoiceText reason_;  // in a stream: the piece that ended the answer
@@ -60,11 +65,17 @@ class InfillFormat final : public AnswerFormat {
 }  // namespace
 
 std::unique_ptr<AnswerFormat> infill_format(AnswerHead head) {
-  return std::make_unique<InfillFormat>(std::move(head), false);
+  return std::make_unique<InfillFormat>(std::move(head), kPrefix, false);
 }
 
 std::unique_ptr<AnswerFormat> textless_infill_format(AnswerHead head) {
-  return std::make_unique<InfillFormat>(std::move(head), true);
+  return std::make_unique<InfillFormat>(std::move(head), kPrefix, true);
+}
+
+MakeFormat llama_completion_format(bool textless) {
+  return [textless](AnswerHead head) {
+    return std::make_unique<InfillFormat>(std::move(head), "prompt", textless);
+  };
 }
 
 }  // namespace kvick::server

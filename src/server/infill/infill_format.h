@@ -1,5 +1,5 @@
 #pragma once
-// Writes answers to POST /infill in llama-server's form.
+// Writes answers to POST /infill and POST /completion in llama-server's form.
 
 #include "server/answer/answer_format.h"
 
@@ -9,5 +9,8 @@ namespace kvick::server {
 std::unique_ptr<AnswerFormat> infill_format(AnswerHead head);
 // The same, without the answer's text.
 std::unique_ptr<AnswerFormat> textless_infill_format(AnswerHead head);
+
+// Formats answers to POST /completion. textless: without the answer's text.
+MakeFormat llama_completion_format(bool textless);
 
 }  // namespace kvick::server

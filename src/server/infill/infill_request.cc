@@ -38,6 +38,11 @@ ApiStatus read_texts(Fields& fields, CompletionRequest& request) {
   return Done{};
 }
 
+Json with_one_token(Json body) {
+  body["n_predict"] = 1;
+  return body;
+}
+
 }  // namespace
 
 bool asks_for_no_text(const Json& body) {
@@ -45,17 +50,24 @@ bool asks_for_no_text(const Json& body) {
 }
 
 ApiResult<CompletionRequest> parse_infill(const Json& body, UnknownFields& unknown) {
-  if (asks_for_no_text(body)) {
-    Json one = body;
-    one["n_predict"] = 1;
-    return parse_infill(one, unknown);
-  }
+  if (asks_for_no_text(body)) return parse_infill(with_one_token(body), unknown);
   KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
   CompletionRequest request;
   KVICK_TRY_VOID(read_generation(fields, 0, request));
   if (request.choices != 1) return bad_field("n", "n must be 1: /infill gives one answer");
   KVICK_TRY_VOID(read_texts(fields, request));
   KVICK_TRY_VOID(read_files(fields, request));
+  KVICK_TRY_VOID(fields.check_rest());
+  return request;
+}
+
+ApiResult<CompletionRequest> parse_llama_completion(const Json& body, UnknownFields& unknown) {
+  if (asks_for_no_text(body)) return parse_llama_completion(with_one_token(body), unknown);
+  KVICK_TRY(Fields fields, Fields::of(body, "", unknown));
+  CompletionRequest request;
+  KVICK_TRY_VOID(read_generation(fields, 0, request));
+  if (request.choices != 1) return bad_field("n", "n must be 1: /completion gives one answer");
+  KVICK_TRY(request.prompts, read_prompts(fields, "prompt", 1, "prompts"));
   KVICK_TRY_VOID(fields.check_rest());
   return request;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The body of llama-server's POST /infill: fill in the text between two others.
+// The bodies of llama-server's POST /infill, which fills in the text between two others, and of its
+// POST /completion, which continues a text.
 
 #include "server/openai/completion_request.h"
 
@@ -14,5 +15,8 @@ bool asks_for_no_text(const Json& body);
 // Parses the body as a completion with one prompt and a suffix. If no text is requested, it asks
 // for one token, because every job generates at least one.
 ApiResult<CompletionRequest> parse_infill(const Json& body, UnknownFields& unknown);
+
+// Parses the body of POST /completion, likewise without a suffix.
+ApiResult<CompletionRequest> parse_llama_completion(const Json& body, UnknownFields& unknown);
 
 }  // namespace kvick::server

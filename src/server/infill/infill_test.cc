@@ -165,6 +165,69 @@ TEST_F(ApiTest, KnowsTheFieldsOfInfillThatItsOpenApiDocumentNames) {
   }
 }
 
+ApiResult<CompletionRequest> parsed_completion(std::string_view fields) {
+  UnknownFields unknown(true);
+  return parse_llama_completion(*parse_json(fields), unknown);
+}
+
+TEST(LlamaCompletion, ContinuesOneText) {
+  const auto request = parsed_completion(R"({"prompt":"ab","n_predict":7,"stream":true})");
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  EXPECT_EQ(request->max_tokens, 7U);
+  EXPECT_TRUE(request->stream);
+  EXPECT_FALSE(request->suffix.has_value());
+  EXPECT_EQ(prompt_of(*request), "ab");
+  EXPECT_EQ(parsed_completion(R"({"prompt":[3,4]})")->prompts,
+            (std::vector<Prompt>{std::vector<engine::Token>{3, 4}}));
+  EXPECT_EQ(parsed_completion(R"({"prompt":"ab"})")->max_tokens, 0U);
+  EXPECT_EQ(parsed_completion(R"({"prompt":"ab","n_predict":0})")->max_tokens, 1U);
+  const auto param = [](std::string_view fields) {
+    const auto wrong = parsed_completion(fields);
+    return wrong.ok() ? "" : wrong.error().param;
+  };
+  EXPECT_EQ(param("{}"), "prompt");
+  EXPECT_EQ(param(R"({"prompt":["a","b"]})"), "prompt");
+  EXPECT_EQ(param(R"({"prompt":"a","n":2})"), "n");
+  EXPECT_EQ(param(R"({"prompt":"a","odd":1})"), "odd");
+}
+
+TEST_F(ApiTest, AnswersCompletionInLlamaServersForm) {
+  Seen whole, stream, textless;
+  post(whole, "/completion", R"({"prompt":"a"})");
+  ASSERT_EQ(service_.jobs.size(), 1U) << whole.response.body;
+  answer(0), end(0);
+  EXPECT_EQ(whole.json()["content"], "Hello");
+  EXPECT_EQ(whole.json()["stop"], true);
+  EXPECT_EQ(whole.json()["tokens_predicted"], 3);
+  post(stream, "/completion", R"({"prompt":"a","stream":true})");
+  answer(1), end(1);
+  EXPECT_TRUE(stream.ended);
+  EXPECT_NE(stream.events.find(R"("content":"Hel","stop":false)"), std::string::npos);
+  EXPECT_NE(stream.events.find(R"("content":"","stop":true)"), std::string::npos);
+  post(textless, "/completion", R"({"prompt":"a","n_predict":0})");
+  answer(2), end(2);
+  EXPECT_EQ(textless.json()["content"], "");
+  EXPECT_EQ(textless.json()["stop_type"], "limit");
+  service_.refuse_from = service_.jobs.size();
+  service_.refusal = {engine::Refusal::Why::kTooLong, "too long", "prompt"};
+  EXPECT_EQ(posted("/completion", R"({"prompt":"a"})").json()["error"]["param"], "prompt");
+}
+
+TEST_F(ApiTest, KnowsTheFieldsOfCompletionThatItsOpenApiDocumentNames) {
+  make([](ApiOptions& options) { options.strict_fields = true; });
+  const Json document = Json::parse(openapi_json());
+  for (const auto& [field, type] :
+       document["components"]["schemas"]["LlamaCompletionRequest"]["properties"].items()) {
+    Json body = {{"prompt", "a"}};
+    body[field] = Json::object({{"\x01", 1}});
+    const Seen seen = posted("/completion", to_text(body).c_str());
+    if (seen.answers == 0) continue;
+    EXPECT_EQ(seen.response.body.find(fmt::format("\\\"{}\\\" is no field", field)),
+              std::string::npos)
+        << seen.response.body;
+  }
+}
+
 const AnswerEnd kEnd = {.counts = {.prompt = 5, .cached = 2, .answer = 3}};
 
 TEST(InfillFormat, GivesAWholeAnswerInLlamaServersForm) {

@@ -83,6 +83,7 @@ class Api final : public Handler {
   ApiResult<EmbedPlan> ollama_embed(const Call& call, UnknownFields& unknown) const;
   ApiResult<EmbedPlan> ollama_embedding(const Call& call, UnknownFields& unknown) const;
   ApiResult<Plan> respond(const Call& call, UnknownFields& unknown) const;
+  ApiResult<HttpResponse> count_input(const Call& call, UnknownFields& unknown) const;
   ApiResult<HttpResponse> response(const Call& call) const;
   ApiResult<HttpResponse> response_items(const Call& call) const;
   ApiResult<HttpResponse> delete_response(const Call& call) const;

@@ -34,6 +34,13 @@ ApiResult<Plan> Api::respond(const Call& call, UnknownFields& unknown) const {
   return plan_responses(std::move(request), std::move(responses), plan_context(call));
 }
 
+// Counts the tokens of the same plan, so the count equals the one that a response reports.
+ApiResult<HttpResponse> Api::count_input(const Call& call, UnknownFields& unknown) const {
+  KVICK_TRY(const Plan plan, respond(call, unknown));
+  return json_response(
+      {{"object", "response.input_tokens"}, {"input_tokens", plan.jobs.front().prompt.size()}});
+}
+
 ApiResult<HttpResponse> Api::response(const Call& call) const {
   if (query_of(call.request.target, "stream") == "true")
     return bad_field("stream", "a stored response cannot be streamed; leave stream out");

@@ -48,6 +48,19 @@ TEST_F(ResponsesApi, AnswersAndKeepsTheAnswer) {
   EXPECT_EQ(get(at(response, "?stream=true")).response.status, 400U);
 }
 
+TEST_F(ResponsesApi, CountsTheTokensThatAResponseWouldRead) {
+  const Json first = made(R"({"input":"one"})");
+  Json body = {{"input", "two"}, {"instructions", "Be brief"}, {"odd", 1}};
+  body["previous_response_id"] = first["id"];
+  made(to_text(body).c_str());
+  const Seen counted = posted("/v1/responses/input_tokens", to_text(body).c_str());
+  EXPECT_EQ(counted.json(), Json({{"object", "response.input_tokens"},
+                                  {"input_tokens", service_.jobs.at(0).prompt.size()}}));
+  EXPECT_EQ(counted.ignored(), "odd");
+  EXPECT_EQ(service_.jobs.size(), 1U);
+  EXPECT_EQ(posted("/v1/responses/input_tokens", "{}").json()["error"]["param"], "input");
+}
+
 TEST_F(ResponsesApi, StreamsNamedEventsWithoutDone) {
   Seen seen;
   post(seen, kPath, R"({"input":"Hi","stream":true})");

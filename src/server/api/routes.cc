@@ -21,6 +21,7 @@ const Api::Route Api::kRoutes[] = {
     {.name = {"POST", "/v1/completions"}, .plan = &Api::complete},
     {.name = {"POST", "/v1/chat/completions"}, .plan = &Api::chat},
     {.name = {"POST", "/v1/responses"}, .plan = &Api::respond},
+    {.name = {"POST", "/v1/responses/input_tokens"}, .read = &Api::count_input},
     {.name = {"GET", "/v1/responses/{id}/input_items"}, .answer = &Api::response_items},
     {.name = {"GET", "/v1/responses/{id}"}, .answer = &Api::response},
     {.name = {"DELETE", "/v1/responses/{id}"}, .answer = &Api::delete_response},

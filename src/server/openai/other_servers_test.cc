@@ -23,6 +23,23 @@ TEST(Completion, TakesASeedOfMinusOneAsNone) {
   EXPECT_EQ(completion(R"(,"seed":0)").seed, 0U);
 }
 
+TEST(Completion, TakesBiasesInPairsAsLlamaServerDoes) {
+  using Biases = std::map<engine::Token, float>;
+  EXPECT_EQ(completion(R"(,"logit_bias":[[5,-1.5],[7,false]])").sampling.logit_bias,
+            (Biases{{5, -1.5F}, {7, -100}}));
+  EXPECT_EQ(completion(R"(,"logit_bias":[])").sampling.logit_bias, Biases{});
+  expect_refused({
+      {R"(,"logit_bias":"a")", "logit_bias", {"object"}},
+      {R"(,"logit_bias":[5])", "logit_bias", {"pairs"}},
+      {R"(,"logit_bias":[[5]])", "logit_bias", {"pairs"}},
+      {R"(,"logit_bias":[["a",1]])", "logit_bias", {"texts are not taken"}},
+      {R"(,"logit_bias":[[-1,1]])", "logit_bias", {"pairs"}},
+      {R"(,"logit_bias":[[2147483648,1]])", "logit_bias", {"pairs"}},
+      {R"(,"logit_bias":[[5,true]])", "logit_bias", {"token 5", "-100 to 100"}},
+      {R"(,"logit_bias":[[5,101]])", "logit_bias", {"token 5", "-100 to 100"}},
+  });
+}
+
 TEST(Completion, TakesTheMostTokensByEachName) {
   for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"}) {
     EXPECT_EQ(completion(fmt::format(",\"{}\":7", name)).max_tokens, 7U);

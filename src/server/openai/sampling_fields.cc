@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 namespace kvick::server {
 namespace {
@@ -62,22 +63,46 @@ ApiStatus read_penalties(Fields& fields, Sampling& sampling) {
   return read_last(fields, "repeat_last_n", sampling.penalty_window);
 }
 
+ApiStatus wrong_bias(engine::Token token) {
+  return bad_field("logit_bias", "logit_bias of token {} must be a number from -100 to 100", token);
+}
+
+bool is_bias(const Json& value) {
+  return value.is_number() && std::abs(value.get<double>()) <= 100;
+}
+
+// Reads llama-server's form: pairs of a token id and its bias, where false excludes the token.
+ApiStatus read_bias_pairs(const Json& list, Sampling& sampling) {
+  for (const Json& pair : list) {
+    const bool of_token =
+        pair.is_array() && pair.size() == 2 && pair[0].is_number_unsigned() &&
+        pair[0].get<uint64_t>() <= uint64_t{std::numeric_limits<engine::Token>::max()};
+    if (!of_token)
+      return bad_field("logit_bias",
+                       "logit_bias as a list must have pairs of a token id and a number, such as "
+                       "[15043, -1.5]; texts are not taken");
+    const auto token = pair[0].get<engine::Token>();
+    if (pair[1] != false && !is_bias(pair[1])) return wrong_bias(token);
+    sampling.logit_bias[token] = pair[1] == false ? -100 : pair[1].get<float>();
+  }
+  return Done{};
+}
+
 ApiStatus read_bias(Fields& fields, Sampling& sampling) {
   const Json* bias = fields.find("logit_bias");
   if (bias == nullptr) return Done{};
-  if (!bias->is_object())
+  if (!bias->is_object() && !bias->is_array())
     return bad_field("logit_bias", "logit_bias must be an object of token ids and numbers");
   if (bias->size() > kMostBiases)
     return bad_field("logit_bias", "logit_bias has {} tokens; at most {} are taken", bias->size(),
                      kMostBiases);
+  if (bias->is_array()) return read_bias_pairs(*bias, sampling);
   for (const auto& [key, value] : bias->get_ref<const Json::object_t&>()) {
     engine::Token token = 0;
     const auto read = std::from_chars(key.data(), key.data() + key.size(), token);
     if (read.ec != std::errc() || read.ptr != key.data() + key.size() || token < 0)
       return bad_field("logit_bias", "logit_bias names {}, which is no token id", in_quotes(key));
-    if (!value.is_number() || !(std::abs(value.get<double>()) <= 100))
-      return bad_field("logit_bias", "logit_bias of token {} must be a number from -100 to 100",
-                       token);
+    if (!is_bias(value)) return wrong_bias(token);
     sampling.logit_bias[token] = value.get<float>();
   }
   return Done{};

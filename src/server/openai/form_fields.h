@@ -5,8 +5,8 @@
 
 namespace kvick::server {
 
-// Reads OpenAI's response_format, llama-server's grammar and json_schema, vLLM's structured_outputs and older
-// guided_* fields, and SGLang's regex and ebnf. At most one may be given. It goes into
+// Reads OpenAI's response_format, llama-server's grammar and json_schema, vLLM's structured_outputs
+// and older guided_* fields, and SGLang's regex and ebnf. At most one may be given. It goes into
 // response_format in the form that answer_forms() reads; the form itself is not compiled yet.
 ApiStatus read_form_fields(Fields& fields, GenerationRequest& request);
 

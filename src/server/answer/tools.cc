@@ -163,6 +163,21 @@ ApiResult<Tools> read_tools(Fields& fields) {
   return tools;
 }
 
+Json Tools::or_call(const Json& format) const {
+  if (choice != Choice::kAuto || format.is_null() || format["type"] != "json_schema") return format;
+  Json schema = format["json_schema"]["schema"];
+  move_to("/anyOf/0", schema);
+  Json call = {{"type", "object"},
+               {"properties", {{"name", {{"enum", names}}}, {"arguments", {{"type", "object"}}}}},
+               {"required", Json::array({"name", "arguments"})},
+               {"additionalProperties", false}};
+  Json either = Json::object();
+  either["anyOf"] = Json::array({std::move(schema), std::move(call)});
+  Json both = {{"type", "json_schema"}};
+  both["json_schema"]["schema"] = std::move(either);
+  return both;
+}
+
 Json Tools::response_format() const {
   if (choice != Choice::kRequired) return nullptr;
   std::vector<const Json*> functions;

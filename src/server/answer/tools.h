@@ -24,6 +24,10 @@ struct Tools {
   // Returns the response_format for a required call: a JSON object with the name and the arguments
   // of a tool. Null if no call is required.
   Json response_format() const;
+  // Returns the response_format of an answer that has the given one or is a call: where tools may
+  // be called, a schema is only that of the last answer. The arguments may be any object, as in
+  // calls of answers without a schema. Other formats are returned unchanged.
+  Json or_call(const Json& format) const;
 };
 
 // Reads tools, tool_choice and parallel_tool_calls.

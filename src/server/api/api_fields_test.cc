@@ -284,6 +284,60 @@ TEST_F(ApiTest, CountsTheToolsOfAConversationAsAChatDoes) {
   EXPECT_EQ(wrong.json()["error"]["param"], "tools");
 }
 
+// Agents send both: the schema is that of the last answer, and tools are called before.
+TEST_F(ApiTest, LetsTheModelCallToolsBesideASchemaInEachApi) {
+  Json format;
+  make([&](ApiOptions& options) {
+    options.constraint = [&](const Json& given) {
+      format = given;
+      return base::Result<std::shared_ptr<const text::Constraint>>(
+          std::shared_ptr<const text::Constraint>(std::make_shared<AnyText>()));
+    };
+  });
+  for (const auto& [path, body] :
+       {std::pair("/v1/responses",
+                  R"({"input":"Hi","tools":[{"type":"function","name":"f","parameters":{}}],
+                  "text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"}}}})"),
+        std::pair("/v1/messages",
+                  R"({"max_tokens":9,"messages":[{"role":"user","content":"Hi"}],
+                  "tools":[{"name":"f","input_schema":{}}],
+                  "output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}})"),
+        std::pair("/api/chat",
+                  R"({"messages":[{"role":"user","content":"Hi"}],"format":{"type":"object"},
+                  "tools":[{"type":"function","function":{"name":"f"}}]})"),
+        std::pair("/v1/chat/completions",
+                  R"({"messages":[{"role":"user","content":"Hi"}],
+                  "tools":[{"type":"function","function":{"name":"f"}}],"response_format":
+                  {"type":"json_schema","json_schema":{"schema":{"type":"object"}}}})")}) {
+    format = nullptr;
+    Seen seen;
+    post(seen, path, body);
+    ASSERT_FALSE(format.is_null()) << path << ": " << seen.response.body;
+    const Json either = format["json_schema"]["schema"]["anyOf"];
+    ASSERT_EQ(either.size(), 2U) << path;
+    EXPECT_EQ(either[0], Json::parse(R"({"type":"object"})")) << path;
+    EXPECT_EQ(either[1]["properties"]["name"]["enum"], Json::array({"f"})) << path;
+  }
+  Seen call, last;
+  constexpr const char* kBody = R"({"messages":[{"role":"user","content":"Hi"}],
+      "tools":[{"type":"function","function":{"name":"f"}}],"response_format":
+      {"type":"json_schema","json_schema":{"schema":{"type":"object"}}}})";
+  const auto answered = [&](Seen& seen, const char* text) {
+    post(seen, "/v1/chat/completions", kBody);
+    const size_t job = service_.jobs.size() - 1;
+    service_.jobs.at(job).on_piece({.text = text, .finish = engine::Finish::kEnd});
+    end(job);
+    return seen.json()["choices"][0];
+  };
+  const Json called = answered(call, R"({"name":"f","arguments":{"x":1}})");
+  EXPECT_EQ(called["finish_reason"], "tool_calls");
+  EXPECT_EQ(called["message"]["tool_calls"][0]["function"],
+            Json::parse(R"({"name":"f","arguments":"{\"x\":1}"})"));
+  const Json said = answered(last, R"({"name":"Ada","n":1})");
+  EXPECT_EQ(said["finish_reason"], "stop");
+  EXPECT_EQ(said["message"]["content"], R"({"name":"Ada","n":1})");
+}
+
 TEST_F(ApiTest, AsksRoutersForTheKeyToo) {
   make([](ApiOptions& options) { options.keys = ApiKeys({"k"}); });
   for (const char* path : {"/server_info", "/model_info", "/get_load"})

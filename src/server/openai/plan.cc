@@ -9,12 +9,17 @@
 namespace kvick::server {
 namespace {
 
+// format: the request's own, or that of a call too (Tools::or_call()).
 ApiResult<std::shared_ptr<const text::Constraint>> constraint_of(const GenerationRequest& request,
+                                                                 const Json& format,
                                                                  const PlanContext& context) {
-  if (request.response_format.is_null()) return std::shared_ptr<const text::Constraint>();
-  auto made = context.constraint(request.response_format);
+  if (format.is_null()) return std::shared_ptr<const text::Constraint>();
+  auto made = context.constraint(format);
   if (!made.ok()) {
-    const std::string& what = made.error().message;
+    std::string what = made.error().message;
+    // An error in the request's own schema names its place in that one.
+    const auto own = context.constraint(request.response_format);
+    if (!own.ok()) what = own.error().message;
     const bool many =
         request.format_field == "tools" && what.starts_with("the schema cannot be used");
     return bad_field(request.format_field, "{}{}", what,
@@ -33,8 +38,9 @@ ApiResult<std::shared_ptr<const text::Constraint>> constraint_of(const Generatio
   return *std::move(made);
 }
 
-// Fills in all of a job except its prompt.
-ApiResult<engine::Job> job_of(const GenerationRequest& request, const PlanContext& context) {
+// Fills in all of a job except its prompt. format: that of its answer.
+ApiResult<engine::Job> job_of(const GenerationRequest& request, const Json& format,
+                              const PlanContext& context) {
   const auto vocab = static_cast<uint32_t>(context.engine.tokenizer().vocabulary().pieces.size());
   const auto checked = engine::check(request.sampling, vocab);
   if (!checked.ok())
@@ -69,7 +75,7 @@ ApiResult<engine::Job> job_of(const GenerationRequest& request, const PlanContex
   job.spec = request.spec;
   job.handover = request.handover;
   KVICK_TRY(job.adapter, choose_adapter(request.lora, context.engine.adapters(), context.adapter));
-  KVICK_TRY(job.constraint, constraint_of(request, context));
+  KVICK_TRY(job.constraint, constraint_of(request, format, context));
   return job;
 }
 
@@ -106,7 +112,7 @@ void plan_syntax(const ChatRequest& request, const engine::Engine& engine, engin
 }  // namespace
 
 ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanContext& context) {
-  KVICK_TRY(const engine::Job job, job_of(request, context));
+  KVICK_TRY(const engine::Job job, job_of(request, request.response_format, context));
   Plan plan;
   copy_delivery(request, plan);
   plan.format = completion_format(context.engine.tokenizer());
@@ -129,7 +135,8 @@ ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanCont
 }
 
 ApiResult<Plan> plan_chat(const ChatRequest& request, const PlanContext& context) {
-  KVICK_TRY(engine::Job job, job_of(request, context));
+  const Json format = request.tools.or_call(request.response_format);
+  KVICK_TRY(engine::Job job, job_of(request, format, context));
   auto tokens = context.engine.chat_tokens(
       template_messages(request.messages, request.tools.list, context.engine.answer_syntax()),
       template_variables(request.variables, context.engine.tokenizer().vocabulary().chat_template),

@@ -1,6 +1,7 @@
-// tool_choice with some of the tools.
+// tool_choice with some of the tools, and tools beside a schema.
 
 #include "server/testing/requests.h"
+#include "text/schema/test_schema.h"
 
 namespace kvick::server {
 namespace {
@@ -35,6 +36,42 @@ TEST(ToolChoice, RequiresACallOfOneOfThem) {
   EXPECT_EQ(request.tools.choice, Tools::Choice::kRequired);
   const Json& schema = request.response_format["json_schema"]["schema"];
   EXPECT_EQ(schema["properties"]["name"]["enum"], Json::array({"g"}));
+}
+
+// Returns the schema of the answer to a request with these tools and this schema.
+Json schema_or_call(const char* schema) {
+  const auto request = parse_chat(Json::parse(fmt::format(
+      R"({{"messages":[{{"role":"user","content":"x"}}]{}"auto","response_format":
+          {{"type":"json_schema","json_schema":{{"schema":{}}}}}}})",
+      kTools, schema)));
+  EXPECT_TRUE(request.ok()) << request.error().message;
+  return request->tools.or_call(request->response_format)["json_schema"]["schema"];
+}
+
+TEST(ToolChoice, LetsACallTakeThePlaceOfAnAnswerWithASchema) {
+  const Json schema = schema_or_call(
+      R"({"$defs":{"P":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],
+          "additionalProperties":false}},"$ref":"#/$defs/P"})");
+  text::expect_texts(
+      schema.dump(),
+      {R"({"n":1})", R"({"name":"f","arguments":{}})", R"({"name":"g","arguments":{"x":[1]}})"},
+      {R"({"n":"a"})", "{}", R"({"name":"x","arguments":{}})", R"({"name":"f","arguments":[]})",
+       R"({"name":"f"})", "f"});
+}
+
+TEST(ToolChoice, LeavesOtherFormatsAsTheyAre) {
+  const Json object = {{"type", "json_object"}};
+  Tools tools;
+  tools.names = {"f"};
+  Json schema = {{"type", "json_schema"}};
+  schema["json_schema"]["schema"] = true;
+  EXPECT_EQ(tools.or_call(schema), schema);  // no tools are offered
+  tools.choice = Tools::Choice::kAuto;
+  EXPECT_NE(tools.or_call(schema), schema);
+  EXPECT_EQ(tools.or_call(object), object);
+  EXPECT_TRUE(tools.or_call(Json()).is_null());
+  tools.choice = Tools::Choice::kRequired;
+  EXPECT_EQ(tools.or_call(schema), schema);
 }
 
 TEST(ToolChoice, NamesWhatIsWrong) {

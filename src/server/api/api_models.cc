@@ -46,6 +46,15 @@ std::string names_of(const ModelHost& models, const engine::Adapters& adapters) 
   return names;
 }
 
+// Adds the context by the names of vLLM, of OpenRouter and LM Studio, and of llama-server: clients
+// look for one of them and otherwise guess.
+void add_context(const LoadedModel& model, Json& json) {
+  const uint32_t context = model.service->context();
+  json["max_model_len"] = context;
+  json["context_length"] = context;
+  json["meta"] = {{"n_ctx", context}, {"n_ctx_train", model.engine->model().config().context}};
+}
+
 }  // namespace
 
 std::optional<size_t> Api::find_model(std::string_view name) const {
@@ -93,7 +102,7 @@ Json Api::model_json(size_t model) const {
   const ModelHost::Lease loaded = models_.look(model);
   Json json = {
       {"id", models_.name(model)}, {"object", "model"}, {"created", began_}, {"owned_by", "kvick"}};
-  if (loaded) json["max_model_len"] = loaded->service->context();
+  if (loaded) add_context(*loaded, json);
   if (models_.size() > 1) json["loaded"] = loaded != nullptr;
   return json;
 }

@@ -126,6 +126,9 @@ TEST_F(ModelsTest, ListsAllModelsAndWhichAreInMemory) {
   ASSERT_EQ(list.size(), 3U);
   EXPECT_EQ(list[0]["loaded"], true);
   EXPECT_EQ(list[0]["max_model_len"], 512);
+  EXPECT_EQ(list[0]["context_length"], 512);
+  EXPECT_EQ(list[0]["meta"],
+            Json({{"n_ctx", 512}, {"n_ctx_train", test_engine().model().config().context}}));
   EXPECT_EQ(list[1]["id"], "two");
   EXPECT_EQ(list[1]["loaded"], false);
   EXPECT_EQ(get("/v1/models/two").json(), list[1]);

@@ -20,6 +20,11 @@ ApiResult<Json> read_variables(Fields& fields, const Tools& tools) {
       return bad_field("chat_template_kwargs", "chat_template_kwargs must be a JSON object");
     variables = *more;
   }
+  if (const Json* documents = fields.find("documents")) {
+    if (!documents->is_array())
+      return bad_field("documents", "documents must be a list of objects");
+    variables["documents"] = *documents;
+  }
   KVICK_TRY(const std::string effort, fields.get_string("reasoning_effort", ""));
   if (!effort.empty()) variables["reasoning_effort"] = effort;
   if (effort == "none") {

@@ -245,6 +245,14 @@ TEST(Completion, NamesAFieldOfAnotherServerThatIsWrong) {
   });
 }
 
+TEST(Chat, GivesTheTemplateVllmsDocuments) {
+  const auto body = parse_json(R"({"messages":[{"role":"user","content":"x"}],
+      "documents":[{"title":"a","text":"b"}]})");
+  EXPECT_EQ(parse_chat(*body).value().variables["documents"],
+            Json::parse(R"([{"title":"a","text":"b"}])"));
+  expect_refused({{R"(,"documents":"a")", "documents", {"list of objects"}}}, true);
+}
+
 TEST(Chat, TakesThoughtsByVllmsNameToo) {
   const auto message = [](const char* fields) {
     const auto body =

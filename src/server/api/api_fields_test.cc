@@ -68,9 +68,10 @@ TEST_F(ApiTest, TokenizesByLlamaServersNamesToo) {
   }
   EXPECT_EQ(text, "a\xE6\x97\xA5");
   EXPECT_TRUE(in_parts);
-  const Json back = posted("/detokenize", R"({"tokens":[70,71]})").json();
-  EXPECT_EQ(back["content"], tokenizer.decode({70, 71}, true));
-  EXPECT_EQ(back["content"], back["prompt"]);
+  const Json body = {{"tokens", tokenizer.encode("Hello", false, true)}};
+  const Json back = posted("/detokenize", to_text(body).c_str()).json();
+  EXPECT_EQ(back["content"], "Hello");
+  EXPECT_EQ(back["prompt"], "Hello");
   EXPECT_EQ(posted("/tokenize", R"({"content":1})").json()["error"]["param"], "content");
 }
 

@@ -109,6 +109,46 @@ void plan_syntax(const ChatRequest& request, const engine::Engine& engine, engin
   plan.inside_thoughts = inside_thoughts(engine, job.prompt);
 }
 
+// Returns whether the format makes an answer JSON from its first token on. Other forms may describe
+// thoughts too.
+bool is_json(const Json& format) {
+  return !format.is_null() && (format["type"] == "json_schema" || format["type"] == "json_object");
+}
+
+ApiResult<std::vector<engine::Token>> rendered(const ChatRequest& request, const Json& variables,
+                                               const engine::Engine& engine) {
+  auto tokens = engine.chat_tokens(
+      template_messages(request.messages, request.tools.list, engine.answer_syntax()), variables,
+      request.end);
+  if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
+  return *std::move(tokens);
+}
+
+// Returns the tokens of a chat's prompt. json: the answer is JSON. It has no thoughts then, so the
+// prompt must not leave thoughts open: the template is told not to think, unless the client has
+// decided that, and thoughts that it still opens are closed.
+ApiResult<std::vector<engine::Token>> prompt_of(const ChatRequest& request, bool json,
+                                                const PlanContext& context) {
+  const engine::Engine& engine = context.engine;
+  Json variables =
+      template_variables(request.variables, engine.tokenizer().vocabulary().chat_template);
+  KVICK_TRY(std::vector<engine::Token> tokens, rendered(request, variables, engine));
+  const auto opens = [&] {
+    return json && request.end == engine::ChatEnd::kNewTurn && inside_thoughts(engine, tokens);
+  };
+  if (opens() && !variables.contains("enable_thinking") && !variables.contains("thinking")) {
+    variables["enable_thinking"] = false;
+    variables["thinking"] = false;
+    KVICK_TRY(tokens, rendered(request, variables, engine));
+  }
+  if (opens()) {
+    const std::vector<engine::Token> close =
+        engine.tokenizer().encode("\n" + engine.answer_syntax().think_close + "\n\n", false, true);
+    tokens.insert(tokens.end(), close.begin(), close.end());
+  }
+  return tokens;
+}
+
 }  // namespace
 
 ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanContext& context) {
@@ -137,12 +177,7 @@ ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanCont
 ApiResult<Plan> plan_chat(const ChatRequest& request, const PlanContext& context) {
   const Json format = request.tools.or_call(request.response_format);
   KVICK_TRY(engine::Job job, job_of(request, format, context));
-  auto tokens = context.engine.chat_tokens(
-      template_messages(request.messages, request.tools.list, context.engine.answer_syntax()),
-      template_variables(request.variables, context.engine.tokenizer().vocabulary().chat_template),
-      request.end);
-  if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
-  job.prompt = *std::move(tokens);
+  KVICK_TRY(job.prompt, prompt_of(request, is_json(format), context));
   job.continues = request.end == engine::ChatEnd::kLastMessage;
   if (job.prompt.empty())
     return bad_field("messages", "the chat template makes an empty prompt of the messages");

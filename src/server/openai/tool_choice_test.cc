@@ -1,5 +1,9 @@
-// tool_choice with some of the tools, and tools beside a schema.
+// tool_choice with some of the tools, tools beside a schema, and JSON of models that think.
 
+#include <fstream>
+
+#include "server/openai/plan.h"
+#include "server/testing/api.h"
 #include "server/testing/requests.h"
 #include "text/schema/test_schema.h"
 
@@ -72,6 +76,53 @@ TEST(ToolChoice, LeavesOtherFormatsAsTheyAre) {
   EXPECT_TRUE(tools.or_call(Json()).is_null());
   tools.choice = Tools::Choice::kRequired;
   EXPECT_EQ(tools.or_call(schema), schema);
+}
+
+// A tiny model whose template opens thoughts, unless enable_thinking is false and `always` is not
+// set.
+const engine::Engine& thinker() {
+  static const std::unique_ptr<engine::Engine> kEngine = [] {
+    base::ThreadPool pool(1);
+    const auto folder = model::write_model(model::tiny_spec(tools::Arch::kLlama), pool, true);
+    std::ofstream(folder + "/chat_template.jinja")
+        << "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<think>"
+           "{% if enable_thinking is false and always is not defined %}</think>{% endif %}";
+    auto opened = engine::Engine::open({.model_path = folder, .threads = 1});
+    std::filesystem::remove_all(folder);
+    EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
+    return std::move(opened).value();
+  }();
+  return *kEngine;
+}
+
+// Returns the prompt of a chat with these fields.
+std::string prompt_with(const char* fields) {
+  const MakeConstraint any = [](const Json&) {
+    return base::Result<std::shared_ptr<const text::Constraint>>(
+        std::shared_ptr<const text::Constraint>(std::make_shared<AnyText>()));
+  };
+  const std::function<uint64_t()> random = [] { return 1; };
+  const auto request = parse_chat(
+      Json::parse(fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}]{}}})", fields)));
+  EXPECT_TRUE(request.ok()) << request.error().message;
+  const auto plan = plan_chat(*request, {thinker(), any, random});
+  EXPECT_TRUE(plan.ok()) << (plan.ok() ? "" : plan.error().message);
+  return thinker().tokenizer().decode(plan->jobs[0].prompt, true);
+}
+
+TEST(JsonAnswer, StandsBehindThoughtsThatAreClosed) {
+  constexpr const char* kOpen = "<user>x<think>";
+  constexpr const char* kClosed = "<user>x<think>\n</think>\n\n";
+  EXPECT_EQ(prompt_with(""), kOpen);
+  EXPECT_EQ(prompt_with(R"(,"guided_regex":"a")"), kOpen);
+  EXPECT_EQ(prompt_with(R"(,"response_format":{"type":"json_object"})"), "<user>x<think></think>");
+  EXPECT_EQ(prompt_with(R"(,"json_schema":{},"chat_template_kwargs":{"always":true})"), kClosed);
+  EXPECT_EQ(prompt_with(R"(,"json_schema":{},"chat_template_kwargs":{"enable_thinking":true})"),
+            kClosed);
+  EXPECT_EQ(prompt_with(R"(,"tool_choice":"required","tools":[{"type":"function",
+                        "function":{"name":"f"}}])"),
+            "<user>x<think></think>");
+  EXPECT_EQ(prompt_with(R"(,"json_schema":{},"add_generation_prompt":false)"), kOpen);
 }
 
 TEST(ToolChoice, NamesWhatIsWrong) {

@@ -119,9 +119,10 @@ TEST(JsonAnswer, StandsBehindThoughtsThatAreClosed) {
   EXPECT_EQ(prompt_with(R"(,"json_schema":{},"chat_template_kwargs":{"always":true})"), kClosed);
   EXPECT_EQ(prompt_with(R"(,"json_schema":{},"chat_template_kwargs":{"enable_thinking":true})"),
             kClosed);
-  EXPECT_EQ(prompt_with(R"(,"tool_choice":"required","tools":[{"type":"function",
-                        "function":{"name":"f"}}])"),
-            "<user>x<think></think>");
+  // The template does not describe tools, so a system message does.
+  const std::string call = prompt_with(R"(,"tool_choice":"required",
+      "tools":[{"type":"function","function":{"name":"f"}}])");
+  EXPECT_TRUE(call.ends_with("<user>x<think></think>")) << call;
   EXPECT_EQ(prompt_with(R"(,"json_schema":{},"add_generation_prompt":false)"), kOpen);
 }
 

@@ -46,14 +46,16 @@ class PieceWriter : Facet {
 // view, from many threads.
 class Observer : Facet {
  public:
+  static constexpr uint32_t kQueriesOnly = UINT32_MAX;
   // Returns how many of a slot's last tokens are observed one by one, and no others; 0: all tokens
-  // are summed.
+  // are summed. kQueriesOnly: observe() gets the queries of all tokens, and no probabilities, which
+  // would have to be computed apart from attention.
   virtual uint32_t apart(uint32_t layer) const {
     (void)layer;
     return 0;
   }
   // probs: [rows of the view], or [min(apart, fresh)][rows of the view], summed over the query
-  // heads of the KV head.
+  // heads of the KV head; empty with kQueriesOnly.
   virtual void observe(const Query& query, const kernels::View& view,
                        std::span<const float> probs) = 0;
 };

@@ -46,6 +46,7 @@ inline uint32_t rows_of(const kernels::View& view) {
 
 // Returns how many probabilities of a view an observer takes.
 inline size_t probs_of(const Observer& observer, uint32_t layer, const kernels::View& view) {
+  if (observer.apart(layer) == Observer::kQueriesOnly) return 0;
   const uint32_t apart = std::min(observer.apart(layer), kernels::rows_of(view.fresh));
   return size_t{rows_of(view)} * std::max(1U, apart);
 }
@@ -59,10 +60,10 @@ inline Rows positions(const kernels::View& view) {
   return all;
 }
 
-// Returns a query with up to 64 tokens and a group of one.
+// Returns a query with up to 512 tokens and a group of one.
 inline Query query_of(uint32_t slot, uint32_t layer, uint32_t head) {
   static const std::vector<float> queries = [] {
-    std::vector<float> made(64 * 64);
+    std::vector<float> made(512 * 32 + 64);
     for (uint32_t i = 0; i < made.size(); ++i) made[i] = value_of(i, 7, 7, false, i);
     return made;
   }();

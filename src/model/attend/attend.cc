@@ -123,14 +123,15 @@ void BatchAttention::run(uint32_t layer, const Attended& attended) {
   });
   if (workspace_.library != nullptr && kernels::bucket_attention_serves(queries(plan_->tasks[0])))
     return run_library();
-  if (facets_.observer == nullptr && plan_->tasks.size() < size_t{2} * pool.size() &&
-      most_chunks() > 1)
-    return run_by_chunk();
-  worker_partials_ = workspace_.floats(Workspace::kPartials,
-                                       pool.size() * 2 * partial_floats(plan_->most_queries));
-  pool.parallel_for(plan_->tasks.size(), 1, [&](size_t begin, size_t end, unsigned worker) {
-    for (size_t i = begin; i < end; ++i) run_task(i, worker);
-  });
+  if (!gives_probs() && plan_->tasks.size() < size_t{2} * pool.size() && most_chunks() > 1) {
+    run_by_chunk();
+  } else {
+    worker_partials_ = workspace_.floats(Workspace::kPartials,
+                                         pool.size() * 2 * partial_floats(plan_->most_queries));
+    pool.parallel_for(plan_->tasks.size(), 1, [&](size_t begin, size_t end, unsigned worker) {
+      for (size_t i = begin; i < end; ++i) run_task(i, worker);
+    });
+  }
   if (facets_.observer != nullptr) observe_all();
 }
 
@@ -215,9 +216,22 @@ uint32_t BatchAttention::first_apart(uint32_t slot) const {
   return tokens - std::min(tokens, apart_);
 }
 
+bool BatchAttention::gives_probs() const {
+  return facets_.observer != nullptr && apart_ != kv::Observer::kQueriesOnly;
+}
+
 // Adds the tasks of one view in order, so the sum does not depend on which thread computed which
 // task.
 void BatchAttention::observe_all() {
+  if (!gives_probs()) {
+    return workspace_.pool.parallel_for(views_.size(), 1, [&](size_t begin, size_t end, unsigned) {
+      for (size_t view = begin; view < end; ++view) {
+        const size_t slot = view / numbers_->kv_heads;
+        if (first_row_[slot] == first_row_[slot + 1]) continue;  // has no view
+        facets_.observer->observe(query_of(view), views_[view], {});
+      }
+    });
+  }
   std::vector<size_t> first(views_.size() + 1, plan_->tasks.size());
   for (size_t i = plan_->tasks.size(); i-- > 0;) first[plan_->tasks[i].view] = i;
   workspace_.pool.parallel_for(views_.size(), 1, [&](size_t begin, size_t end, unsigned) {
@@ -259,7 +273,7 @@ void BatchAttention::run_task(size_t i, unsigned worker) {
   const kernels::Partial next = partial_at(memory + partial_floats(n), n);
   const uint32_t end = task.first + task.tokens;
   const uint32_t apart = apart_ > 0 ? std::clamp(first_apart(task.slot), task.first, end) : 0;
-  const bool observed = facets_.observer != nullptr && apart < end;
+  const bool observed = gives_probs() && apart < end;
   if (facets_.observer != nullptr) task_probs_[i].clear();
   TaskProbs* const probs = observed ? &worker_probs_[worker] : nullptr;
   if (probs != nullptr) probs->start(chunks, n);

@@ -89,6 +89,7 @@ class BatchAttention {
   void run_by_chunk();
   // Returns the first of a slot's tokens that kv::Observer::apart names.
   uint32_t first_apart(uint32_t slot) const;
+  bool gives_probs() const;  // whether an observer wants the current layer's probabilities
   void observe_all();
   void run_library();
   void finish(const Task& task, kernels::Partial state);

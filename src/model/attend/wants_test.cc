@@ -82,6 +82,12 @@ class Spy final : public kv::Step, kv::InputReader, kv::Observer {
   }
   void observe(const kv::Query& query, const kernels::View& view,
                std::span<const float> probs) override {
+    EXPECT_NE(query.q, nullptr);
+    if (apart_ == kQueriesOnly) {
+      EXPECT_TRUE(probs.empty());
+      ++observed_;
+      return;
+    }
     if (apart_ > 0) {
       const uint32_t new_rows = kernels::rows_of(view.fresh), shown = rows_of(view);
       const uint32_t count = std::min(apart_, new_rows);
@@ -173,6 +179,13 @@ TEST_P(Wants, AreGivenAndChangeNoBit) {
 TEST_P(Wants, MayBeGivenForTheLastTokensOneByOne) {
   const std::vector<float> plain = logits_of(GetParam(), false),
                            given = logits_of(GetParam(), true, {}, 100);
+  ASSERT_EQ(plain.size(), given.size());
+  EXPECT_EQ(std::memcmp(plain.data(), given.data(), plain.size() * sizeof(float)), 0);
+}
+
+TEST_P(Wants, MayBeTheQueriesAlone) {
+  const std::vector<float> plain = logits_of(GetParam(), false),
+                           given = logits_of(GetParam(), true, {}, kv::Observer::kQueriesOnly);
   ASSERT_EQ(plain.size(), given.size());
   EXPECT_EQ(std::memcmp(plain.data(), given.data(), plain.size() * sizeof(float)), 0);
 }

@@ -50,7 +50,7 @@ class PplTest(CommandTest):
     def test_a_policy_reads_fewer_rows_and_is_compared_with_all_rows(self):
         exact = self.ppl()
         for policy in ("quest:dense_layers=0,page=4", "sparq:r=8", "streaming", "h2o", "scissorhands:drop=4",
-                       "snapkv:drop=4,window=4"):
+                       "snapkv:drop=4,window=4", "expected:drop=4"):
             some = self.ppl("--kv-select", f"{policy}{',' if ':' in policy else ':'}budget=12,sinks=2"
                             + ("" if policy.startswith(("streaming", "snapkv")) else ",recent=4"), "--against", "virtual")
             self.assertLess(some["kv_read_bytes_per_token"], exact["kv_read_bytes_per_token"], policy)

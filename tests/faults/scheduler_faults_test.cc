@@ -108,6 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"h2o", "", "h2o:budget=6"},
                     Case{"scissorhands", "", "scissorhands:budget=8,drop=2,recent=2"},
                     Case{"snapkv", "", "snapkv:budget=6,drop=2,window=2,heads=ada"},
+                    Case{"expected", "", "expected:budget=6,drop=2,sinks=1,recent=2,heads=ada"},
                     Case{"drafts", "paged:block=4", "", "", "lookup"},
                     Case{"beams", "paged:block=4", "", "", "", 2, 3}),
     [](const auto& one) { return one.param.name; });
@@ -389,6 +390,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"h2o", "", "h2o:budget=6"},
                     Case{"scissorhands", "", "scissorhands:budget=8,drop=2,recent=2"},
                     Case{"snapkv", "", "snapkv:budget=6,drop=2,window=2,heads=ada"},
+                    Case{"expected", "", "expected:budget=6,drop=2,sinks=1,recent=2,heads=ada"},
                     Case{"streaming", "", "streaming:budget=6,sinks=1"},
                     Case{"drafts", "paged:block=4", "", "", "lookup"},
                     Case{"beams", "paged:block=4", "", "", "", 2, 3}),

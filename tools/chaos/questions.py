@@ -22,7 +22,7 @@ MADE = {
 }
 TYPES = (None, "f32", "bf16", "q8", "q4", "q3", "q4:rotate=on", "k=q8,v=q4")
 STRATEGIES = (None, None, "virtual", "bmc:r=32", "upfront", "iterative", "paged:block=16", "sliding")
-POLICIES = ("quest:dense_layers=0,budget=0.25", "sparq", "clusters:budget=0.25", "streaming", "h2o", "scissorhands", "snapkv", "auto:loss=0.02,dense_layers=0")
+POLICIES = ("quest:dense_layers=0,budget=0.25", "sparq", "clusters:budget=0.25", "streaming", "h2o", "scissorhands", "snapkv", "expected", "auto:loss=0.02,dense_layers=0")
 CHOOSING = POLICIES[:3]
 AGING = ("mixed", "kivi4")
 ALWAYS_KEPT = 128  # rows; the default of the policies' least= and of the aging types' window=

@@ -75,6 +75,19 @@ TEST(LayerOptions, RefuseToMoveKeysThatAreRotatedInSeveralWays) {
   EXPECT_EQ(error_of(config, "f16", "quest"), "");
 }
 
+// Also where layers keep rows alike and some do not rotate.
+TEST(LayerOptions, RefuseToAverageRotationsOfSeveralKinds) {
+  model::Config config = windowed();
+  EXPECT_EQ(error_of(config, "f16", "expected"), "") << "the two that see all have one rotation";
+  for (model::LayerConfig& layer : config.layers) layer.window = 0;
+  ASSERT_FALSE(layers_differ(config));
+  EXPECT_EQ(error_of(config, "f16", "expected"),
+            "expected averages the rotation of the next positions, and the layers of this model "
+            "rotate in several ways: use snapkv, which looks at attention");
+  for (model::LayerConfig& layer : config.layers) layer.rope = 0;
+  EXPECT_EQ(error_of(config, "f16", "expected"), "");
+}
+
 TEST(LayerOptions, LetAModelOfLayersThatAreAlikeHaveAll) {
   model::Config config = windowed();
   for (model::LayerConfig& layer : config.layers) layer.window = 0;

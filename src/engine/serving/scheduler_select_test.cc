@@ -63,7 +63,9 @@ TEST(SchedulerSelect, JobsOfEveryPolicyAreAnsweredTogetherAsAlone) {
 // these prompts fit into one step.
 TEST(SchedulerSelect, JobsWhoseLastQueriesChooseRowsAreAnsweredTogetherAsAlone) {
   expect_together_as_alone(std::vector{"snapkv:budget=24,drop=4,window=6,heads=ada",
-                                       "snapkv:budget=20,drop=1,window=6", "none"});
+                                       "snapkv:budget=20,drop=1,window=6",
+                                       "expected:budget=24,sinks=2,recent=6,drop=4,heads=ada",
+                                       "expected:budget=20,sinks=2,recent=6,drop=1", "none"});
 }
 
 // A prompt reads all rows, so its own rows do not depend on which job computed them.
@@ -152,7 +154,8 @@ TEST(SchedulerSelect, AnswersAreTheSameThoughMemoryRunsOut) {
 // A policy that forgets keeps a step's rows, and their scores, apart until the step ends.
 TEST(SchedulerSelect, APromptIsReadInShorterPiecesWhereALongOneFindsNoRoom) {
   const auto engine = tiny_engine(256);
-  for (const char* policy : {"snapkv:budget=24,drop=1,window=8", "h2o:budget=24"}) {
+  for (const char* policy : {"snapkv:budget=24,drop=1,window=8", "h2o:budget=24",
+                             "expected:budget=24,sinks=2,recent=8,drop=1"}) {
     SCOPED_TRACE(policy);
     SchedulerOptions options;
     options.kv = parse_kv_options("", "", "", policy).value();

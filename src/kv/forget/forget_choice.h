@@ -21,6 +21,7 @@ struct ForgetChoice {
   std::vector<End> ends;
   std::vector<float> history;  // [ForgetRule::window], of a row that is not held yet
   std::vector<RowNote> sorted;
+  std::vector<float> floats;  // expected_scratch(), of Noted::kExpected
 
   void reserve(const ForgetRule& rule, size_t rows, size_t heads);
 };

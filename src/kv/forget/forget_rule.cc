@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kv/forget/expected_queries.h"
+
 namespace kvick::kv {
 
 uint32_t ForgetRule::held(uint32_t tokens) const {
@@ -29,6 +31,7 @@ uint32_t ForgetRule::apart(uint32_t fresh) const {
 uint64_t ForgetRule::score_bytes(const Shape& shape, uint64_t held, uint32_t fresh) const {
   const uint64_t added = uint64_t{shape.layers} * shape.kv_heads * fresh;
   if (noted == Noted::kPredicted) return added * sizeof(float);
+  if (expects()) return StepQueries::bytes_of(shape, expected, fresh);
   return observes() ? (held + added) * apart(fresh) * sizeof(float) : 0;
 }
 

@@ -16,11 +16,25 @@ enum class Noted : uint8_t {
   kPredicted,  // a predictor's score when the row is written (KVzap)
   kWindow,     // the attention paid to the row by the last `window` queries, smoothed (SnapKV)
   kHead,       // the score of the row's KV head, from a file (DuoAttention)
+  kExpected,   // the attention that later queries are expected to pay (Expected Attention)
 };
 
 // Which rows compete for the budget: those of each KV head, of each layer, or of the whole model.
 // In the last two cases heads whose rows score higher keep more rows.
 enum class Shared : uint8_t { kHead, kLayer, kModel };
+
+// What is known of how queries vary about their mean.
+enum class Covariance : uint8_t { kOff, kDiagonal, kFull };
+
+// How kExpected scores a row.
+struct Expectation {
+  Covariance covariance = Covariance::kFull;
+  uint32_t future = 0;  // next queries over whose positions the rotation is averaged
+  float epsilon = 0;    // added to the expected attention before it is multiplied by the norm
+  bool value_norms = true;
+  uint32_t group = 1;   // query heads of a KV head
+  uint32_t turned = 0;  // elements of a query that the model rotates
+};
 
 // The rows that stay: the sinks, the newest rows, and the other rows with the highest scores.
 struct ForgetRule {
@@ -36,6 +50,7 @@ struct ForgetRule {
   uint32_t pool = 1;       // positions over which their attention is pooled
   bool averages = false;   // by their mean, not their maximum
   uint32_t safeguard = 0;  // see spared(), in millionths
+  Expectation expected;    // of kExpected
 
   // Returns whether a sequence may have any length: positions count within the cache, and the
   // number of rows does not grow with the length.
@@ -43,6 +58,7 @@ struct ForgetRule {
   bool observes() const {
     return noted == Noted::kMass || noted == Noted::kLows || noted == Noted::kWindow;
   }
+  bool expects() const { return noted == Noted::kExpected; }
   // Returns the number of KV heads whose rows compete with each other.
   uint32_t together(const Shape& shape) const {
     if (shared == Shared::kHead) return 1;
@@ -57,8 +73,8 @@ struct ForgetRule {
   bool notes(uint32_t tokens) const;
   // Returns how many of a step's last tokens have their attention apart; 1: the sum of all tokens.
   uint32_t apart(uint32_t fresh) const;
-  // Returns the bytes of the scores that a step of `fresh` tokens takes until it ends, if it is one
-  // that notes(). held: rows of all heads before the step.
+  // Returns the bytes of the scores, or queries, that a step of `fresh` tokens takes until it ends,
+  // if it is one that notes(). held: rows of all heads before the step.
   uint64_t score_bytes(const Shape& shape, uint64_t held, uint32_t fresh) const;
   // Returns how many of the held rows are kept because they are the newest.
   uint32_t recent(uint32_t tokens) const;

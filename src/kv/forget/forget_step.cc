@@ -40,6 +40,8 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
     if (store_.rule_.observes() && store_.rule_.notes(sequence.length + added))
       for (size_t head = 0; head < heads; ++head)
         probs.emplace_back(size_t{sequence.rows.held(head) + added} * apart_of(slot));
+    if (store_.rule_.expects())
+      queries_.emplace_back(store_.setup(), store_.rule_, sequence.length, added);
     bytes_ += store_.step_bytes(this->step_slots()[slot]);
     for (size_t first = 0; first < heads; first += together) {
       size_t rows = together * added;
@@ -51,7 +53,11 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
   if (store_.rule_.noted == Noted::kPredicted) predicted_.resize(heads * all);
   const base::ThreadPool* const pool = store_.setup().compute.pool;
   choices_.resize(pool != nullptr ? pool->size() : 1);
-  for (ForgetChoice& choice : choices_) choice.reserve(store_.rule_, most, together);
+  for (ForgetChoice& choice : choices_) {
+    choice.reserve(store_.rule_, most, together);
+    if (store_.rule_.expects())
+      choice.floats.resize(expected_scratch(shape, store_.rule_.expected, most));
+  }
   store_.own_bytes_ += bytes_;
 }
 
@@ -129,6 +135,7 @@ const float* ForgetStep::rotated(const Query& query, base::Arena& scratch) const
 
 void ForgetStep::observe(const Query& query, const kernels::View&, std::span<const float> probs) {
   check_query(query);
+  if (store_.rule_.expects()) return queries_[query.slot].see(store_.setup(), store_.rule_, query);
   if (probs_[query.slot].empty()) return;
   std::vector<float>& to =
       probs_[query.slot][size_t{query.layer} * store_.shape().kv_heads + query.head];
@@ -170,6 +177,12 @@ void ForgetStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   const Shape& shape = store_.shape();
   const size_t together = store_.together();
   const size_t groups = size_t{shape.layers} * shape.kv_heads / together;
+  if (store_.rule_.expects()) {
+    for_heads(groups * together, kGrain, [&](size_t begin, size_t end, unsigned) {
+      for (size_t head = begin; head < end; ++head)
+        queries_[slot].keep(store_.setup(), store_.rule_, head, kept, sequence.queries);
+    });
+  }
   if (all_stay(slot, kept.size())) {
     add_all(slot, kept);
   } else {
@@ -304,8 +317,10 @@ void ForgetStep::keep_of_group(const Keeping& keeping, ForgetChoice& choice) {
   const ForgetRule& rule = store_.rule_;
   const uint32_t tokens = sequence.length + static_cast<uint32_t>(keeping.kept.size());
   note(keeping, choice);
-  if (rule.noted == Noted::kWindow && choice.notes.size() > keeping.heads * rule.held(tokens))
-    score(keeping, choice);
+  if (choice.notes.size() > keeping.heads * rule.held(tokens)) {
+    if (rule.noted == Noted::kWindow) score(keeping, choice);
+    if (rule.expects()) expect(keeping, choice);
+  }
   give_up(rule, tokens, choice);
   if (rule.noted == Noted::kLows && !choice.go.empty())
     for (RowNote& one : choice.notes) one.mass = 0;  // counts start anew after a drop
@@ -366,6 +381,7 @@ void ForgetStep::release() {
   store_.own_bytes_ -= std::exchange(bytes_, 0);  // once: commit and destructor call this
   fresh_.clear();
   probs_.clear();
+  queries_.clear();
 }
 
 }  // namespace kvick::kv

@@ -19,6 +19,10 @@ base::Status<> check_layout(const Setup& setup, const Layout& layout) {
       setup.select.spec.name, spec_text(layout.spec), standard.name);
 }
 
+uint64_t bytes_of(const ForgetSequence& sequence) {
+  return sequence.rows.bytes() + sequence.queries.bytes();
+}
+
 }  // namespace
 
 Traits endless_traits(const ForgetRule& rule) {
@@ -54,21 +58,23 @@ void ForgetStore::move(const ForgetSequence& from, uint32_t blocks, ForgetSequen
 CheckedStore::SequenceOr ForgetStore::copy_sequence(SeqId id, const Sequence& from) {
   const auto& source = static_cast<const ForgetSequence&>(from);
   const uint32_t blocks = blocks_for(source.length, source.length);
-  const uint64_t bytes = pool_bytes(blocks);
+  const uint64_t bytes = pool_bytes(blocks) + source.queries.bytes();
   const std::string what = fmt::format("fork of sequence {}", static_cast<uint32_t>(id));
   if (auto shortage = over_cap(own_bytes_, own_bytes_ + bytes, what)) return *shortage;
   auto copy = std::make_unique<ForgetSequence>();
   copy->length = source.length;
   try {
+    copy->queries = source.queries;
     if (blocks > 0) move(source, blocks, *copy);
   } catch (const std::bad_alloc&) {
     return Shortage{bytes, 0, fmt::format("the system refuses {} more bytes of cache", bytes)};
   }
+  own_bytes_ += copy->queries.bytes();
   return std::unique_ptr<Sequence>(std::move(copy));
 }
 
 void ForgetStore::free_sequence(std::unique_ptr<Sequence> sequence) {
-  own_bytes_ -= mine(*sequence).rows.bytes();
+  own_bytes_ -= bytes_of(mine(*sequence));
 }
 
 CheckedStore::StepOr ForgetStore::start(std::vector<StepSlot> step_slots) {
@@ -76,9 +82,13 @@ CheckedStore::StepOr ForgetStore::start(std::vector<StepSlot> step_slots) {
     const uint32_t length = step_slot.sequence->length;  // not all fresh rows need be kept
     return blocks_for(length, length + step_slot.fresh);
   };
+  const auto lacks_queries = [&](const StepSlot& step_slot) {
+    return rule_.expects() && mine(*step_slot.sequence).queries.bytes() == 0;
+  };
   uint64_t bytes = 0;
   for (const StepSlot& step_slot : step_slots) {
     const uint32_t blocks = blocks_of(step_slot);
+    if (lacks_queries(step_slot)) bytes += QueryMoments::bytes_of(shape(), rule_.expected);
     if (blocks > mine(*step_slot.sequence).rows.blocks()) bytes += pool_bytes(blocks);
     bytes += step_bytes(step_slot);
   }
@@ -91,6 +101,7 @@ CheckedStore::StepOr ForgetStore::start(std::vector<StepSlot> step_slots) {
     for (size_t i = 0; i < step_slots.size(); ++i) {
       fresh.emplace_back(shape(), step_slots[i].fresh);
       const ForgetSequence& sequence = mine(*step_slots[i].sequence);
+      if (lacks_queries(step_slots[i])) grown[i].queries = QueryMoments(shape(), rule_.expected);
       if (blocks_of(step_slots[i]) > sequence.rows.blocks())
         move(sequence, blocks_of(step_slots[i]), grown[i]);
       RowPool& rows =
@@ -103,8 +114,12 @@ CheckedStore::StepOr ForgetStore::start(std::vector<StepSlot> step_slots) {
     return Shortage{bytes, 0, fmt::format("the system refuses {} more bytes of cache", bytes)};
   }
   for (size_t i = 0; i < step_slots.size(); ++i) {
-    if (grown[i].rows.blocks() == 0) continue;
     ForgetSequence& sequence = mine(*step_slots[i].sequence);
+    if (grown[i].queries.bytes() > 0) {
+      own_bytes_ += grown[i].queries.bytes();
+      sequence.queries = std::move(grown[i].queries);
+    }
+    if (grown[i].rows.blocks() == 0) continue;
     own_bytes_ -= sequence.rows.bytes();
     sequence.rows = std::move(grown[i].rows);
   }
@@ -128,7 +143,7 @@ std::vector<MapEntry> ForgetStore::map() const {
   return piece_each([&](const Sequence& sequence) -> MapEntry {
     const RowPool& rows = static_cast<const ForgetSequence&>(sequence).rows;
     const uint64_t heads = uint64_t{shape().layers} * shape().kv_heads;
-    return {.bytes = rows.bytes(),
+    return {.bytes = bytes_of(static_cast<const ForgetSequence&>(sequence)),
             .used_tokens = static_cast<uint32_t>(rows.held_of_all() / heads),
             .tokens = rows.blocks() * RowPool::kBlockRows / together()};
   });
@@ -151,6 +166,8 @@ base::Result<Cost> forget_cost(const Setup& setup, const Layout& layout, const F
   const uint64_t read = load.tokens > 0 ? rule.held(load.tokens - 1) + 1 : 0;
   uint64_t bytes =
       RowPool::bytes_of(setup.shape, together, RowPool::blocks_of(together, most), rule.window);
+  if (rule.expects() && load.tokens > 0)
+    bytes += QueryMoments::bytes_of(setup.shape, rule.expected);
   if (load.step > 1) {
     const uint32_t fresh = std::min(load.step, load.tokens);
     const uint64_t heads = uint64_t{setup.shape.layers} * setup.shape.kv_heads;

@@ -5,10 +5,8 @@
 
 #include <atomic>
 
-#include "base/function_ref.h"
+#include "kv/forget/expected_queries.h"
 #include "kv/forget/forget_choice.h"
-#include "kv/forget/forget_rule.h"
-#include "kv/forget/row_pool.h"
 #include "kv/rows/row_buffer.h"
 #include "kv/rows/row_store.h"
 #include "kv/strategy/policy.h"
@@ -17,6 +15,7 @@ namespace kvick::kv {
 
 struct ForgetSequence : Sequence {
   RowPool rows;
+  QueryMoments queries;  // of Noted::kExpected
 };
 
 class ForgetStore final : public CheckedStore {
@@ -59,15 +58,15 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
  public:
   ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots, std::vector<RowBuffer> fresh);
   ~ForgetStep() override { release(); }
-  ForgetStep(const ForgetStep&) = delete;
-  ForgetStep& operator=(const ForgetStep&) = delete;
 
   StepFacets facets() override {
     return {.inputs = store_.rule_.noted == Noted::kPredicted ? this : nullptr,
-            .observer = store_.rule_.observes() ? this : nullptr};
+            .observer = store_.rule_.observes() || store_.rule_.expects() ? this : nullptr};
   }
   void inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) override;
-  uint32_t apart(uint32_t) const override { return store_.rule_.window; }
+  uint32_t apart(uint32_t) const override {
+    return store_.rule_.expects() ? kQueriesOnly : store_.rule_.window;
+  }
   void observe(const Query& query, const kernels::View& view,
                std::span<const float> probs) override;
 
@@ -97,6 +96,7 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
   // position p is at p % window. row: as in ForgetChoice::notes, from the head's first.
   void enter(const Keeping& keeping, size_t head, uint32_t row, std::span<float> history) const;
   void score(const Keeping& keeping, ForgetChoice& choice) const;
+  void expect(const Keeping& keeping, ForgetChoice& choice) const;
   void for_heads(size_t count, size_t grain,
                  base::FunctionRef<void(size_t begin, size_t end, unsigned worker)> work);
   // Copies fresh row `from` of a slot to row `to` of a head.
@@ -113,6 +113,7 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
   // Per slot and head, if attention is scored in this step: [held + fresh], once for each token
   // that is observed apart.
   std::vector<std::vector<std::vector<float>>> probs_;
+  std::vector<StepQueries> queries_;   // per slot, of Noted::kExpected
   std::vector<float> predicted_;       // [layers][sum of fresh][kv_heads]
   std::vector<ForgetChoice> choices_;  // per worker
   uint64_t bytes_ = 0;                 // ForgetStore::step_bytes of all slots, held by the store

@@ -17,6 +17,7 @@ Policy scissorhands_policy();  // scissorhands.cc
 Policy kvzap_policy();         // kvzap.cc
 Policy duo_policy();           // duo.cc
 Policy snapkv_policy();        // snapkv.cc
+Policy expected_policy();      // expected.cc
 Policy streaming_policy();     // streaming.cc
 Policy loki_policy();          // loki.cc
 Policy maple_policy();         // maple.cc
@@ -34,9 +35,9 @@ struct Table {
 
   Table() {
     rows.reserve(kMostPolicies);
-    rows = {quest_policy(),  clusters_policy(), sparq_policy(),        h2o_policy(),
-            snapkv_policy(), kvzap_policy(),    scissorhands_policy(), streaming_policy(),
-            duo_policy(),    loki_policy(),     maple_policy()};
+    rows = {quest_policy(),     clusters_policy(), sparq_policy(), h2o_policy(),
+            snapkv_policy(),    expected_policy(), kvzap_policy(), scissorhands_policy(),
+            streaming_policy(), duo_policy(),      loki_policy(),  maple_policy()};
     count = rows.size();
   }
 };

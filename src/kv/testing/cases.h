@@ -55,6 +55,8 @@ inline std::vector<std::string> specs() {
       if (std::string_view(layout) == "virtual" || !forgets({std::string(policy.name), {}}))
         all.push_back(fmt::format("{} {}", layout, tried_policy(policy)));
   all.push_back(fmt::format("virtual {},heads=ada", tried_policy(*find_policy("snapkv"))));
+  all.push_back(
+      fmt::format("virtual {},heads=ada,cov=diagonal", tried_policy(*find_policy("expected"))));
   for (const char* policy : {"quest", "maple"})
     all.push_back(fmt::format("tiered {}", tried_policy(*find_policy(policy))));
   return all;

@@ -36,7 +36,7 @@ base::Status<> check_layers(const model::Config& config, const KvOptions& resolv
   if (resolved.select.name == "expected" && full_ropes_differ(config))
     return fail(
         "expected averages the rotation of the next positions, and the layers of this model rotate "
-        "in several ways: use snapkv, which looks at attention");
+        "in several ways: use quest, which needs no rotation");
   if (!layers_differ(config)) return base::Done{};
   for (const kernels::DType type : {*resolved.k_type, *resolved.v_type})
     if (kernels::is_static(type))

@@ -83,7 +83,7 @@ TEST(LayerOptions, RefuseToAverageRotationsOfSeveralKinds) {
   ASSERT_FALSE(layers_differ(config));
   EXPECT_EQ(error_of(config, "f16", "expected"),
             "expected averages the rotation of the next positions, and the layers of this model "
-            "rotate in several ways: use snapkv, which looks at attention");
+            "rotate in several ways: use quest, which needs no rotation");
   for (model::LayerConfig& layer : config.layers) layer.rope = 0;
   EXPECT_EQ(error_of(config, "f16", "expected"), "");
 }

@@ -83,8 +83,11 @@ struct Head {
     for (const std::vector<Vector>& some : queries) {
       std::vector<double> logits;
       double sum = 0;
+      Vector mean = {};
+      for (const Vector& q : some)
+        for (uint32_t d = 0; d < kDim; ++d) mean[d] += q[d] / static_cast<double>(some.size());
       for (const Held& held : rows) {
-        logits.push_back(logit(row_of(held.row, number, false), some, tokens, tried));
+        logits.push_back(logit(row_of(held.row, number, false), some, mean, tokens, tried));
         if (held.pos >= tried.sinks) sum += std::exp(logits.back());
       }
       for (size_t i = 0; i < rows.size(); ++i) rows[i].score += std::exp(logits[i]) / sum / kGroup;
@@ -95,16 +98,14 @@ struct Head {
     }
   }
 
-  static double logit(const Vector& key, const std::vector<Vector>& queries, uint32_t tokens,
-                      const Tried& tried) {
-    Vector turned = {}, mean = {};  // the key times the mean of the next rotations
+  static double logit(const Vector& key, const std::vector<Vector>& queries, const Vector& mean,
+                      uint32_t tokens, const Tried& tried) {
+    Vector turned = {};  // the key times the mean of the next rotations
     for (uint32_t i = 0; i < tried.future; ++i) {
       const Vector one = tried.turned(key, -static_cast<double>(tokens + i));
       for (uint32_t d = 0; d < kDim; ++d) turned[d] += one[d] / tried.future;
     }
     const auto count = static_cast<double>(queries.size());
-    for (const Vector& q : queries)
-      for (uint32_t d = 0; d < kDim; ++d) mean[d] += q[d] / count;
     double variance = 0;
     for (const Vector& q : queries) {
       double sum = 0, squares = 0;
@@ -136,10 +137,13 @@ void choose(std::span<Head> heads, std::span<const Rows> shown, uint32_t first, 
             const Tried& tried) {
   constexpr double kAlmost = 1.001;
   size_t before = 0, after = 0;
+  for (const Head& head : heads) before += head.rows.size();
+  for (const Rows& rows : shown) after += rows.size();
+  ASSERT_EQ(after, std::min(before, tried.left(tokens) * heads.size()));
   double best_gone = 0, worst_kept = INFINITY;
   for (size_t h = 0; h < heads.size(); ++h) {
     Head& head = heads[h];
-    head.score(first + static_cast<uint32_t>(h), tokens, tried);
+    if (after < before) head.score(first + static_cast<uint32_t>(h), tokens, tried);
     const std::vector<bool> stay = stayed(head, shown[h]);
     ASSERT_EQ(shown[h].size(), static_cast<size_t>(std::count(stay.begin(), stay.end(), true)));
     std::vector<double> rivals, gone;
@@ -159,14 +163,11 @@ void choose(std::span<Head> heads, std::span<const Rows> shown, uint32_t first, 
       ASSERT_LE(gone.back(), kAlmost * (rivals.empty() ? INFINITY : rivals.front()));
     }
     if (rivals.size() > safe) worst_kept = std::min(worst_kept, rivals.front());
-    before += stay.size();
-    after += shown[h].size();
     std::vector<Held> kept;
     for (size_t i = 0; i < stay.size(); ++i)
       if (stay[i]) kept.push_back(head.rows[i]);
     head.rows = kept;
   }
-  ASSERT_EQ(after, std::min(before, tried.left(tokens) * heads.size()));
   ASSERT_LE(best_gone, kAlmost * worst_kept);
 }
 

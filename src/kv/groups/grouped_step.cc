@@ -89,7 +89,7 @@ void GroupedStep::inputs(uint32_t layer, const float* x, std::span<const uint32_
 uint32_t GroupedStep::apart(uint32_t layer) const {
   const LayerPlace& at = place(layer);
   const Observer* const observer = facets_[at.group].observer;
-  return observer != nullptr ? observer->apart(at.layer) : 0;
+  return observer != nullptr ? observer->apart(at.layer) : kQueriesOnly;
 }
 
 void GroupedStep::observe(const Query& query, const kernels::View& view,

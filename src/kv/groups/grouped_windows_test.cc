@@ -119,7 +119,7 @@ TEST(GroupedStore, AsksTheObserverOfALayersOwnGroupWhatItObserves) {
                          .value();
   const Slot slot = {.seq = store->open({}).seq, .fresh = 3};
   const auto step = store->begin({{&slot, 1}}).value();
-  EXPECT_EQ(step->facets().observer->apart(0), 0u);
+  EXPECT_EQ(step->facets().observer->apart(0), Observer::kQueriesOnly) << "it has none";
   EXPECT_EQ(step->facets().observer->apart(1), 8u);
 }
 

@@ -54,12 +54,12 @@ void QueryMoments::add(const kernels::Table& kernels, size_t head, std::span<flo
   const auto count = static_cast<float>(++counts_[head]);
   for (uint32_t g = 0; g < group_; ++g) {
     float* const mean = floats_.data() + place(head, g);
-    float* const apart = q.data() + g * dim_;
+    float* const deviation = q.data() + g * dim_;
     for (size_t i = 0; i < dim_; ++i) {
-      apart[i] -= mean[i];
-      mean[i] += apart[i] / count;
+      deviation[i] -= mean[i];
+      mean[i] += deviation[i] / count;
     }
-    add_products(kernels, (count - 1) / count, apart, mean + dim_);
+    add_products(kernels, (count - 1) / count, deviation, mean + dim_);
   }
 }
 
@@ -69,11 +69,11 @@ void QueryMoments::take(const kernels::Table& kernels, size_t head, QueryMoments
   counts_[head] += from.counts_[head];
   for (uint32_t g = 0; g < group_; ++g) {
     float* const mean = floats_.data() + place(head, g);
-    float* const apart = from.floats_.data() + place(head, g);  // its mean, then the difference
-    for (size_t i = 0; i < dim_; ++i) apart[i] -= mean[i];
-    kernels.axpy(mean, its / (mine + its), apart, dim_);
-    kernels.add(mean + dim_, apart + dim_, products_);
-    add_products(kernels, mine * its / (mine + its), apart, mean + dim_);
+    float* const deviation = from.floats_.data() + place(head, g);  // its mean at first
+    for (size_t i = 0; i < dim_; ++i) deviation[i] -= mean[i];
+    kernels.axpy(mean, its / (mine + its), deviation, dim_);
+    kernels.add(mean + dim_, deviation + dim_, products_);
+    add_products(kernels, mine * its / (mine + its), deviation, mean + dim_);
   }
 }
 

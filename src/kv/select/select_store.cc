@@ -300,11 +300,10 @@ uint64_t slow_bytes(const Setup& rows, const Selector& selector, uint32_t commit
   const Shape& shape = rows.shape;
   const Selection& selection = selector.selection();
   const uint64_t dense = std::min(shape.layers, selection.dense_layers);
-  const uint64_t unit = tier_unit_bytes(shape, read_tier(*rows.tier.spec).value());
-  const uint64_t all = chosen_units(rows, {.top_rows = {}, .rows = committed});
-  const uint64_t some = chosen_units(
+  const uint64_t all = chosen_bytes(rows, {.top_rows = {}, .rows = committed});
+  const uint64_t some = chosen_bytes(
       rows, {.top_rows = selection.of(committed), .rows = committed, .together = selection.unit});
-  return unit * shape.kv_heads * (dense * all + (shape.layers - dense) * some);
+  return shape.kv_heads * (dense * all + (shape.layers - dense) * some);
 }
 
 }  // namespace

@@ -151,7 +151,9 @@ const char* const kPolicies[] = {"quest:budget=0.25,least=12,page=4,dense_layers
 
 TEST(SelectTier, ShowsTheRowsThatAPolicyChoosesInMemory) {
   for (const std::string policy : kPolicies)
-    for (const char* tier : {"ram:fast=24KiB", "ram:fast=1MiB", "ram:fast=48KiB,unit=6"}) {
+    for (const char* tier : {"ram:fast=24KiB,access=copy", "ram:fast=1MiB,access=copy",
+                             "ram:fast=48KiB,unit=6,access=copy", "ram:fast=24KiB",
+                             "ram:fast=1MiB,access=load", "ram:fast=48KiB,unit=6"}) {
       SCOPED_TRACE(policy + " " + tier);
       auto fast = make_store({"virtual", {}}, setup_of(policy, ""));
       auto slow = make_store({"tiered", {}}, setup_of(policy, tier));
@@ -184,7 +186,7 @@ TEST(SelectTier, ReadsChosenRowsFromTheTierAndNoOthersAsThePlannerSays) {
                                    "maple:budget=0.25,least=40,form=trained"}) {
     SCOPED_TRACE(policy);
     // Frames for little more than what one layer reads, so that no row stays until the next token.
-    const kv::Setup setup = setup_of(policy, "ram:fast=12KiB");
+    const kv::Setup setup = setup_of(policy, "ram:fast=12KiB,access=copy");
     Decoder decoder(make_store({"tiered", {}}, setup).value());
     decoder.fill(300);
     const uint64_t dense = uint64_t{2} * kShape.layers * kShape.kv_heads * 300 * kRow;
@@ -200,10 +202,28 @@ TEST(SelectTier, ReadsChosenRowsFromTheTierAndNoOthersAsThePlannerSays) {
   }
 }
 
+TEST(SelectTier, LoadsTheChosenRowsAloneAsThePlannerSays) {
+  for (const std::string policy : kPolicies) {
+    SCOPED_TRACE(policy);
+    const kv::Setup setup = setup_of(policy, "ram:fast=16KiB,unit=8");
+    Decoder decoder(make_store({"tiered", {}}, setup).value());
+    decoder.fill(300);
+    decoder.read_rows = 0;
+    const uint64_t loaded = slow_bytes(decoder);
+    const Cost cost = cost_of({"tiered", {}}, setup, {.tokens = 301, .sequences = 2}).value();
+    // Of the rows that a view shows, those of the last units are still in frames.
+    EXPECT_LE(loaded, decoder.read_rows * kRow);
+    EXPECT_GE(loaded + cost.fast_bytes, decoder.read_rows * kRow);
+    EXPECT_LE(loaded, cost.slow_read_bytes_per_token);
+    EXPECT_GE(loaded + cost.fast_bytes, cost.slow_read_bytes_per_token);
+    EXPECT_EQ(decoder.store().usage().slow_bytes, cost.slow_bytes);
+  }
+}
+
 TEST(SelectTier, ReadsAtMostWhatThePlannerSaysWhereRowsStay) {
   for (const std::string policy : kPolicies)
     for (const char* fast : {"48KiB", "64KiB", "96KiB"}) {
-      const kv::Setup setup = setup_of(policy, std::string("ram:fast=") + fast);
+      const kv::Setup setup = setup_of(policy, fmt::format("ram:fast={},access=copy", fast));
       Decoder decoder(make_store({"tiered", {}}, setup).value());
       decoder.fill(300);
       const Cost cost = cost_of({"tiered", {}}, setup, {.tokens = 301, .sequences = 2}).value();
@@ -212,7 +232,8 @@ TEST(SelectTier, ReadsAtMostWhatThePlannerSaysWhereRowsStay) {
 }
 
 TEST(SelectTier, ReadsRowsThatAreForeseenBeforeTheyAreViewed) {
-  const kv::Setup setup = setup_of("maple:budget=0.25,least=40,form=trained", "ram:fast=24KiB");
+  const kv::Setup setup =
+      setup_of("maple:budget=0.25,least=40,form=trained", "ram:fast=24KiB,access=copy");
   Decoder decoder(make_store({"tiered", {}}, setup).value());
   decoder.fill(300);
   const auto read = [&] { return decoder.store().usage().slow_read_bytes; };

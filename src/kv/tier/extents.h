@@ -11,8 +11,10 @@ namespace kvick::kv {
 
 class Extents {
  public:
-  // bytes: size of an extent, a multiple of kTierPage.
-  Extents(Tier& tier, uint64_t bytes) : tier_(tier), bytes_(bytes) {}
+  // bytes: size of an extent, a multiple of kTierPage unless the tier has memory(). most_bytes: of
+  // all extents, if the tier has more.
+  Extents(Tier& tier, uint64_t bytes, uint64_t most_bytes)
+      : tier_(tier), bytes_(bytes), most_bytes_(std::min(tier.most_bytes(), most_bytes)) {}
 
   uint64_t bytes() const { return bytes_; }
   uint64_t taken_bytes() const { return (next_ - free_.size()) * bytes_; }
@@ -20,12 +22,12 @@ class Extents {
 
   // Takes `count` extents, or returns a Shortage and changes nothing.
   base::Result<std::vector<uint32_t>, Shortage> take(uint64_t count) {
-    const uint64_t left = tier_.most_bytes() - std::min(tier_.most_bytes(), taken_bytes());
+    const uint64_t left = most_bytes_ - std::min(most_bytes_, taken_bytes());
     if (count > left / bytes_)
       return Shortage{.needed_bytes = count * bytes_,
                       .available_bytes = left,
                       .what = fmt::format("the slower tier: {} more bytes, but {} of {} are free",
-                                          count * bytes_, left, tier_.most_bytes())};
+                                          count * bytes_, left, most_bytes_)};
     std::vector<uint32_t> taken;
     taken.reserve(count);
     // So that give() never has to allocate.
@@ -55,7 +57,7 @@ class Extents {
 
  private:
   Tier& tier_;
-  uint64_t bytes_;
+  uint64_t bytes_, most_bytes_;
   std::vector<uint32_t> free_;
   uint32_t next_ = 0;
 };

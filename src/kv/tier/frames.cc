@@ -1,6 +1,7 @@
 #include "kv/tier/frames.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "base/memory.h"
@@ -219,6 +220,18 @@ void Frames::store(Unit unit, uint64_t at) {
   Frame& frame = frames_[id];
   KVICK_CHECK(frame.solid, "unit {} is stored already", unit.index);
   write(id, *unit.of, at);
+  frame.solid = false;
+  --counts_.solid;
+  push(id, FrameState::kPassing);
+}
+
+void Frames::store_now(Unit unit, uint64_t at) {
+  const std::lock_guard lock(mutex_);
+  const FrameId id = unit.of->frames[unit.index];
+  Frame& frame = frames_[id];
+  KVICK_CHECK(frame.solid, "unit {} is stored already", unit.index);
+  std::memcpy(tier_->memory() + at, data(id), frame_bytes_);
+  counts_.written_bytes += frame_bytes_;
   frame.solid = false;
   --counts_.solid;
   push(id, FrameState::kPassing);

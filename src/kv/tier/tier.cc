@@ -32,9 +32,15 @@ constexpr Option kBandwidth = {
 constexpr Option kLatency = {.name = "latency",
                              .summary = "simulated latency of each transfer, such as 1us",
                              .fallback = "0s"};
-constexpr Option kRamOptions[] = {kBandwidth, kLatency};
+constexpr Option kAccess = {
+    .name = "access",
+    .summary =
+        "copy: rows are copied to fast memory when they are needed; load: processors load them "
+        "where they are; auto: load where a policy chooses rows",
+    .fallback = "auto"};
+constexpr Option kRamOptions[] = {kBandwidth, kLatency, kAccess};
 constexpr Option kNode = {.name = "node", .summary = "the NUMA node", .fallback = ""};
-constexpr Option kNumaOptions[] = {kNode};
+constexpr Option kNumaOptions[] = {kNode, kAccess};
 constexpr Option kDir = {
     .name = "dir", .summary = "a folder, where a file without a name is made", .fallback = ""};
 constexpr Option kIo = {.name = "io",
@@ -57,7 +63,14 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 48;
 constexpr uint64_t kMostUnit = 4096;
 constexpr uint64_t kMostNode = 1023;
 
+base::Status<> read_access(const Spec& spec, TierOptions& options) {
+  KVICK_TRY(const size_t access, read_choice(spec, kAccess, {"auto", "copy", "load"}));
+  options.access = static_cast<TierOptions::Access>(access);
+  return base::Done{};
+}
+
 base::Status<> read_kind(const Spec& spec, TierOptions& options) {
+  if (options.kind != "file") KVICK_TRY_VOID(read_access(spec, options));
   if (options.kind == "ram") {
     if (!value_of(spec, kBandwidth).empty()) {
       KVICK_TRY(options.bytes_s, read_rate(spec, kBandwidth));

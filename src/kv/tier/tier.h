@@ -44,6 +44,11 @@ class Tier {
   // Appends the transfers that have ended, each once. If none has, waits up to `seconds` for the
   // first; returns at once if nothing is under way.
   virtual void finish(double seconds, std::vector<Moved>& ended) = 0;
+  // Returns the bytes at address 0, if a processor can load them where they are; otherwise null.
+  virtual std::byte* memory() { return nullptr; }
+  // Waits until a simulated channel begins to deliver `bytes` that a processor loads from memory().
+  // What it delivers then overlaps with the work of the processor. Any thread may call this.
+  virtual void load(uint64_t bytes) { static_cast<void>(bytes); }
   // Capacity in bytes.
   virtual uint64_t most_bytes() const = 0;
   // Describes how it works, for a person: "a file in /mnt/nvme by io_uring, direct".
@@ -69,7 +74,10 @@ struct TierOptions {
   double bytes_s = 0;        // ram: simulated bandwidth; 0: no limit
   double latency_s = 0;      // ram: simulated, of each transfer
   uint32_t node = 0;         // numa: the NUMA node
-  std::string dir;           // file: the folder
+  // ram, numa: copy rows to fast memory, or load them from where they are; kAuto: load them where a
+  // policy chooses rows.
+  enum class Access { kAuto, kCopy, kLoad } access = Access::kAuto;
+  std::string dir;  // file: the folder
   enum class Io { kAuto, kRing, kThreads } io = Io::kAuto;
   enum class Direct { kAuto, kOn, kOff } direct = Direct::kAuto;
 };

@@ -140,8 +140,9 @@ TEST(RamTier, IsHeldToItsBandwidthAndLatency) {
 TEST(TierSpec, SaysWhatIsWrongAndWhatExists) {
   EXPECT_EQ(refusal_of("disk"), "'disk' is no tier; there are ram, numa, file");
   EXPECT_EQ(refusal_of("file"), "file: needs the folder of a disk: file:dir=PATH");
-  EXPECT_EQ(refusal_of("ram:node=1"),
-            "ram has no option 'node'; it has bandwidth, latency, fast, size, unit, timeout");
+  EXPECT_EQ(
+      refusal_of("ram:node=1"),
+      "ram has no option 'node'; it has bandwidth, latency, access, fast, size, unit, timeout");
   EXPECT_EQ(refusal_of("ram:bandwidth=4"),
             "ram: bandwidth='4' is no rate, such as 4GB/s (simulated bandwidth, such as 4GB/s)");
   EXPECT_EQ(refusal_of("ram:latency=3h"),

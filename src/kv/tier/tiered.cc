@@ -32,9 +32,11 @@ uint64_t least_frames(const Setup& setup, const UnitLayout& layout, const Load& 
   const uint32_t last = load.tokens - 1;
   if (load.step > 1) {
     const uint32_t committed = last / load.step * load.step;
-    return step_frames(setup, layout, committed, load.tokens - committed, kShowsAll);
+    return step_frames(setup, layout, committed, load.tokens - committed,
+                       layout.loads ? 0 : kShowsAll);
   }
-  const uint64_t asked = setup.tier.asked ? setup.tier.asked(last, 1) : kShowsAll;
+  uint64_t asked = setup.tier.asked ? setup.tier.asked(last, 1) : kShowsAll;
+  if (layout.loads) asked = 0;
   uint64_t most = step_frames(setup, layout, last, 1, asked);
   // A window that begins late in a unit shows one unit more, so an earlier token may need more.
   if (setup.shape.window != 0)
@@ -55,7 +57,7 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Spec&) {
 // token before which no unit was filled: a unit that was just filled is still in its frame.
 base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
   KVICK_TRY(const TierOptions options, read_tier(*setup.tier.spec));
-  const UnitLayout layout(setup.shape, options.unit_tokens);
+  const UnitLayout layout(setup.shape, options.unit_tokens, loads_rows(setup, options));
   const uint64_t most = most_frames(setup, options, layout), token = setup.shape.token_bytes();
   const auto frames = [&](uint64_t units) {
     return saturating_mul(load.sequences, units * layout.regions);
@@ -74,22 +76,33 @@ base::Result<Cost> cost(const Setup& setup, const Spec&, const Load& load) {
   const uint64_t layer = all / setup.shape.layers;
   const uint64_t fresh = frames(1), passing = most - std::min(most, fresh);
   if (all <= passing) return cost;
-  const uint64_t kept = passing - std::min(passing, saturating_mul(2, layer));
+  const uint64_t kept =
+      layout.loads ? passing : passing - std::min(passing, saturating_mul(2, layer));
   cost.slow_read_bytes_per_token = saturating_mul(all - kept, layout.bytes);
   return cost;
 }
 
 }  // namespace
 
+bool loads_rows(const Setup& setup, const TierOptions& options) {
+  if (options.kind == "file") return false;
+  if (options.access == TierOptions::Access::kAuto) return static_cast<bool>(setup.tier.asked);
+  return options.access == TierOptions::Access::kLoad;
+}
+
 uint32_t unit_tokens_for(const Setup& setup, uint32_t rows_together) {
-  const bool sectors = setup.tier.spec->name == "file";
-  const uint32_t least = sectors ? UnitLayout::sector_tokens(setup.shape) : 1;
+  const base::Result<TierOptions> read = read_tier(*setup.tier.spec);
+  if (!read.ok()) return rows_together;  // whoever makes the tier says why
+  const TierOptions& options = read.value();
+  if (options.kind != "file" && options.access != TierOptions::Access::kCopy)
+    return UnitLayout(setup.shape, 0, true).tokens;
+  const uint32_t least = options.kind == "file" ? UnitLayout::sector_tokens(setup.shape) : 1;
   return (rows_together + least - 1) / least * least;
 }
 
 uint32_t chosen_units(const Setup& setup, const ChosenRows& chosen) {
   const TierOptions options = read_tier(*setup.tier.spec).value();
-  const UnitLayout layout(setup.shape, options.unit_tokens);
+  const UnitLayout layout(setup.shape, options.unit_tokens, loads_rows(setup, options));
   const auto& [top_rows, rows, together] = chosen;
   const uint32_t full = layout.full(rows);
   if (top_rows.all()) return full;
@@ -100,14 +113,25 @@ uint32_t chosen_units(const Setup& setup, const ChosenRows& chosen) {
   return std::min(full, ends + top_rows.take / together * units);
 }
 
+uint64_t chosen_bytes(const Setup& setup, const ChosenRows& chosen) {
+  const TierOptions options = read_tier(*setup.tier.spec).value();
+  const UnitLayout layout(setup.shape, options.unit_tokens, loads_rows(setup, options));
+  if (!layout.loads) return chosen_units(setup, chosen) * layout.bytes;
+  const uint32_t stored = layout.full(chosen.rows) * layout.tokens;
+  const bool all = chosen.top_rows.all();
+  return std::min(stored, all ? chosen.rows : chosen.top_rows.read_rows(chosen.rows)) *
+         layout.pair_bytes;
+}
+
 size_t tier_unit_bytes(const Shape& shape, const TierOptions& options) {
-  return UnitLayout(shape, options.unit_tokens).bytes;
+  return UnitLayout(shape, options.unit_tokens, false).bytes;
 }
 
 base::Result<std::unique_ptr<CheckedStore>> make_tiered_store(const Setup& setup,
                                                               const TierOptions& options,
                                                               std::unique_ptr<Tier> tier) {
-  const UnitLayout layout(setup.shape, options.unit_tokens);
+  const bool loads = loads_rows(setup, options) && tier->memory() != nullptr;
+  const UnitLayout layout(setup.shape, options.unit_tokens, loads);
   const uint64_t most = most_frames(setup, options, layout);
   const uint64_t token = uint64_t{layout.regions} * layout.bytes;
   if (most < layout.regions)

@@ -26,7 +26,7 @@ TEST(TieredCost, OfAPromptsPieceIsWhatTheStoreRefuses) {
   EXPECT_EQ(p.shortage.needed_bytes, (kRegions + 2 * 7) * kUnit);
   EXPECT_EQ(p.shortage.available_bytes, (25 - kRegions) * kUnit);
   kv::Setup setup = test_setup(kShape);
-  setup.tier.spec = parse_spec("ram:unit=8").value();
+  setup.tier.spec = parse_spec("ram:unit=8,access=copy").value();
   const auto planned = [&](const Load& load) {
     return cost_of({"tiered", {}}, setup, load).value().least_fast_bytes;
   };
@@ -38,6 +38,60 @@ TEST(TieredCost, OfAPromptsPieceIsWhatTheStoreRefuses) {
   setup.tier.asked = [](uint32_t, uint32_t) { return 1U; };
   EXPECT_EQ(planned(pieces), (2 * kRegions + 2 * 7) * kUnit);
   EXPECT_EQ(planned({.tokens = 70}), (kRegions + 2 * 1) * kUnit);
+}
+
+// -- rows that are loaded --
+
+// Adds one token, views all rows and returns the bytes that this loaded from the tier.
+uint64_t loaded_by_a_token(Pair& p, const std::vector<Slot>& slots) {
+  const uint64_t before = p.store->usage().slow_read_bytes;
+  auto step = p.begin(slots);
+  EXPECT_NE(step, nullptr) << p.shortage.what;
+  if (step == nullptr) return 0;
+  write_all(*step, p.shape, p.fresh);
+  for (uint32_t slot = 0; slot < slots.size(); ++slot)
+    for (uint32_t layer = 0; layer < kShape.layers; ++layer)
+      for (uint32_t head = 0; head < kShape.kv_heads; ++head) {
+        base::Arena scratch;
+        kernels::View view;
+        step->view({.slot = slot, .layer = layer, .head = head}, scratch, view);
+      }
+  p.commit(*step, Kept::all({p.slots}));
+  return p.store->usage().slow_read_bytes - before;
+}
+
+TEST(TieredCost, OfRowsThatAreLoadedIsOfThoseThatAreInNoFrame) {
+  for (const uint32_t sequences : {1U, 2U})
+    for (const uint64_t frames : {14U, 20U, 70U, 130U, 400U}) {
+      SCOPED_TRACE(fmt::format("{} sequences, {} frames", sequences, frames));
+      kv::Setup setup = test_setup(kShape);
+      setup.tier.spec =
+          parse_spec(fmt::format("ram:unit=8,size=16MiB,access=load,fast={}", frames * kUnit))
+              .value();
+      Pair p("tiered", kShape);
+      p.store = make_store({"tiered", {}}, setup).value();
+      std::vector<Slot> slots;
+      for (uint32_t i = 0; i < sequences; ++i) slots.push_back({p.open(), 1});
+      for (uint32_t tokens = 1; tokens <= 200; ++tokens) {
+        const uint64_t loaded = loaded_by_a_token(p, slots);
+        const Cost cost = cost_of({"tiered", {}}, setup, {tokens, sequences}).value();
+        // A unit that was just filled is still in its frame.
+        if (tokens % 8 >= 2) {
+          ASSERT_EQ(loaded, cost.slow_read_bytes_per_token) << tokens;
+        }
+        ASSERT_EQ(cost.slow_bytes, p.store->usage().slow_bytes);
+        ASSERT_EQ(cost.fast_bytes, p.store->usage().allocated_bytes) << tokens;
+        ASSERT_EQ(cost.least_fast_bytes, sequences * kRegions * kUnit);
+      }
+      p.expect_contents();
+    }
+}
+
+TEST(TieredCost, OfAPromptThatIsLoadedIsThatOfItsOwnRows) {
+  kv::Setup setup = test_setup(kShape);
+  setup.tier.spec = parse_spec("ram:unit=8,access=load").value();
+  const Load pieces = {.tokens = 70, .sequences = 1, .step = 30};
+  EXPECT_EQ(cost_of({"tiered", {}}, setup, pieces).value().least_fast_bytes, 2 * kRegions * kUnit);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ TieredStep::TieredStep(TieredStore& store, std::vector<StepSlot> step_slots,
       store_(store),
       extents_(std::move(extents)),
       kept_units_(kept_units) {
-  for (uint32_t slot = 0; slot < this->step_slots().size(); ++slot) {
+  if (store_.layout_.loads) ahead_ = false;
+  for (uint32_t slot = 0; !store_.layout_.loads && slot < this->step_slots().size(); ++slot) {
     if (!store_.shows_all(this->step_slots()[slot])) {
       ahead_ = false;
       continue;
@@ -150,26 +151,98 @@ std::span<const kernels::Run> TieredStep::runs(const Query& query, uint32_t begi
   return runs.first(count);
 }
 
-// Returns the layer's segment without runs.
-kernels::Segment TieredStep::segment(const Query& query) const {
-  const std::byte* const rows = store_.frames_->data(0);
+// Returns the layer's segment without runs. rows: the first of the numbered rows.
+kernels::Segment TieredStep::segment(const Query& query, const std::byte* rows) const {
   kernels::Segment segment = segment_of(store_.setup(), query.layer, query.head, rows,
                                         rows + store_.shape().row_bytes(false));
   segment.k_stride = segment.v_stride = static_cast<uint32_t>(store_.layout_.pair_bytes);
   return segment;
 }
 
+void TieredStep::show_fresh(const Query& query, base::Arena& scratch, kernels::View& out) const {
+  const uint32_t length = sequence(query.slot).length;
+  out.fresh = segment(query, store_.frames_->data(0));
+  out.fresh.runs = runs(query, length, length + step_slots()[query.slot].fresh, scratch);
+}
+
+// Rows of a layer and head where they are, in frames and in the tier. Frames are evicted between
+// steps only, so a view stays as it is.
+class TieredStep::Loaded {
+ public:
+  // most: number of calls of add.
+  Loaded(const TieredStep& step, const Query& query, size_t most, base::Arena& scratch)
+      : step_(step),
+        query_(query),
+        sequence_(step.sequence(query.slot)),
+        in_tier_{.runs = scratch.make<kernels::Run>(most)},
+        in_frames_{.runs = scratch.make<kernels::Run>(most)} {}
+
+  // Adds `count` tokens of one unit; tokens ascend.
+  void add(uint32_t token, uint32_t count) {
+    const UnitLayout& layout = step_.store_.layout_;
+    const uint32_t in_unit = token % layout.tokens;
+    const size_t index = layout.index(layout.full(token), query_.layer, query_.head);
+    const FrameId frame = sequence_.frames[index];
+    if (frame != kNoFrame)
+      return in_frames_.add({.row = frame * layout.tokens + in_unit, .rows = count, .pos = token});
+    const uint64_t row = step_.store_.at(sequence_, index) / layout.pair_bytes + in_unit;
+    in_tier_.add({.row = static_cast<uint32_t>(row), .rows = count, .pos = token});
+    loaded_ += count * layout.pair_bytes;
+  }
+
+  void show(kernels::View& out) const {
+    Frames& frames = *step_.store_.frames_;
+    show(frames.tier().memory(), in_tier_, out);
+    show(frames.data(0), in_frames_, out);
+    step_.store_.load(loaded_);
+  }
+
+ private:
+  struct Place {
+    std::span<kernels::Run> runs;
+    size_t count = 0;
+    void add(const kernels::Run& run) {
+      kernels::Run* const last = count > 0 ? &runs[count - 1] : nullptr;
+      if (last != nullptr && last->row + last->rows == run.row && last->pos + last->rows == run.pos)
+        last->rows += run.rows;
+      else
+        runs[count++] = run;
+    }
+  };
+  void show(const std::byte* rows, const Place& place, kernels::View& out) const {
+    if (place.count == 0) return;
+    kernels::Segment segment = step_.segment(query_, rows);
+    segment.runs = place.runs.first(place.count);
+    out.past.push_back(segment);
+  }
+
+  const TieredStep& step_;
+  const Query& query_;
+  const TieredSequence& sequence_;
+  Place in_tier_, in_frames_;
+  uint64_t loaded_ = 0;  // bytes
+};
+
 void TieredStep::view_rows(const Query& query, base::Arena& scratch, kernels::View& out) {
   KVICK_CHECK(store_.shows_all(step_slots()[query.slot]),
               "slot {} shows the rows that are asked for", query.slot);
-  if (layer_ != query.layer) load(query.layer);
   const uint32_t first = sequence(query.slot).first, length = sequence(query.slot).length;
-  kernels::Segment segment = this->segment(query);
   out = {};
+  if (const UnitLayout& layout = store_.layout_; layout.loads) {
+    Loaded loaded(*this, query, layout.touched(length) - layout.full(first), scratch);
+    for (uint32_t token = first; token < length;) {
+      const uint32_t count = std::min(layout.tokens - token % layout.tokens, length - token);
+      loaded.add(token, count);
+      token += count;
+    }
+    loaded.show(out);
+    return show_fresh(query, scratch, out);
+  }
+  if (layer_ != query.layer) load(query.layer);
+  kernels::Segment segment = this->segment(query, store_.frames_->data(0));
   segment.runs = runs(query, first, length, scratch);
   if (!segment.runs.empty()) out.past.push_back(segment);
-  segment.runs = runs(query, length, length + step_slots()[query.slot].fresh, scratch);
-  out.fresh = segment;
+  show_fresh(query, scratch, out);
 }
 
 // -- some rows --
@@ -208,12 +281,20 @@ void TieredStep::unpin_chosen(uint32_t but_layer) {
 }
 
 void TieredStep::prefetch(const Query& query, std::span<const uint32_t> rows) {
+  if (store_.layout_.loads) return;
   std::vector<Unit> pinned;
   pin_some(query, rows, Frames::Patience::kSpare, pinned);
 }
 
 void TieredStep::view_some(const Query& query, std::span<const uint32_t> rows, base::Arena& scratch,
                            kernels::View& out) {
+  out = {};
+  if (store_.layout_.loads) {
+    Loaded loaded(*this, query, rows.size(), scratch);
+    for (const uint32_t token : rows) loaded.add(token, 1);
+    loaded.show(out);
+    return show_fresh(query, scratch, out);
+  }
   if (chosen_layer_.exchange(query.layer) != query.layer) unpin_chosen(query.layer);
   std::vector<Unit> pinned;
   pin_some(query, rows, Frames::Patience::kWait, pinned);
@@ -233,13 +314,10 @@ void TieredStep::view_some(const Query& query, std::span<const uint32_t> rows, b
     else
       some[count++] = {.row = row, .rows = 1, .pos = token};
   }
-  kernels::Segment segment = this->segment(query);
-  out = {};
+  kernels::Segment segment = this->segment(query, store_.frames_->data(0));
   segment.runs = some.first(count);
   if (count > 0) out.past.push_back(segment);
-  segment.runs =
-      runs(query, sequence.length, sequence.length + step_slots()[query.slot].fresh, scratch);
-  out.fresh = segment;
+  show_fresh(query, scratch, out);
 }
 
 // -- commit --
@@ -288,8 +366,12 @@ void TieredStep::store_full(TieredSequence& sequence, uint32_t first_unit) {
     extents_.pop_back();
     for (size_t i = 0; i < layout.regions; ++i) {
       const size_t index = size_t{unit} * layout.regions + i;
-      store_.frames_->store({&sequence, index}, store_.at(sequence, index));
+      if (layout.loads)
+        store_.frames_->store_now({&sequence, index}, store_.at(sequence, index));
+      else
+        store_.frames_->store({&sequence, index}, store_.at(sequence, index));
     }
+    if (layout.loads) store_.frames_->tier().load(uint64_t{layout.regions} * layout.bytes);
   }
 }
 

@@ -26,6 +26,7 @@ class TieredStep final : public CheckedStep, public RowFetcher {
   void prefetch(const Query& query, std::span<const uint32_t> rows) override;
 
  private:
+  class Loaded;
   static constexpr uint32_t kNoLayer = UINT32_MAX;
   struct FullUnit {
     TieredSequence* of;
@@ -52,7 +53,8 @@ class TieredStep final : public CheckedStep, public RowFetcher {
   void pin_some(const Query& query, std::span<const uint32_t> rows, Frames::Patience patience,
                 std::vector<Unit>& pinned);
   void unpin_chosen(uint32_t but_layer);
-  kernels::Segment segment(const Query& query) const;
+  kernels::Segment segment(const Query& query, const std::byte* rows) const;
+  void show_fresh(const Query& query, base::Arena& scratch, kernels::View& out) const;
   std::byte* row(const TieredSequence& sequence, uint32_t layer, uint32_t head,
                  uint64_t token) const;
   std::span<const kernels::Run> runs(const Query& query, uint32_t begin, uint32_t end,

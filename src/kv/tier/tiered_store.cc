@@ -26,13 +26,15 @@ uint32_t tokens_that_suit(const Shape& shape, size_t pair_bytes) {
 
 }  // namespace
 
-UnitLayout::UnitLayout(const Shape& shape, uint32_t unit_tokens)
+UnitLayout::UnitLayout(const Shape& shape, uint32_t unit_tokens, bool loads_rows)
     : heads(shape.kv_heads),
       regions(shape.layers * shape.kv_heads),
-      pair_bytes(shape.row_bytes(false) + shape.row_bytes(true)) {
+      pair_bytes(shape.row_bytes(false) + shape.row_bytes(true)),
+      loads(loads_rows) {
   tokens = unit_tokens != 0 ? unit_tokens : tokens_that_suit(shape, pair_bytes);
   bytes = tokens * pair_bytes;
-  extent_bytes = (uint64_t{regions} * bytes + kTierPage - 1) / kTierPage * kTierPage;
+  extent_bytes = uint64_t{regions} * bytes;
+  if (!loads) extent_bytes = (extent_bytes + kTierPage - 1) / kTierPage * kTierPage;
 }
 
 uint32_t UnitLayout::sector_tokens(const Shape& shape) {
@@ -46,7 +48,9 @@ TieredStore::TieredStore(const Setup& setup, const UnitLayout& layout,
     : CheckedStore(setup),
       layout_(layout),
       frames_(std::move(frames)),
-      extents_(frames_->tier(), layout.extent_bytes) {
+      // Rows are numbered by 32 bits: across the tier if they are loaded from there.
+      extents_(frames_->tier(), layout.extent_bytes,
+               layout.loads ? UINT32_MAX * layout.pair_bytes : UINT64_MAX) {
   limit(setup.limits.max_bytes);
 }
 
@@ -120,16 +124,18 @@ CheckedStore::SequenceOr TieredStore::copy_sequence(SeqId id, const Sequence& fr
   copy->extents.assign(gone, kNoExtent);
   copy->extents.insert(copy->extents.end(), extents.begin(), extents.end());
   copy->gone = gone;
-  const uint64_t tail = source.length % layout_.tokens != 0 ? layout_.regions : 0;
-  const uint64_t streamed = extents.empty() ? 0 : layout_.heads;
+  Need need = {.fresh = source.length % layout_.tokens != 0 ? layout_.regions : 0U};
+  if (!extents.empty() && !layout_.loads) need.layer = layout_.heads;
+  need.useful = shape().layers * need.layer;
   copy->first = source.first;
   copy->length = source.length;
   try {
-    if (auto claimed = claim(tail, streamed, what); !claimed.ok()) {
+    if (auto claimed = claim(need, what); !claimed.ok()) {
       extents_.give(extents);
       return claimed.error();
     }
-    if (copy_units(source, *copy) && copy_tail(source, *copy)) {
+    const bool copied = layout_.loads ? load_units(source, *copy) : copy_units(source, *copy);
+    if (copied && copy_tail(source, *copy)) {
       copied_bytes_ += seen_tokens * shape().token_bytes();
       return std::unique_ptr<Sequence>(std::move(copy));
     }
@@ -164,6 +170,25 @@ bool TieredStore::copy_units(TieredSequence& from, TieredSequence& to) {
     if (!frames_->failure(from).empty() || !frames_->failure(to).empty()) return false;
   }
   return true;
+}
+
+// Copies unit by unit from where it is, in a frame or in the tier.
+bool TieredStore::load_units(const TieredSequence& from, const TieredSequence& to) {
+  std::byte* const tier = frames_->tier().memory();
+  const size_t all = size_t{layout_.full(from.length)} * layout_.regions;
+  for (size_t index = layout_.index(to.gone, 0, 0); index < all; ++index) {
+    const FrameId frame = from.frames[index];
+    if (frame == kNoFrame) load(layout_.bytes);
+    std::memcpy(tier + at(to, index),
+                frame == kNoFrame ? tier + at(from, index) : frames_->data(frame), layout_.bytes);
+  }
+  return true;
+}
+
+void TieredStore::load(uint64_t bytes) {
+  if (bytes == 0) return;
+  loaded_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  frames_->tier().load(bytes);
 }
 
 // units: appends the units that it pins, also if it throws.
@@ -209,18 +234,23 @@ TieredStore::Need TieredStore::need_of(std::span<const StepSlot> step_slots) con
     const uint64_t length = step_slot.sequence->length, then = length + step_slot.fresh;
     need.fresh += uint64_t{layout_.touched(then) - layout_.touched(length)} * layout_.regions;
     const uint64_t full = layout_.full(length) - unseen(*step_slot.sequence);
+    need.extents += layout_.full(then) - layout_.full(length);
+    if (layout_.loads) {
+      need.useful += full * layout_.regions;
+      continue;
+    }
     const uint64_t asked = shows_all(step_slot)
                                ? kShowsAll
                                : setup().tier.asked(step_slot.sequence->length, step_slot.fresh);
     need.layer += std::min(full, asked) * layout_.heads;
-    need.extents += layout_.full(then) - layout_.full(length);
   }
+  if (!layout_.loads) need.useful = shape().layers * need.layer;
   return need;
 }
 
-base::Status<Shortage> TieredStore::claim(uint64_t solid, uint64_t layer, const std::string& what) {
+base::Status<Shortage> TieredStore::claim(const Need& need, const std::string& what) {
   const uint64_t now = frames_->counts().solid;
-  const uint64_t least = now + solid + layer, all = now + solid + shape().layers * layer;
+  const uint64_t least = now + need.fresh + need.layer, all = now + need.fresh + need.useful;
   if (auto shortage = over_cap(now * layout_.bytes, least * layout_.bytes, what)) return *shortage;
   const uint64_t charged = charge_up_to(std::min<uint64_t>(all, frames_->most()) * layout_.bytes);
   frames_->limit(static_cast<uint32_t>(std::min<uint64_t>(charged / layout_.bytes, kNoFrame - 1)));
@@ -258,7 +288,7 @@ CheckedStore::StepOr TieredStore::start(std::vector<StepSlot> step_slots) {
     extents_.give(extents);
   };
   try {
-    auto claimed = claim(need.fresh, need.layer, what);
+    auto claimed = claim(need, what);
     if (claimed.ok() && !take_fresh(step_slots))
       claimed = Shortage{.needed_bytes = need.fresh * layout_.bytes,
                          .what = fmt::format("{}: the slower tier frees no memory in time", what)};
@@ -307,7 +337,7 @@ Usage TieredStore::count() const {
   usage.allocated_bytes = counts.taken * layout_.bytes;
   usage.cached_bytes = cached_bytes();
   usage.slow_bytes = extents_.taken_bytes();
-  usage.slow_read_bytes = counts.read_bytes;
+  usage.slow_read_bytes = counts.read_bytes + loaded_bytes_.load(std::memory_order_relaxed);
   usage.slow_written_bytes = counts.written_bytes;
   usage.copied_bytes = copied_bytes_;
   usage.page_bytes = layout_.bytes;

@@ -1,6 +1,7 @@
 #pragma once
 // Internal to kv/tier: see tiered.h.
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -15,13 +16,16 @@ namespace kvick::kv {
 // head]. A frame holds one unit, so rows can be numbered across all frames.
 struct UnitLayout {
   uint32_t tokens = 0;
-  uint32_t heads = 0;         // KV heads of a layer
-  uint32_t regions = 0;       // layers * heads
-  size_t pair_bytes = 0;      // a key and its value
-  size_t bytes = 0;           // size of a unit
-  uint64_t extent_bytes = 0;  // `regions` units, in whole pages
+  uint32_t heads = 0;     // KV heads of a layer
+  uint32_t regions = 0;   // layers * heads
+  size_t pair_bytes = 0;  // a key and its value
+  size_t bytes = 0;       // size of a unit
+  bool loads = false;     // rows are loaded from where they are in the tier
+  // `regions` units, in whole pages; where rows are loaded, in whole rows, so that they can be
+  // numbered across the tier.
+  uint64_t extent_bytes = 0;
 
-  UnitLayout(const Shape& shape, uint32_t unit_tokens);
+  UnitLayout(const Shape& shape, uint32_t unit_tokens, bool loads);
   // Returns the smallest number of tokens whose unit is a whole number of disk sectors.
   static uint32_t sector_tokens(const Shape& shape);
   uint32_t full(uint64_t rows) const { return static_cast<uint32_t>(rows / tokens); }
@@ -59,6 +63,7 @@ class TieredStore final : public CheckedStore {
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   bool copy_units(TieredSequence& from, TieredSequence& to);
   void copy_layer(TieredSequence& from, TieredSequence& to, size_t first, std::vector<Unit>& units);
+  bool load_units(const TieredSequence& from, const TieredSequence& to);
   bool copy_tail(const TieredSequence& from, TieredSequence& to);
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
   void give_back(Sequence& sequence) override;
@@ -73,6 +78,7 @@ class TieredStore final : public CheckedStore {
   struct Need {
     uint64_t fresh = 0;    // solid frames for fresh rows
     uint64_t layer = 0;    // upper bound on frames for the views of one layer
+    uint64_t useful = 0;   // most frames of stored units that the step can use
     uint64_t extents = 0;  // in the slower tier
   };
   // Returns whether the views of a slot show all its rows.
@@ -81,7 +87,9 @@ class TieredStore final : public CheckedStore {
   uint64_t kept_frames(const Need& need) const;
   StepOr start(std::vector<StepSlot> step_slots) override;
   // Charges what a step needs, and as much more as it can use and the budget has free.
-  base::Status<Shortage> claim(uint64_t solid, uint64_t layer, const std::string& what);
+  base::Status<Shortage> claim(const Need& need, const std::string& what);
+  // Counts rows of the tier that are loaded, and waits for its channel.
+  void load(uint64_t bytes);
   bool take_fresh(std::span<const StepSlot> step_slots);
   void drop_fresh(TieredSequence& sequence);
 
@@ -95,6 +103,7 @@ class TieredStore final : public CheckedStore {
   Extents extents_;
   std::vector<std::unique_ptr<Sequence>> closed_;  // closed sequences with transfers under way
   uint64_t copied_bytes_ = 0;
+  std::atomic<uint64_t> loaded_bytes_ = 0;  // from the tier, without frames
 };
 
 }  // namespace kvick::kv

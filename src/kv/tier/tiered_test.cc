@@ -68,7 +68,7 @@ TEST(Tiered, SaysWhatALayerNeedsIfThereAreTooFewFrames) {
   // 17 units of two heads, and 6 for fresh rows.
   ASSERT_EQ(p.begin({{a, 8}}), nullptr);
   EXPECT_EQ(p.shortage.needed_bytes, (2 * 17 + kRegions) * kUnit);
-  kv::Setup setup = setup_with("ram:unit=8");
+  kv::Setup setup = setup_with("ram:unit=8,access=copy");
   const auto planned = [&] {
     return cost_of({"tiered", {}}, setup, {.tokens = 137}).value().least_fast_bytes;
   };
@@ -327,6 +327,8 @@ class FewFrames : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(
     Tiers, FewFrames,
     testing::Values("ram:unit=8,size=16MiB", "ram:unit=5,size=16MiB,bandwidth=500MB/s",
+                    "ram:unit=8,size=16MiB,access=load",
+                    "ram:unit=5,size=16MiB,access=load,bandwidth=500MB/s",
                     "file:unit=16,dir=" + std::filesystem::temp_directory_path().string(),
                     "file:unit=8,io=pread,dir=" + std::filesystem::temp_directory_path().string()));
 

@@ -2,8 +2,8 @@
 // or with those that a policy selects, relative to the roofline (MAPLE's Figure 3c). The roofline
 // is the longer of two times: that of the work of fast memory and processor, and that of reading
 // the planned bytes from the slower tier at its bandwidth. The tier is simulated: this machine's
-// memory, slowed to a bandwidth. Fast memory has frames for two layers, so almost nothing stays
-// there.
+// memory, slowed to a bandwidth. Rows are loaded from where they are; fast memory has frames for
+// the fresh rows of a step only.
 
 #include "kv/tier/tier.h"
 
@@ -27,7 +27,6 @@ constexpr uint32_t kLongest = 8192;          // by default; at most the model's 
 constexpr uint32_t kParts[] = {8, 4, 2, 1};  // contexts: the longest divided by these
 constexpr uint32_t kWarm = 2, kTimed = 12;   // steps; all within one unit of 16 tokens
 constexpr uint32_t kChunk = 128;             // tokens per step that fills the cache
-constexpr uint32_t kFrameLayers = 2;  // layers with frames: one is read while one is computed
 
 struct Setting {
   Selected selected;
@@ -130,8 +129,7 @@ class TierSpeed final : public Experiment {
     return base::Done{};
   }
 
-  // Returns the cache options of a setting: frames for a step's fresh rows and for two layers of
-  // older rows.
+  // Returns the cache options of a setting.
   base::Result<engine::KvOptions> options_for(const Setting& setting) const {
     const uint32_t tokens = setting.depth + kWarm + kTimed;
     engine::KvOptions kv = options_of(setting.selected, tokens);
@@ -139,11 +137,9 @@ class TierSpeed final : public Experiment {
     uint64_t fast = 0;
     for (const kv::Shape& shape : engine_->store_info(kv).groups) {
       const uint64_t pair = shape.row_bytes(false) + shape.row_bytes(true);
-      const uint64_t fresh = kChunk + 2 * (kv::kTierPage / pair + 1);
-      const uint64_t layers = std::min(kFrameLayers, shape.layers);
-      fast += fresh * shape.token_bytes() + tokens * shape.token_bytes() / shape.layers * layers;
+      fast += (kChunk + 2 * (kv::kTierPage / pair + 1)) * shape.token_bytes();
     }
-    KVICK_TRY(kv.tier, kv::parse_spec(fmt::format("ram:fast={}", fast)));
+    KVICK_TRY(kv.tier, kv::parse_spec(fmt::format("ram:access=load,fast={}", fast)));
     kv.tier->options["bandwidth"] = setting.bandwidth;
     KVICK_TRY_VOID(kv::read_tier(*kv.tier));
     return kv;

@@ -152,7 +152,7 @@ const char* const kPolicies[] = {"quest:budget=0.25,least=12,page=4,dense_layers
 TEST(SelectTier, ShowsTheRowsThatAPolicyChoosesInMemory) {
   for (const std::string policy : kPolicies)
     for (const char* tier : {"ram:fast=24KiB,access=copy", "ram:fast=1MiB,access=copy",
-                             "ram:fast=48KiB,unit=6,access=copy", "ram:fast=24KiB",
+                             "ram:fast=48KiB,unit=6,access=copy", "ram:fast=24KiB,unit=8",
                              "ram:fast=1MiB,access=load", "ram:fast=48KiB,unit=6"}) {
       SCOPED_TRACE(policy + " " + tier);
       auto fast = make_store({"virtual", {}}, setup_of(policy, ""));

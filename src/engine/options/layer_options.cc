@@ -21,6 +21,13 @@ bool full_ropes_differ(const model::Config& config) {
   return false;
 }
 
+base::Error moved(const KvOptions& resolved) {
+  return fail(
+      "{} moves keys to other positions, and the layers of this model rotate theirs in several "
+      "ways: use quest, which leaves them in place",
+      resolved.select.name);
+}
+
 bool any_latent(const model::Config& config) {
   return std::any_of(config.layers.begin(), config.layers.end(),
                      [](const model::LayerConfig& layer) { return layer.is_latent(); });
@@ -37,6 +44,8 @@ base::Status<> check_layers(const model::Config& config, const KvOptions& resolv
     return fail(
         "expected averages the rotation of the next positions, and the layers of this model rotate "
         "in several ways: use quest, which needs no rotation");
+  // Also where layers are alike but for their rotation: the sinks would be turned wrongly.
+  if (resolved.select.name == "streaming" && full_ropes_differ(config)) return moved(resolved);
   if (!layers_differ(config)) return base::Done{};
   for (const kernels::DType type : {*resolved.k_type, *resolved.v_type})
     if (kernels::is_static(type))
@@ -55,11 +64,7 @@ base::Status<> check_layers(const model::Config& config, const KvOptions& resolv
         "{} needs layers that are all alike, and this model's differ: use quest, which needs no "
         "training",
         policy->name);
-  if (kv::forgets(resolved.select) && full_ropes_differ(config))
-    return fail(
-        "{} moves keys to other positions, and the layers of this model rotate theirs in several "
-        "ways: use quest, which leaves them in place",
-        policy->name);
+  if (kv::forgets(resolved.select) && full_ropes_differ(config)) return moved(resolved);
   return base::Done{};
 }
 

@@ -75,6 +75,16 @@ TEST(LayerOptions, RefuseToMoveKeysThatAreRotatedInSeveralWays) {
   EXPECT_EQ(error_of(config, "f16", "quest"), "");
 }
 
+// Some models have layers that keep rows alike, of which some do not rotate.
+TEST(LayerOptions, RefuseToMoveKeysWhereLayersDifferInTheirRotationAlone) {
+  model::Config config = windowed();
+  for (model::LayerConfig& layer : config.layers) layer.window = 0;
+  ASSERT_FALSE(layers_differ(config));
+  EXPECT_NE(error_of(config, "f16", "streaming").find("rotate theirs in several ways"),
+            std::string::npos);
+  EXPECT_EQ(error_of(config, "f16", "h2o"), "");  // leaves keys where they are
+}
+
 // Also where layers keep rows alike and some do not rotate.
 TEST(LayerOptions, RefuseToAverageRotationsOfSeveralKinds) {
   model::Config config = windowed();
@@ -92,6 +102,7 @@ TEST(LayerOptions, LetAModelOfLayersThatAreAlikeHaveAll) {
   model::Config config = windowed();
   for (model::LayerConfig& layer : config.layers) layer.window = 0;
   EXPECT_FALSE(layers_differ(config));
+  for (model::LayerConfig& layer : config.layers) layer.rope = 0;
   for (const char* policy : {"maple", "loki", "streaming"})
     EXPECT_EQ(error_of(config, "static8:x.kvr", policy), "");
 }

@@ -62,8 +62,7 @@ class Frames {
   bool take(Unit unit);
   // Starts to write a unit's solid frame to the tier; the frame counts as stored from then on.
   void store(Unit unit, uint64_t at);
-  // Copies a unit's solid frame to the tier's memory() before it returns.
-  void store_now(Unit unit, uint64_t at);
+  void store_now(Unit unit, uint64_t at);  // the same, but into Tier::memory(), and at once
   // Starts to write a unit's pinned frame to another place, for another sequence.
   void copy(Unit unit, TieredSequence& to, uint64_t at);
 

@@ -81,8 +81,9 @@ class TierTest(CommandTest):
         # the four newest ones of each other sequence.
         self.COMMAND = "plan"
 
-        def plan_of(policy, batch=1):
-            return self.json_of("--quiet", "--ctx", 200, "-b", batch, "--kv-select", policy, "--kv-tier", "ram:fast=64KiB,size=16MiB")
+        def plan_of(policy, batch=1, access="copy"):
+            return self.json_of("--quiet", "--ctx", 200, "-b", batch, "--kv-select", policy, "--kv-tier",
+                                f"ram:fast=64KiB,size=16MiB,access={access}")
 
         every, three = (plan_of("quest:dense_layers=1", batch) for batch in (1, 3))
         self.assertEqual((every["fits"], every["largest_batch"]), (True, 2))
@@ -93,6 +94,8 @@ class TierTest(CommandTest):
         # 64 rows are the page that is being filled and three full ones: with the newest pages ten units a sequence. So six sequences
         # could answer at once, but the fourth leaves no room for the prompt of a fifth.
         self.assertEqual(some["largest_batch"], 4)
+        # Rows that are loaded need no frames: only the pages of the prompt's step and the newest ones of the other sequences do.
+        self.assertEqual(plan_of("quest:dense_layers=1", access="load")["largest_batch"], 4)
 
     def test_bench_counts_the_moved_bytes(self):
         self.COMMAND = "bench"

@@ -9,6 +9,10 @@
 namespace kvick::kv {
 namespace {
 
+// Tokens per unit where a policy's rows are loaded: the newest rows then lie side by side, and a
+// step needs little fast memory for its own.
+constexpr uint32_t kLoadedTokens = 16;
+
 // Returns how many frames fit into the tier's fast memory and the store's limit.
 uint64_t most_frames(const Setup& setup, const TierOptions& options, const UnitLayout& layout) {
   const uint64_t bytes = std::min(options.fast_bytes, setup.limits.max_bytes);
@@ -94,8 +98,7 @@ uint32_t unit_tokens_for(const Setup& setup, uint32_t rows_together) {
   const base::Result<TierOptions> read = read_tier(*setup.tier.spec);
   if (!read.ok()) return rows_together;  // whoever makes the tier says why
   const TierOptions& options = read.value();
-  if (options.kind != "file" && options.access != TierOptions::Access::kCopy)
-    return UnitLayout(setup.shape, 0, true).tokens;
+  if (options.kind != "file" && options.access != TierOptions::Access::kCopy) return kLoadedTokens;
   const uint32_t least = options.kind == "file" ? UnitLayout::sector_tokens(setup.shape) : 1;
   return (rows_together + least - 1) / least * least;
 }

@@ -26,7 +26,7 @@ size_t tier_unit_bytes(const Shape& shape, const TierOptions& options);
 bool loads_rows(const Setup& setup, const TierOptions& options);
 
 // Returns the tokens per unit that suit a policy which chooses `rows_together` rows at once: that
-// number, for a file rounded up to whole disk sectors; where rows are loaded, any number does.
+// number, for a file rounded up to whole disk sectors; 16 where rows are loaded: any number does.
 uint32_t unit_tokens_for(const Setup& setup, uint32_t rows_together);
 struct ChosenRows {
   TopRows top_rows;

@@ -48,7 +48,7 @@ class PcaTest(CommandTest):
         some = self.ppl(*policy, "--against", "virtual")
         self.assertLess(some["kv_read_bytes_per_token"], exact["kv_read_bytes_per_token"])
         self.assertGreater(some["kl_mean"], 0)
-        tiered = self.ppl(*policy, "--kv-tier", "ram:fast=32KiB,size=16MiB")
+        tiered = self.ppl(*policy, "--kv-tier", "ram:fast=12KiB,size=16MiB,unit=4")
         self.assertEqual(tiered["perplexity"], some["perplexity"])
         self.assertGreater(tiered["slow_read_bytes_per_token"], 0)
 

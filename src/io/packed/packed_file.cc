@@ -7,9 +7,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <new>
+#include <stdexcept>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -47,9 +47,13 @@ XXH128_hash_t sum_of(Header header, std::span<const std::byte> rest) {
   return XXH3_128bits_withSeed(rest.data(), rest.size(), first.low64 ^ first.high64);
 }
 
+std::runtime_error refused(std::string_view what, int error) {
+  return std::runtime_error(fmt::format("cannot be {}: {}", what, std::strerror(error)));
+}
+
 // Maps the whole file at a multiple of a huge page. Files that were written in large pieces are in
 // huge pages of the page cache, and are then mapped as huge pages. Throws std::bad_alloc, or
-// std::system_error for any other reason of the system.
+// std::runtime_error for any other reason of the system.
 std::byte* map_file(int fd, uint64_t bytes) {
   const uint64_t kept = round_up(bytes, base::page_bytes());
   void* const room = mmap(nullptr, kept + kPackedUnit, PROT_NONE,
@@ -64,7 +68,7 @@ std::byte* map_file(int fd, uint64_t bytes) {
     const int error = errno;
     munmap(reinterpret_cast<void*>(first), kept);
     if (error == ENOMEM) throw std::bad_alloc();
-    throw std::system_error(error, std::generic_category(), "cannot be mapped");
+    throw refused("mapped", error);
   }
   // Advice only: data that is not in memory is read 2 MiB at a time.
   madvise(mapped, bytes, MADV_HUGEPAGE);
@@ -157,13 +161,12 @@ base::Result<PackedHead> parse_packed_head(std::span<const std::byte> image, uin
 base::Result<PackedFile> PackedFile::open(const std::filesystem::path& path,
                                           const PackedPlan& plan) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw std::system_error(errno, std::generic_category(), "cannot be opened");
+  if (fd < 0) throw refused("opened", errno);
   PackedFile file;
   file.fd_ = fd;
   file.path_ = path.string();
   struct stat info {};
-  if (fstat(fd, &info) != 0)
-    throw std::system_error(errno, std::generic_category(), "cannot be looked up");
+  if (fstat(fd, &info) != 0) throw refused("looked up", errno);
   if (!S_ISREG(info.st_mode) || info.st_size <= 0) return fail("it is no regular file, or empty");
   file.bytes_ = map_file(fd, static_cast<uint64_t>(info.st_size));
   file.size_ = static_cast<uint64_t>(info.st_size);

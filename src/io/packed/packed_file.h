@@ -81,7 +81,7 @@ class PackedFile {
  public:
   // Opens the file and checks all but the data. Errors, all of wrong contents: it is no regular
   // file, those of parse_packed_head, or a key or sizes other than the plan's. Throws
-  // std::bad_alloc if the system gives no memory to map it, and std::system_error if it cannot be
+  // std::bad_alloc if the system gives no memory to map it, and std::runtime_error if it cannot be
   // opened or mapped for another reason; neither says anything about the contents.
   static base::Result<PackedFile> open(const std::filesystem::path& path, const PackedPlan& plan);
   PackedFile(PackedFile&& other) noexcept { swap(other); }

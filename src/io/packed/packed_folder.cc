@@ -5,10 +5,10 @@
 #include <cstring>
 #include <fcntl.h>
 #include <new>
+#include <stdexcept>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -118,7 +118,7 @@ std::optional<PackedFile> PackedFolder::find(const PackedPlan& plan, base::Threa
                              file.error().message));
     fs::remove(path, none);
   } catch (const std::bad_alloc&) {  // the file may be good, so it is neither deleted nor replaced:
-  } catch (const std::system_error&) {  // begin() refuses as well, and says what is wrong
+  } catch (const std::runtime_error&) {  // begin() refuses as well, and says what is wrong
   }
   return std::nullopt;
 }

@@ -70,6 +70,7 @@ TABLED = (
 PLANNED = (
     (AMX, "xeon-amx/2026-11-22/plan-check-smollm2.json"),
     (AMX, "xeon-amx/2026-11-22/plan-check-m.json"),
+    (ZEN, "epyc-zen4/2026-11-30/plan-check-smollm2.json"),
 )
 
 

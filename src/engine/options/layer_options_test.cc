@@ -85,7 +85,8 @@ TEST(LayerOptions, RefuseToMoveKeysWhereLayersDifferInTheirRotationAlone) {
   EXPECT_EQ(error_of(config, "f16", "h2o"), "");  // leaves keys where they are
 }
 
-// Also where layers keep rows alike and some do not rotate.
+// expected turns all queries by one rotation, so layers that rotate differently are refused, even
+// if their rows are alike.
 TEST(LayerOptions, RefuseToAverageRotationsOfSeveralKinds) {
   model::Config config = windowed();
   EXPECT_EQ(error_of(config, "f16", "expected"), "") << "the two that see all have one rotation";

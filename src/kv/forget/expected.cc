@@ -36,28 +36,10 @@ constexpr Option kOptions[] = {
     {.name = "epsilon",
      .summary = "added to the expected attention before it is multiplied by the norm",
      .fallback = "0"},
-    {.name = "heads",
-     .summary = "even: each KV head keeps the same number of rows; ada: the KV heads of a layer "
-                "share its rows by score (AdaKV)",
-     .fallback = "even"},
-    {.name = "safeguard",
-     .summary = "with heads=ada, share of an even part that each KV head is sure of",
-     .fallback = "0.2"},
+    heads_option(),
+    safeguard_option(),
     {.name = "drop", .summary = "rows that are given up at a time", .fallback = "32"},
     least_option()};
-
-base::Status<> read_heads(const Spec& spec, ForgetRule& rule) {
-  KVICK_TRY(const size_t ada, read_choice(spec, kOptions[7], {"even", "ada"}));
-  KVICK_TRY(const uint64_t safeguard, read_decimal(spec, kOptions[8], 0, kMillion));
-  if (ada == 0 && spec.options.contains("safeguard"))
-    return base::fail(
-        "expected: safeguard= is for heads=ada, where KV heads share rows: add heads=ada, or leave "
-        "safeguard= out");
-  if (ada == 0) return base::Done{};
-  rule.shared = Shared::kLayer;
-  rule.safeguard = static_cast<uint32_t>(safeguard);
-  return base::Done{};
-}
 
 base::Status<> read_expectation(const Setup& setup, Expectation& how) {
   const Spec& spec = setup.select.spec;
@@ -85,7 +67,7 @@ base::Result<ForgetRule> rule_of(const Setup& setup) {
   KVICK_TRY(selection.sinks, read_rows(spec, kOptions[1]));
   KVICK_TRY(selection.recent, read_rows(spec, kOptions[2]));
   KVICK_TRY_VOID(read_expectation(setup, rule.expected));
-  KVICK_TRY_VOID(read_heads(spec, rule));
+  KVICK_TRY_VOID(read_heads(spec, kOptions[7], kOptions[8], rule));
   KVICK_TRY(const uint64_t drop, read_number(spec, kOptions[9], 1, kMostRows));
   rule.drop = static_cast<uint32_t>(drop);
   const uint64_t least = drop + selection.sinks + selection.recent;

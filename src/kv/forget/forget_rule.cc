@@ -55,4 +55,20 @@ base::Status<> read_recent(const Spec& spec, const Option& option, ForgetRule& r
   return base::Done{};
 }
 
+base::Status<> read_heads(const Spec& spec, const Option& heads, const Option& safeguard,
+                          ForgetRule& rule) {
+  constexpr uint64_t kMillion = 1000000;
+  KVICK_TRY(const size_t ada, read_choice(spec, heads, {"even", "ada"}));
+  KVICK_TRY(const uint64_t sure, read_decimal(spec, safeguard, 0, kMillion));
+  if (ada == 0 && spec.options.contains("safeguard"))
+    return base::fail(
+        "{}: safeguard= is for heads=ada, where KV heads share rows: add heads=ada, or leave "
+        "safeguard= out",
+        spec.name);
+  if (ada == 0) return base::Done{};
+  rule.shared = Shared::kLayer;
+  rule.safeguard = static_cast<uint32_t>(sure);
+  return base::Done{};
+}
+
 }  // namespace kvick::kv

@@ -92,6 +92,23 @@ constexpr Option half_recent_option() {
 }
 base::Status<> read_recent(const Spec& spec, const Option& option, ForgetRule& rule);
 
+// The options for the KV heads of a layer, whether they share its rows (Ada-KV).
+constexpr Option heads_option() {
+  return {.name = "heads",
+          .summary =
+              "even: each KV head keeps the same number of rows; ada: the KV heads of a "
+              "layer share its rows by score (AdaKV)",
+          .fallback = "even"};
+}
+constexpr Option safeguard_option() {
+  return {.name = "safeguard",
+          .summary = "with heads=ada, share of an even part that each KV head is sure of",
+          .fallback = "0.2"};
+}
+// Error: another value; safeguard= without heads=ada.
+base::Status<> read_heads(const Spec& spec, const Option& heads, const Option& safeguard,
+                          ForgetRule& rule);
+
 // Returns traits with `endless` and `most_kept` as they are for stores with this rule.
 Traits endless_traits(const ForgetRule& rule);
 

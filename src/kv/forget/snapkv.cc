@@ -19,7 +19,6 @@ constexpr uint32_t kMostDrop = 1 << 20;
 // Each held row has a float for each query of the window; the paper has 16 to 64.
 constexpr uint32_t kMostWindow = 128;
 constexpr uint32_t kMostPool = 127;
-constexpr uint64_t kMillion = 1000000;
 constexpr Option kOptions[] = {
     budget_option(),
     sinks_option("0"),
@@ -32,28 +31,10 @@ constexpr Option kOptions[] = {
     {.name = "pooling",
      .summary = "max: a row scores as the best of its neighbours; mean: as their mean",
      .fallback = "max"},
-    {.name = "heads",
-     .summary = "even: each KV head keeps the same number of rows; ada: the KV heads of a layer "
-                "share its rows by score (AdaKV)",
-     .fallback = "even"},
-    {.name = "safeguard",
-     .summary = "with heads=ada, share of an even part that each KV head is sure of",
-     .fallback = "0.2"},
+    heads_option(),
+    safeguard_option(),
     {.name = "drop", .summary = "rows that are given up at a time", .fallback = "16"},
     least_option()};
-
-base::Status<> read_heads(const Spec& spec, ForgetRule& rule) {
-  KVICK_TRY(const size_t ada, read_choice(spec, kOptions[5], {"even", "ada"}));
-  KVICK_TRY(const uint64_t safeguard, read_decimal(spec, kOptions[6], 0, kMillion));
-  if (ada == 0 && spec.options.contains("safeguard"))
-    return base::fail(
-        "snapkv: safeguard= is for heads=ada, where KV heads share rows: add heads=ada, or leave "
-        "safeguard= out");
-  if (ada == 0) return base::Done{};
-  rule.shared = Shared::kLayer;
-  rule.safeguard = static_cast<uint32_t>(safeguard);
-  return base::Done{};
-}
 
 base::Status<> check_rows(const ForgetRule& rule) {
   const Selection& selection = rule.selection;
@@ -78,7 +59,7 @@ base::Result<ForgetRule> rule_of(const Setup& setup) {
   rule.pool = static_cast<uint32_t>(pool);
   KVICK_TRY(const size_t mean, read_choice(spec, kOptions[4], {"max", "mean"}));
   rule.averages = mean == 1;
-  KVICK_TRY_VOID(read_heads(spec, rule));
+  KVICK_TRY_VOID(read_heads(spec, kOptions[5], kOptions[6], rule));
   KVICK_TRY(const uint64_t drop, read_number(spec, kOptions[7], 1, kMostDrop));
   rule.drop = static_cast<uint32_t>(drop);
   KVICK_TRY_VOID(check_rows(rule));

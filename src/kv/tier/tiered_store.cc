@@ -134,7 +134,8 @@ CheckedStore::SequenceOr TieredStore::copy_sequence(SeqId id, const Sequence& fr
       extents_.give(extents);
       return claimed.error();
     }
-    const bool copied = layout_.loads ? load_units(source, *copy) : copy_units(source, *copy);
+    if (layout_.loads) load_units(source, *copy);
+    const bool copied = layout_.loads || copy_units(source, *copy);
     if (copied && copy_tail(source, *copy)) {
       copied_bytes_ += seen_tokens * shape().token_bytes();
       return std::unique_ptr<Sequence>(std::move(copy));
@@ -173,7 +174,7 @@ bool TieredStore::copy_units(TieredSequence& from, TieredSequence& to) {
 }
 
 // Copies unit by unit from where it is, in a frame or in the tier.
-bool TieredStore::load_units(const TieredSequence& from, const TieredSequence& to) {
+void TieredStore::load_units(const TieredSequence& from, const TieredSequence& to) {
   std::byte* const tier = frames_->tier().memory();
   const size_t all = size_t{layout_.full(from.length)} * layout_.regions;
   for (size_t index = layout_.index(to.gone, 0, 0); index < all; ++index) {
@@ -182,7 +183,6 @@ bool TieredStore::load_units(const TieredSequence& from, const TieredSequence& t
     std::memcpy(tier + at(to, index),
                 frame == kNoFrame ? tier + at(from, index) : frames_->data(frame), layout_.bytes);
   }
-  return true;
 }
 
 void TieredStore::load(uint64_t bytes) {

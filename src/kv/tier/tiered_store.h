@@ -63,7 +63,7 @@ class TieredStore final : public CheckedStore {
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   bool copy_units(TieredSequence& from, TieredSequence& to);
   void copy_layer(TieredSequence& from, TieredSequence& to, size_t first, std::vector<Unit>& units);
-  bool load_units(const TieredSequence& from, const TieredSequence& to);
+  void load_units(const TieredSequence& from, const TieredSequence& to);
   bool copy_tail(const TieredSequence& from, TieredSequence& to);
   void free_sequence(std::unique_ptr<Sequence> sequence) override;
   void give_back(Sequence& sequence) override;

@@ -21,13 +21,6 @@ bool full_ropes_differ(const model::Config& config) {
   return false;
 }
 
-base::Error moved(const KvOptions& resolved) {
-  return fail(
-      "{} moves keys to other positions, and the layers of this model rotate theirs in several "
-      "ways: use quest, which leaves them in place",
-      resolved.select.name);
-}
-
 bool any_latent(const model::Config& config) {
   return std::any_of(config.layers.begin(), config.layers.end(),
                      [](const model::LayerConfig& layer) { return layer.is_latent(); });
@@ -40,12 +33,16 @@ bool layers_differ(const model::Config& config) {
 }
 
 base::Status<> check_layers(const model::Config& config, const KvOptions& resolved) {
+  // These two rotate queries themselves, by one rotation for all layers. So they are refused even
+  // if layers differ in nothing else. Other policies leave keys and queries as they are.
   if (resolved.select.name == "expected" && full_ropes_differ(config))
     return fail(
         "expected averages the rotation of the next positions, and the layers of this model rotate "
         "in several ways: use quest, which needs no rotation");
-  // Also where layers are alike but for their rotation: the sinks would be turned wrongly.
-  if (resolved.select.name == "streaming" && full_ropes_differ(config)) return moved(resolved);
+  if (resolved.select.name == "streaming" && full_ropes_differ(config))
+    return fail(
+        "streaming moves keys to other positions, and the layers of this model rotate theirs in "
+        "several ways: use quest, which leaves them in place");
   if (!layers_differ(config)) return base::Done{};
   for (const kernels::DType type : {*resolved.k_type, *resolved.v_type})
     if (kernels::is_static(type))
@@ -58,13 +55,11 @@ base::Status<> check_layers(const model::Config& config, const KvOptions& resolv
         "use q8 or f16",
         kv_type_text(resolved));
   const kv::Policy* policy = kv::find_policy(resolved.select.name);
-  if (policy == nullptr) return base::Done{};
-  if (kv::needs_file(*policy))
+  if (policy != nullptr && kv::needs_file(*policy))
     return fail(
         "{} needs layers that are all alike, and this model's differ: use quest, which needs no "
         "training",
         policy->name);
-  if (kv::forgets(resolved.select) && full_ropes_differ(config)) return moved(resolved);
   return base::Done{};
 }
 

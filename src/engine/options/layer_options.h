@@ -13,7 +13,8 @@ namespace kvick::engine {
 
 // Whether the layers fall into several groups, each with a store of its own.
 bool layers_differ(const model::Config& config);
-// Errors, only for such a model: a policy or types of rows that need all layers to be alike.
+// Errors: for such a model, a policy or types of rows that need all layers to be alike; a policy
+// that rotates queries, if the layers that see all tokens rotate keys in several ways.
 base::Status<> check_layers(const model::Config& config, const KvOptions& resolved);
 // Checks options for attention by a library. Errors: rows of another type than float32, not in one
 // piece, or not all read.

@@ -72,7 +72,9 @@ TEST(LayerOptions, RefuseToMoveKeysThatAreRotatedInSeveralWays) {
   EXPECT_EQ(error_of(config, "f16", "streaming"),
             "streaming moves keys to other positions, and the layers of this model rotate theirs "
             "in several ways: use quest, which leaves them in place");
-  EXPECT_EQ(error_of(config, "f16", "quest"), "");
+  // These leave keys where they are, whether they forget rows or not.
+  for (const char* policy : {"quest", "h2o", "snapkv", "scissorhands"})
+    EXPECT_EQ(error_of(config, "f16", policy), "") << policy;
 }
 
 // Some models have layers that keep rows alike, of which some do not rotate.
@@ -82,7 +84,7 @@ TEST(LayerOptions, RefuseToMoveKeysWhereLayersDifferInTheirRotationAlone) {
   ASSERT_FALSE(layers_differ(config));
   EXPECT_NE(error_of(config, "f16", "streaming").find("rotate theirs in several ways"),
             std::string::npos);
-  EXPECT_EQ(error_of(config, "f16", "h2o"), "");  // leaves keys where they are
+  EXPECT_EQ(error_of(config, "f16", "h2o"), "") << "leaves keys where they are";
 }
 
 // expected turns all queries by one rotation, so layers that rotate differently are refused, even
@@ -90,6 +92,8 @@ TEST(LayerOptions, RefuseToMoveKeysWhereLayersDifferInTheirRotationAlone) {
 TEST(LayerOptions, RefuseToAverageRotationsOfSeveralKinds) {
   model::Config config = windowed();
   EXPECT_EQ(error_of(config, "f16", "expected"), "") << "the two that see all have one rotation";
+  config.layers[3].rope = 0;
+  EXPECT_NE(error_of(config, "f16", "expected").find("rotate in several ways"), std::string::npos);
   for (model::LayerConfig& layer : config.layers) layer.window = 0;
   ASSERT_FALSE(layers_differ(config));
   EXPECT_EQ(error_of(config, "f16", "expected"),

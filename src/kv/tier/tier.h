@@ -46,9 +46,9 @@ class Tier {
   virtual void finish(double seconds, std::vector<Moved>& ended) = 0;
   // Returns the bytes at address 0, if a processor can load them where they are; otherwise null.
   virtual std::byte* memory() { return nullptr; }
-  // Waits until a simulated channel begins to deliver `bytes` that a processor loads from memory().
-  // What it delivers then overlaps with the work of the processor. Any thread may call this.
-  virtual void load(uint64_t bytes) { static_cast<void>(bytes); }
+  // Waits until a simulated channel begins to carry `bytes` that a processor loads from memory() or
+  // writes to it. Their transfer then overlaps with the processor's work. Any thread may call this.
+  virtual void wait_for_channel(uint64_t bytes) { static_cast<void>(bytes); }
   // Capacity in bytes.
   virtual uint64_t most_bytes() const = 0;
   // Describes how it works, for a person: "a file in /mnt/nvme by io_uring, direct".

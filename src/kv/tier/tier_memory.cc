@@ -76,7 +76,7 @@ class MemoryTier final : public Tier {
   void start(std::span<const Transfer> transfers) override { queue_.start(transfers); }
   void finish(double seconds, std::vector<Moved>& ended) override { queue_.finish(seconds, ended); }
   std::byte* memory() override { return memory_.data(); }
-  void load(uint64_t bytes) override { wait_until(pacer_.take(bytes).first); }
+  void wait_for_channel(uint64_t bytes) override { wait_until(pacer_.take(bytes).first); }
   uint64_t most_bytes() const override { return bytes_; }
   std::string description() const override { return description_; }
 

@@ -81,8 +81,8 @@ void TieredStep::unpin(Pinned& pinned) {
 
 // Brings the layer's rows into frames, and starts to read the next layer's rows as far as there are
 // free frames.
-void TieredStep::load(uint32_t layer) {
-  const std::lock_guard lock(loading_);
+void TieredStep::read_layer(uint32_t layer) {
+  const std::lock_guard lock(reading_);
   if (layer_ == layer) return;
   layer_ = kNoLayer;
   unpin_chosen(layer);
@@ -119,7 +119,7 @@ void TieredStep::write_rows(uint32_t layer, const float* k, const float* v) {
                      return row(sequence, layer, head, token) + (is_v ? k_bytes : 0);
                    });
   unpin_chosen(layer);
-  if (!full_.empty()) load(layer);
+  if (!full_.empty()) read_layer(layer);
 }
 
 // Returns where tokens [begin, end) are. Units that could not be read are left out; their sequence
@@ -194,7 +194,7 @@ class TieredStep::Loaded {
     Frames& frames = *step_.store_.frames_;
     show(frames.tier().memory(), in_tier_, out);
     show(frames.data(0), in_frames_, out);
-    step_.store_.load(loaded_);
+    step_.store_.begin_load(loaded_);
   }
 
  private:
@@ -238,7 +238,7 @@ void TieredStep::view_rows(const Query& query, base::Arena& scratch, kernels::Vi
     loaded.show(out);
     return show_fresh(query, scratch, out);
   }
-  if (layer_ != query.layer) load(query.layer);
+  if (layer_ != query.layer) read_layer(query.layer);
   kernels::Segment segment = this->segment(query, store_.frames_->data(0));
   segment.runs = runs(query, first, length, scratch);
   if (!segment.runs.empty()) out.past.push_back(segment);
@@ -371,7 +371,8 @@ void TieredStep::store_full(TieredSequence& sequence, uint32_t first_unit) {
       else
         store_.frames_->store({&sequence, index}, store_.at(sequence, index));
     }
-    if (layout.loads) store_.frames_->tier().load(uint64_t{layout.regions} * layout.bytes);
+    if (layout.loads)
+      store_.frames_->tier().wait_for_channel(uint64_t{layout.regions} * layout.bytes);
   }
 }
 

@@ -60,7 +60,7 @@ class TieredStep final : public CheckedStep, public RowFetcher {
   std::span<const kernels::Run> runs(const Query& query, uint32_t begin, uint32_t end,
                                      base::Arena& scratch) const;
 
-  void load(uint32_t layer);
+  void read_layer(uint32_t layer);
   void pin(Pinned& pinned, Frames::Patience patience);
   void unpin(Pinned& pinned);
   void store_full(TieredSequence& sequence, uint32_t first_unit);
@@ -73,7 +73,7 @@ class TieredStep final : public CheckedStep, public RowFetcher {
   // Whether full_ covers all slots. If not, nothing is read ahead, because the frames are needed
   // for the rows that view_some() asks for.
   bool ahead_ = true;
-  std::mutex loading_;
+  std::mutex reading_;
   std::atomic<uint32_t> layer_ = kNoLayer;  // layer of current_ once its rows are in frames
   Pinned current_, next_;
   std::mutex choosing_;

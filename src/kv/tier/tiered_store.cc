@@ -179,16 +179,16 @@ void TieredStore::load_units(const TieredSequence& from, const TieredSequence& t
   const size_t all = size_t{layout_.full(from.length)} * layout_.regions;
   for (size_t index = layout_.index(to.gone, 0, 0); index < all; ++index) {
     const FrameId frame = from.frames[index];
-    if (frame == kNoFrame) load(layout_.bytes);
+    if (frame == kNoFrame) begin_load(layout_.bytes);
     std::memcpy(tier + at(to, index),
                 frame == kNoFrame ? tier + at(from, index) : frames_->data(frame), layout_.bytes);
   }
 }
 
-void TieredStore::load(uint64_t bytes) {
+void TieredStore::begin_load(uint64_t bytes) {
   if (bytes == 0) return;
   loaded_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  frames_->tier().load(bytes);
+  frames_->tier().wait_for_channel(bytes);
 }
 
 // units: appends the units that it pins, also if it throws.

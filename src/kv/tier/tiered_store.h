@@ -89,7 +89,7 @@ class TieredStore final : public CheckedStore {
   // Charges what a step needs, and as much more as it can use and the budget has free.
   base::Status<Shortage> claim(const Need& need, const std::string& what);
   // Counts rows of the tier that are loaded, and waits for its channel.
-  void load(uint64_t bytes);
+  void begin_load(uint64_t bytes);
   bool take_fresh(std::span<const StepSlot> step_slots);
   void drop_fresh(TieredSequence& sequence);
 

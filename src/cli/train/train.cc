@@ -5,10 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/text_file.h"
 #include "cli/commands/commands.h"
-#include "cli/options/engine_options.h"
-#include "cli/terminal/progress.h"
 #include "cli/train/train_answers.h"
 #include "cli/train/train_distil.h"
 #include "cli/train/train_duo.h"
@@ -17,15 +14,14 @@
 #include "cli/train/train_model.h"
 #include "cli/train/train_pca.h"
 #include "cli/train/train_start.h"
+#include "cli/train/train_text.h"
 #include "cli/train/train_types.h"
 #include "engine/eval/measure_ranges.h"
 
 namespace kvick::cli {
 namespace {
 
-struct RangesFlags {
-  EngineFlags engine;
-  std::string file, output;
+struct RangesFlags : TextFlags {
   uint32_t most = 0, window = 512;
   double margin = 0.1;
 };
@@ -54,19 +50,13 @@ void print_result(const RangesFlags& flags, const engine::Ranges& ranges, const 
 }
 
 base::Result<int> train_ranges(const RangesFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, base::read_text(flags.file));
-  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
-  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
-  Progress progress = stderr_progress(common.quiet);
-  const auto report = [&](uint64_t done, uint64_t total) {
-    progress.report("reading " + flags.file, Unit::kTokens, done, total);
+  KVICK_TRY(const OpenText text, open_text(flags, common));
+  const auto measure = [&](const Report& report) {
+    return engine::measure_ranges(
+        *text.engine, text.tokens,
+        {.window = flags.window, .most = flags.most, .margin = flags.margin, .progress = report});
   };
-  KVICK_TRY(const engine::Ranges ranges, engine::measure_ranges(*engine, tokens,
-                                                                {.window = flags.window,
-                                                                 .most = flags.most,
-                                                                 .margin = flags.margin,
-                                                                 .progress = report}));
-  progress.finish();
+  KVICK_TRY(const engine::Ranges ranges, with_progress("reading " + flags.file, common, measure));
   KVICK_TRY_VOID(engine::write_ranges(flags.output, ranges));
   print_result(flags, ranges, common);
   return 0;
@@ -76,11 +66,8 @@ void add_ranges(const Command& train, const Common& common) {
   const Command command = train.add_command(
       "ranges", "how large keys and values become on a text, for --kv-type static8 and static16");
   auto flags = std::make_shared<RangesFlags>();
-  add_model_flags(command, flags->engine);
-  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
-  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvr")
-      .takes(ValueKind::kFile)
-      .required();
+  add_text_flags(command, *flags);
+  add_output(command, *flags, "the file to write, NAME.kvr");
   command.add_option("--tokens", flags->most, "only the first N tokens (default: all)");
   command.add_option("--window", flags->window, "tokens that are read as one sequence")
       .shows_default()

@@ -3,18 +3,14 @@
 
 #include "cli/train/train_distil.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "distil/distil.h"
 
-#include "base/text_file.h"
-#include "cli/options/engine_options.h"
-#include "cli/terminal/progress.h"
 #include "cli/train/mistakes.h"
+#include "cli/train/train_text.h"
 #include "engine/artifacts/predictor_file.h"
 #include "train/from_model/start.h"
 
@@ -23,11 +19,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct DistilFlags {
-  EngineFlags engine;
-  std::string file, output;
+struct DistilFlags : PredictorFlags {
   std::string checkpoint;  // for kvick train predictor
-  uint32_t window = 0;     // 0: options.window, or the model's context if that is less
   distil::DistilOptions options;
 };
 
@@ -66,55 +59,36 @@ void print_result(const DistilFlags& flags, const distil::Distilled& made, const
       flags.options.evaluate.budget, flags.output);
 }
 
-distil::DistilOptions options_for(const engine::Engine& engine, const DistilFlags& flags) {
-  distil::DistilOptions options = flags.options;
-  options.window =
-      flags.window != 0 ? flags.window : std::min(options.window, engine.model().config().context);
-  return options;
-}
-
 base::Result<int> write_result(const DistilFlags& flags, const distil::Distilled& made,
                                const engine::Engine& engine, const Common& common) {
-  const std::string name = std::filesystem::path(flags.file).filename().string();
-  KVICK_TRY_VOID(
-      engine::write_predictor(flags.output, distil::file_of(made, engine.identity(), name)));
+  KVICK_TRY_VOID(engine::write_predictor(
+      flags.output, distil::file_of(made, engine.identity(), flags.text_name())));
   print_result(flags, made, common);
   return 0;
 }
 
-base::Result<int> take_predictor(const DistilFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, base::read_text(flags.file));
+base::Result<int> take_predictor(DistilFlags& flags, const Common& common) {
   const train::Checkpoint trained = train::read_checkpoint(flags.checkpoint);
   KVICK_TRY(kv::Predictor predictor, train::predictor_of(trained));
-  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
-  const distil::DistilOptions options = options_for(*engine, flags);
-  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
-  KVICK_TRY(distil::Distilled made, distil::finish(*engine, std::move(predictor), tokens, options));
+  KVICK_TRY(const OpenText text, open_text(flags, common));
+  flags.options.window = flags.window_for(*text.engine, flags.options.window);
+  KVICK_TRY(distil::Distilled made,
+            distil::finish(*text.engine, std::move(predictor), text.tokens, flags.options));
   made.tokens = trained.data_tokens;
-  return write_result(flags, made, *engine, common);
+  return write_result(flags, made, *text.engine, common);
 }
 
-base::Result<int> train_distil(const DistilFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, base::read_text(flags.file));
-  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
-  distil::DistilOptions options = options_for(*engine, flags);
-  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
-  Progress progress = stderr_progress(common.quiet);
-  options.progress = [&](uint64_t done, uint64_t total) {
-    progress.report("distilling from " + flags.file, Unit::kTokens, done, total);
+base::Result<int> train_distil(DistilFlags& flags, const Common& common) {
+  KVICK_TRY(const OpenText text, open_text(flags, common));
+  distil::DistilOptions& options = flags.options;
+  options.window = flags.window_for(*text.engine, options.window);
+  const auto learn = [&](const Report& report) {
+    options.progress = report;
+    return distil::distil(*text.engine, text.tokens, options);
   };
-  KVICK_TRY(const distil::Distilled made, distil::distil(*engine, tokens, options));
-  progress.finish();
-  return write_result(flags, made, *engine, common);
-}
-
-void add_window(const Command& command, DistilFlags& flags) {
-  command
-      .add_option("--window", flags.window,
-                  fmt::format("tokens that are read as one sequence (default: {}, or the model's "
-                              "context)",
-                              flags.options.window))
-      .in_range(2, 1 << 20);
+  KVICK_TRY(const distil::Distilled made,
+            with_progress("distilling from " + flags.file, common, learn));
+  return write_result(flags, made, *text.engine, common);
 }
 
 }  // namespace
@@ -127,17 +101,10 @@ void add_predictor(const Command& train, const Common& common) {
   command.add_option("checkpoint", flags->checkpoint, "FOLDER/checkpoint.kvc")
       .takes(ValueKind::kFile)
       .required();
-  add_model_flags(command, flags->engine);
-  command
-      .add_option(
-          "-f,--file", flags->file,
-          "a text of which two windows are read, one to scale the predictor and one to test it")
-      .takes(ValueKind::kFile)
-      .required();
-  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp")
-      .takes(ValueKind::kFile)
-      .required();
-  add_window(command, *flags);
+  add_predictor_flags(
+      command, *flags,
+      "a text of which two windows are read, one to scale the predictor and one to test it");
+  add_window(command, *flags, flags->options.window);
   command.runs(
       [&common, flags] { return mistakes_of([&] { return take_predictor(*flags, common); }); });
 }
@@ -148,11 +115,7 @@ void add_distil(const Command& train, const Common& common) {
                                             "which rows a model will read: for --kv-select maple");
   auto flags = std::make_shared<DistilFlags>();
   distil::DistilOptions& options = flags->options;
-  add_model_flags(command, flags->engine);
-  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
-  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp")
-      .takes(ValueKind::kFile)
-      .required();
+  add_predictor_flags(command, *flags);
   command.add_choice<kv::PredictorForm>(
       "--form", options.form,
       {{"heads", kv::PredictorForm::kHeads},
@@ -178,7 +141,7 @@ void add_distil(const Command& train, const Common& common) {
       "softmaxes");
   command.add_option("--seed", options.seed, "seed of everything random").shows_default();
   command.add_option("--tokens", options.most, "only the first N tokens (default: all)");
-  add_window(command, *flags);
+  add_window(command, *flags, options.window);
   command.runs([&common, flags] { return train_distil(*flags, common); });
 }
 

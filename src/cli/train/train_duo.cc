@@ -3,7 +3,6 @@
 #include "cli/train/train_duo.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,9 +10,7 @@
 
 #include "distil/duo.h"
 
-#include "base/text_file.h"
-#include "cli/options/engine_options.h"
-#include "cli/terminal/progress.h"
+#include "cli/train/train_text.h"
 #include "engine/artifacts/predictor_file.h"
 
 namespace kvick::cli {
@@ -21,10 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct DuoFlags {
-  EngineFlags engine;
-  std::string file, output;
-  uint32_t window = 0;  // 0: options.window, or the model's context if that is less
+struct DuoFlags : PredictorFlags {
   distil::DuoOptions options = {.most = 32768};
 };
 
@@ -63,21 +57,16 @@ void print_table(const DuoFlags& flags, const distil::HeadScores& made) {
 }
 
 base::Result<int> train_duo(DuoFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, base::read_text(flags.file));
-  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
-  flags.options.window = flags.window != 0
-                             ? flags.window
-                             : std::min(flags.options.window, engine->model().config().context);
-  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
-  Progress progress = stderr_progress(common.quiet);
-  flags.options.progress = [&](uint64_t done, uint64_t total) {
-    progress.report("reading " + flags.file, Unit::kTokens, done, total);
+  KVICK_TRY(const OpenText text, open_text(flags, common));
+  distil::DuoOptions& options = flags.options;
+  options.window = flags.window_for(*text.engine, options.window);
+  const auto measure = [&](const Report& report) {
+    options.progress = report;
+    return distil::measure_heads(*text.engine, text.tokens, options);
   };
-  KVICK_TRY(const distil::HeadScores made, distil::measure_heads(*engine, tokens, flags.options));
-  progress.finish();
-  const std::string name = std::filesystem::path(flags.file).filename().string();
-  KVICK_TRY_VOID(
-      engine::write_predictor(flags.output, distil::file_of(made, engine->identity(), name)));
+  KVICK_TRY(const distil::HeadScores made, with_progress("reading " + flags.file, common, measure));
+  KVICK_TRY_VOID(engine::write_predictor(
+      flags.output, distil::file_of(made, text.engine->identity(), flags.text_name())));
   if (common.json)
     print_json(flags, made);
   else
@@ -92,18 +81,10 @@ void add_duo(const Command& train, const Common& common) {
       "duo", "measure which KV heads need distant rows, for --kv-select duo, which keeps theirs");
   auto flags = std::make_shared<DuoFlags>();
   distil::DuoOptions& options = flags->options;
-  add_model_flags(command, flags->engine);
-  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
-  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp")
-      .takes(ValueKind::kFile)
-      .required();
+  add_predictor_flags(command, *flags);
   command.add_option("--tokens", options.most, "only the first N tokens; 0: all").shows_default();
-  command
-      .add_option("--window", flags->window,
-                  fmt::format("tokens of one sequence, which repeats its first eighth at its end "
-                              "(default: {}, or the model's context if that is less)",
-                              options.window))
-      .in_range(2, 1 << 20);
+  add_window(command, *flags, options.window,
+             "tokens of one sequence, which repeats its first eighth at its end");
   command.add_option("--sinks", options.near.sinks, "first rows that a head sees if it is limited")
       .shows_default()
       .in_range(0, 1 << 20);

@@ -2,22 +2,17 @@
 
 #include "cli/train/train_importance.h"
 
-#include <filesystem>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/text_file.h"
-#include "cli/options/engine_options.h"
-#include "cli/terminal/progress.h"
+#include "cli/train/train_text.h"
 #include "engine/eval/measure_importance.h"
 
 namespace kvick::cli {
 namespace {
 
-struct ImportanceFlags {
-  EngineFlags engine;
-  std::string file, output;
+struct ImportanceFlags : TextFlags {
   engine::ImportanceOptions options;
 };
 
@@ -46,20 +41,19 @@ void print_result(const ImportanceFlags& flags, const quantize::Importance& impo
 }
 
 base::Result<int> train_importance(ImportanceFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, base::read_text(flags.file));
   flags.engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
-  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
-  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
-  Progress progress = stderr_progress(common.quiet);
+  KVICK_TRY(const OpenText text, open_text(flags, common));
   size_t read = 0;
-  flags.options.text = std::filesystem::path(flags.file).filename().string();
-  flags.options.progress = [&](uint64_t done, uint64_t total) {
-    read = done;
-    progress.report("reading " + flags.file, Unit::kTokens, done, total);
+  flags.options.text = flags.text_name();
+  const auto measure = [&](const Report& report) {
+    flags.options.progress = [&](uint64_t done, uint64_t total) {
+      read = done;
+      report(done, total);
+    };
+    return engine::measure_importance(*text.engine, text.tokens, flags.options);
   };
   KVICK_TRY(const quantize::Importance importance,
-            engine::measure_importance(*engine, tokens, flags.options));
-  progress.finish();
+            with_progress("reading " + flags.file, common, measure));
   KVICK_TRY_VOID(quantize::write_importance(importance, flags.output));
   print_result(flags, importance, read, common);
   return 0;
@@ -71,13 +65,9 @@ void add_importance(const Command& train, const Common& common) {
   const Command command = train.add_command(
       "imatrix", "which columns of the weights count most on a text: for kvick quantize");
   auto flags = std::make_shared<ImportanceFlags>();
-  add_model_flags(command, flags->engine);
-  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
-  command
-      .add_option("-o,--output", flags->output,
-                  "the file to write, NAME.gguf, in the form that llama-imatrix writes")
-      .takes(ValueKind::kFile)
-      .required();
+  add_text_flags(command, *flags);
+  add_output(command, *flags,
+             "the file to write, NAME.gguf, in the form that llama-imatrix writes");
   command.add_option("--tokens", flags->options.most, "only the first N tokens (default: all)");
   command.add_option("--window", flags->options.window, "tokens that are read as one sequence")
       .shows_default()

@@ -2,7 +2,6 @@
 
 #include "cli/train/train_kvzap.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
@@ -10,10 +9,8 @@
 
 #include "distil/kvzap.h"
 
-#include "base/text_file.h"
 #include "cli/models/models.h"
-#include "cli/options/engine_options.h"
-#include "cli/terminal/progress.h"
+#include "cli/train/train_text.h"
 #include "engine/artifacts/predictor_file.h"
 
 namespace kvick::cli {
@@ -21,10 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct KvzapFlags {
-  EngineFlags engine;
-  std::string file, output;
-  uint32_t window = 0;  // 0: options.window, or the model's context if that is less
+struct KvzapFlags : PredictorFlags {
   distil::KvzapOptions options = {.most = 65536};
 };
 
@@ -71,24 +65,18 @@ void print_result(const KvzapFlags& flags, const distil::Scores& made, const Com
 }
 
 base::Result<int> train_kvzap(KvzapFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, base::read_text(flags.file));
-  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
-  flags.options.window = flags.window != 0
-                             ? flags.window
-                             : std::min(flags.options.window, engine->model().config().context);
-  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
-  Progress progress = stderr_progress(common.quiet);
-  flags.options.progress = [&](uint64_t done, uint64_t total) {
-    progress.report("reading " + flags.file, Unit::kTokens, done, total);
-  };
+  KVICK_TRY(const OpenText text, open_text(flags, common));
+  distil::KvzapOptions& options = flags.options;
+  options.window = flags.window_for(*text.engine, options.window);
   KVICK_TRY(const std::filesystem::path path, find_model(flags.engine.model));
   KVICK_TRY(const io::ModelFile weights, io::ModelFile::open(path.string()));
-  KVICK_TRY(const distil::Scores made,
-            distil::train_scores(*engine, weights, tokens, flags.options));
-  progress.finish();
-  const std::string name = std::filesystem::path(flags.file).filename().string();
-  KVICK_TRY_VOID(
-      engine::write_predictor(flags.output, distil::file_of(made, engine->identity(), name)));
+  const auto learn = [&](const Report& report) {
+    options.progress = report;
+    return distil::train_scores(*text.engine, weights, text.tokens, options);
+  };
+  KVICK_TRY(const distil::Scores made, with_progress("reading " + flags.file, common, learn));
+  KVICK_TRY_VOID(engine::write_predictor(
+      flags.output, distil::file_of(made, text.engine->identity(), flags.text_name())));
   print_result(flags, made, common);
   return 0;
 }
@@ -101,18 +89,9 @@ void add_kvzap(const Command& train, const Common& common) {
                                             "for --kv-select kvzap, which drops the rest");
   auto flags = std::make_shared<KvzapFlags>();
   distil::KvzapOptions& options = flags->options;
-  add_model_flags(command, flags->engine);
-  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
-  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp")
-      .takes(ValueKind::kFile)
-      .required();
+  add_predictor_flags(command, *flags);
   command.add_option("--tokens", options.most, "only the first N tokens; 0: all").shows_default();
-  command
-      .add_option("--window", flags->window,
-                  fmt::format("tokens that are read as one sequence (default: {}, or the model's "
-                              "context if that is less)",
-                              options.window))
-      .in_range(2, 1 << 20);
+  add_window(command, *flags, options.window);
   command
       .add_option("--ahead", options.ahead,
                   "count only the attention of tokens at least N later, because the newest rows "

@@ -2,8 +2,6 @@
 
 #include "cli/train/train_pca.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <fmt/format.h>
 #include <map>
 #include <memory>
@@ -11,9 +9,7 @@
 
 #include "distil/pca.h"
 
-#include "base/text_file.h"
-#include "cli/options/engine_options.h"
-#include "cli/terminal/progress.h"
+#include "cli/train/train_text.h"
 #include "engine/artifacts/predictor_file.h"
 
 namespace kvick::cli {
@@ -21,10 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct PcaFlags {
-  EngineFlags engine;
-  std::string file, output;
-  uint32_t window = 0;  // 0: options.window, or the model's context if that is less
+struct PcaFlags : PredictorFlags {
   distil::PcaOptions options;
 };
 
@@ -71,22 +64,16 @@ void print_result(const PcaFlags& flags, const distil::Components& found, const 
 }
 
 base::Result<int> train_pca(PcaFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, base::read_text(flags.file));
-  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
-  flags.options.window = flags.window != 0
-                             ? flags.window
-                             : std::min(flags.options.window, engine->model().config().context);
-  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
-  Progress progress = stderr_progress(common.quiet);
-  flags.options.progress = [&](uint64_t done, uint64_t total) {
-    progress.report("reading " + flags.file, Unit::kTokens, done, total);
+  KVICK_TRY(const OpenText text, open_text(flags, common));
+  distil::PcaOptions& options = flags.options;
+  options.window = flags.window_for(*text.engine, options.window);
+  const auto find = [&](const Report& report) {
+    options.progress = report;
+    return distil::principal_components(*text.engine, text.tokens, options);
   };
-  KVICK_TRY(const distil::Components found,
-            distil::principal_components(*engine, tokens, flags.options));
-  progress.finish();
-  const std::string name = std::filesystem::path(flags.file).filename().string();
-  KVICK_TRY_VOID(
-      engine::write_predictor(flags.output, distil::file_of(found.made, engine->identity(), name)));
+  KVICK_TRY(const distil::Components found, with_progress("reading " + flags.file, common, find));
+  KVICK_TRY_VOID(engine::write_predictor(
+      flags.output, distil::file_of(found.made, text.engine->identity(), flags.text_name())));
   print_result(flags, found, common);
   return 0;
 }
@@ -98,23 +85,14 @@ void add_pca(const Command& train, const Common& common) {
       train.add_command("pca", "the principal components of a model's keys: for --kv-select loki");
   auto flags = std::make_shared<PcaFlags>();
   distil::PcaOptions& options = flags->options;
-  add_model_flags(command, flags->engine);
-  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
-  command.add_option("-o,--output", flags->output, "the file to write, NAME.kvp")
-      .takes(ValueKind::kFile)
-      .required();
+  add_predictor_flags(command, *flags);
   command.add_option("--rank", options.rank,
                      "components that are kept (default: a quarter of a key's values)");
   command.add_choice<bool>(
       "--keys", options.rotated, {{"rotated", true}, {"plain", false}},
       "which keys: rotated: as they are cached; plain: before rotary position");
   command.add_option("--tokens", options.most, "only the first N tokens (default: all)");
-  command
-      .add_option("--window", flags->window,
-                  fmt::format("tokens that are read as one sequence (default: {}, or the model's "
-                              "context if that is less)",
-                              options.window))
-      .in_range(2, 1 << 20);
+  add_window(command, *flags, options.window);
   command.runs([&common, flags] { return train_pca(*flags, common); });
 }
 

@@ -12,20 +12,16 @@
 #include <optional>
 #include <unistd.h>
 
-#include "base/text_file.h"
 #include "cli/models/models.h"
-#include "cli/options/engine_options.h"
-#include "cli/terminal/progress.h"
+#include "cli/train/train_text.h"
 #include "engine/eval/measure_types.h"
 #include "engine/eval/perplexity.h"
 
 namespace kvick::cli {
 namespace {
 
-struct TypesFlags {
-  EngineFlags engine;
+struct TypesFlags : TextFlags {
   engine::TypesOptions options = {.types = {}, .window = 1024, .most = 8192};
-  std::string file, output;
 };
 
 nlohmann::ordered_json to_json(const engine::TypesFile& file, const engine::TypesMeasured& measured,
@@ -89,31 +85,31 @@ base::Status<> keep_before(engine::TypesFile& file, const engine::TypesFile& bef
 }
 
 base::Result<int> train_types(const TypesFlags& flags, const Common& common) {
-  KVICK_TRY(const std::string text, base::read_text(flags.file));
   KVICK_TRY(const std::string path, output_of(flags));
-  KVICK_TRY(const std::unique_ptr<engine::Engine> engine, open_engine(flags.engine, common));
-  const std::vector<engine::Token> tokens = engine->tokenizer().encode(text, false, false);
+  KVICK_TRY(const OpenText text, open_text(flags, common));
+  engine::Engine& engine = *text.engine;
   engine::TypesOptions options = flags.options;
-  options.window = std::min(options.window, engine->model().config().context);
+  options.window = std::min(options.window, engine.model().config().context);
   const bool named = !options.types.empty();
-  const std::optional<engine::TypesFile> before = measured_before(path, engine->identity());
-  engine::TypesFile file = {.model = engine->identity(),
-                            .text = std::filesystem::path(flags.file).filename().string(),
-                            .tokens = engine::predicted_tokens(
-                                tokens.size(), {.window = options.window, .most = options.most}),
-                            .window = options.window};
+  const std::optional<engine::TypesFile> before = measured_before(path, engine.identity());
+  engine::TypesFile file = {
+      .model = engine.identity(),
+      .text = flags.text_name(),
+      .tokens = engine::predicted_tokens(text.tokens.size(),
+                                         {.window = options.window, .most = options.most}),
+      .window = options.window};
   if (before) {
     // Checked before minutes are spent. The perplexity of f16 is not known yet.
     engine::TypesFile asked = file;
     asked.f16_perplexity = before->f16_perplexity;
     KVICK_TRY_VOID(keep_before(asked, *before, path, named));
   }
-  Progress progress = stderr_progress(common.quiet);
-  options.progress = [&](uint64_t done, uint64_t total) {
-    progress.report("reading " + flags.file, Unit::kTokens, done, total);
+  const auto measure = [&](const Report& report) {
+    options.progress = report;
+    return engine::measure_types(engine, text.tokens, options);
   };
-  KVICK_TRY(const engine::TypesMeasured measured, engine::measure_types(*engine, tokens, options));
-  progress.finish();
+  KVICK_TRY(const engine::TypesMeasured measured,
+            with_progress("reading " + flags.file, common, measure));
   file.tokens = measured.tokens;
   file.f16_perplexity = measured.f16_perplexity;
   file.types = measured.types;
@@ -139,8 +135,7 @@ void add_types(const Command& train, const Common& common) {
   auto flags = std::make_shared<TypesFlags>();
   // Exact, as in kvick ppl: types are compared, and only some of them can use tiles.
   flags->engine.prompt_arithmetic = engine::PromptArithmetic::kExact;
-  add_model_flags(command, flags->engine);
-  command.add_option("-f,--file", flags->file, "the text").takes(ValueKind::kFile).required();
+  add_text_flags(command, *flags);
   command
       .add_option(
           "-o,--output", flags->output,

@@ -1,0 +1,50 @@
+#include "cli/train/train_text.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <utility>
+
+#include "base/text_file.h"
+
+namespace kvick::cli {
+
+std::string TextFlags::text_name() const { return std::filesystem::path(file).filename().string(); }
+
+void add_text_flags(const Command& command, TextFlags& flags, const std::string& help) {
+  add_model_flags(command, flags.engine);
+  command.add_option("-f,--file", flags.file, help).takes(ValueKind::kFile).required();
+}
+
+void add_output(const Command& command, TextFlags& flags, const std::string& help) {
+  command.add_option("-o,--output", flags.output, help).takes(ValueKind::kFile).required();
+}
+
+uint32_t PredictorFlags::window_for(const engine::Engine& model, uint32_t usual) const {
+  return window != 0 ? window : std::min(usual, model.model().config().context);
+}
+
+void add_predictor_flags(const Command& command, PredictorFlags& flags,
+                         const std::string& text_help) {
+  add_text_flags(command, flags, text_help);
+  add_output(command, flags, "the file to write, NAME.kvp");
+}
+
+void add_window(const Command& command, PredictorFlags& flags, uint32_t usual,
+                const std::string& help) {
+  command
+      .add_option(
+          "--window", flags.window,
+          fmt::format("{} (default: {}, or the model's context if that is less)", help, usual))
+      .in_range(2, 1 << 20);
+}
+
+base::Result<OpenText> open_text(const TextFlags& flags, const Common& common) {
+  KVICK_TRY(const std::string text, base::read_text(flags.file));
+  OpenText opened;
+  KVICK_TRY(opened.engine, open_engine(flags.engine, common));
+  opened.tokens = opened.engine->tokenizer().encode(text, false, false);
+  return opened;
+}
+
+}  // namespace kvick::cli

@@ -44,7 +44,7 @@ Spec small(Arch arch, DType type) {
   return *checked(spec);
 }
 
-TEST(Random, HasTheMeanAndDeviationThatWereAskedFor) {
+TEST(Random, HasTheRequestedMeanAndDeviation) {
   std::vector<float> row(1 << 16);
   random_row(row_seed(5, "x", 0), 2.0f, row);
   double sum = 0, squares = 0;
@@ -54,7 +54,7 @@ TEST(Random, HasTheMeanAndDeviationThatWereAskedFor) {
   EXPECT_NEAR(std::sqrt(squares / n), 2, 0.05);
 }
 
-TEST(Random, GivesEveryRowTensorAndSeedItsOwnNumbers) {
+TEST(Random, TheSeedOfARowDependsOnSeedTensorAndRow) {
   const uint64_t one = row_seed(1, "a", 0);
   for (const uint64_t other : {row_seed(2, "a", 0), row_seed(1, "b", 0), row_seed(1, "a", 1)})
     EXPECT_NE(one, other);
@@ -70,7 +70,7 @@ TEST(Random, IsTheSameOnEveryMachine) {
 
 // Bounds the root mean square error after a round trip, relative to the values' own. The bounds are
 // what these quantisers reach with each format's bits, plus a tenth.
-TEST(Encode, LosesNoMoreThanTheFormatAllows) {
+TEST(Encode, ErrorsAreWithinTheBoundOfEachType) {
   std::vector<float> row(1 << 14), back(row.size());
   random_row(row_seed(3, "row", 0), 1.0f, row);
   const std::map<DType, double> bounds = {
@@ -97,7 +97,7 @@ TEST(Encode, LosesNoMoreThanTheFormatAllows) {
   }
 }
 
-TEST(Encode, TakesBlocksOfZeros) {
+TEST(Encode, ZerosStayZeros) {
   const std::vector<float> zeros(256);
   std::vector<float> back(256, 1.0f);
   for (int i = 0; i < kernels::kWeightTypes; ++i) {
@@ -109,7 +109,7 @@ TEST(Encode, TakesBlocksOfZeros) {
   }
 }
 
-TEST(MakeGguf, WritesTheSameBytesFromAnyNumberOfThreads) {
+TEST(MakeGguf, TheBytesDoNotDependOnTheNumberOfThreads) {
   base::ThreadPool one(1), three(3);
   const Spec spec = small(Arch::kQwen3, DType::kQ5_K);
   ASSERT_TRUE(make_gguf(test_path("one.gguf"), spec, one).ok());
@@ -117,7 +117,7 @@ TEST(MakeGguf, WritesTheSameBytesFromAnyNumberOfThreads) {
   EXPECT_EQ(contents(test_path("one.gguf")), contents(test_path("three.gguf")));
 }
 
-TEST(MakeGguf, HoldsEveryTensorAsItWasEncoded) {
+TEST(MakeGguf, EveryTensorHasItsShapeAndEncodedBytes) {
   base::ThreadPool pool(2);
   const Spec spec = small(Arch::kLlama, DType::kQ4_1);
   ASSERT_TRUE(make_gguf(test_path("held.gguf"), spec, pool).ok());
@@ -138,7 +138,7 @@ TEST(MakeGguf, HoldsEveryTensorAsItWasEncoded) {
   }
 }
 
-TEST(MakeModel, RefusesWhatCannotBe) {
+TEST(MakeModel, InvalidSpecsTypesAndPathsAreErrors) {
   base::ThreadPool pool(1);
   Spec spec;
   spec.type = DType::kQ4_K;
@@ -167,7 +167,7 @@ TEST(MakeModel, RefusesWhatCannotBe) {
 }
 
 // The expected types are those that llama-quantize chooses.
-TEST(MakeModel, MixesQ4KMAsLlamaCppDoes) {
+TEST(MakeModel, Q4KMHasTheTensorTypesOfLlamaCpp) {
   const auto types = [](const char* shape) {
     std::map<std::string, DType> of;
     for (const TensorInfo& tensor : tensors_of(*checked(*with_type(*preset(shape), "Q4_K_M"))))
@@ -221,7 +221,7 @@ base::Status<> convert(const std::string& checkpoint, const std::string& tokeniz
   return convert_llama2c(test_path("c.bin"), test_path("t.bin"), test_path("c.gguf"), pool);
 }
 
-TEST(ConvertLlama2c, FindsEveryTensorBehindTheOneBefore) {
+TEST(ConvertLlama2c, TensorsAreReadInTheOrderOfTheFile) {
   const auto [checkpoint, tokenizer] = tiny_checkpoint();
   const base::Status<> status = convert(checkpoint, tokenizer);
   ASSERT_TRUE(status.ok()) << status.error().message;
@@ -246,7 +246,7 @@ TEST(ConvertLlama2c, FindsEveryTensorBehindTheOneBefore) {
             (std::vector<std::string>{"<unk>", "<s>", "</s>", "\u2581a"}));
 }
 
-TEST(ConvertLlama2c, WidensTheFeedForwardLayerByZeros) {
+TEST(ConvertLlama2c, TheFeedForwardLayerIsPaddedWithZeros) {
   const auto [checkpoint, tokenizer] = tiny_checkpoint();
   ASSERT_TRUE(convert(checkpoint, tokenizer).ok());
   const auto file = io::ModelFile::open(test_path("c.gguf"));
@@ -262,7 +262,7 @@ TEST(ConvertLlama2c, WidensTheFeedForwardLayerByZeros) {
     }
 }
 
-TEST(ConvertLlama2c, RefusesFilesThatAreTooShortOrTooLong) {
+TEST(ConvertLlama2c, FilesOfAnotherLengthOrWithANegativeSizeAreErrors) {
   const auto [checkpoint, tokenizer] = tiny_checkpoint();
   for (size_t length : {size_t{1}, size_t{27}, size_t{28}, size_t{500}, checkpoint.size() - 1})
     EXPECT_FALSE(convert(checkpoint.substr(0, length), tokenizer).ok()) << length;

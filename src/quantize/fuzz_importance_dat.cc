@@ -1,4 +1,4 @@
-// libFuzzer: the input is read as an importance file of the older form.
+// libFuzzer: reads the input as an importance file in the older format (imatrix.dat).
 #include <cstdint>
 
 #include "quantize/importance_dat.h"

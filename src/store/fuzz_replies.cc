@@ -1,5 +1,5 @@
 // libFuzzer: parses arbitrary bytes as replies of a store, which arrive in pieces; the first byte
-// is the size of a piece less one. Each reply is parsed or is an error of one line. No reply is
+// is the size of a piece minus one. Each reply is parsed or is an error of one line. No reply is
 // longer than the input.
 #include <algorithm>
 #include <cstdint>

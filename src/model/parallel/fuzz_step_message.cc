@@ -1,6 +1,6 @@
-// libFuzzer: takes any bytes as a message of rank 0. Reading a batch, a list and a text from them
-// either succeeds or reports a bug, without using more memory than the message has. What was read
-// must be written as the same bytes.
+// libFuzzer: reads any bytes as a message of rank 0: once as a batch, once as a list and a text.
+// Either succeeds or throws Bug, and needs no more memory than the message has. Writing what was
+// read must give the same bytes again.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -28,7 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const model::OwnedBatch owned = model::take_batch(reader);
     model::MessageWriter again;
     model::add_batch(again, owned.batch());
-    // A bool may be any byte but 0 in the input and is written as 1.
+    // The input may have any byte but 0 for true, which is written as 1. So the first written
+    // message is compared, not the input.
     const model::MessageWriter first = again;
     model::MessageReader second(first.bytes());
     model::MessageWriter third;

@@ -1,5 +1,5 @@
-// libFuzzer: takes any bytes for the GGUF file of a model, and reads its numbers, vocabulary, size
-// and weights, and makes a sample of its layers.
+// libFuzzer: reads any bytes as the GGUF file of a model: its configuration, vocabulary, size and
+// weights. Makes a sample of its layers.
 #include <cstdint>
 
 #include "model/core/config.h"

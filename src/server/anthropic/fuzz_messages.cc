@@ -49,7 +49,8 @@ void check_answer(std::string_view text) {
   check_events(format->piece(choice.add(std::move(last))));
   check_events(format->end({}));
   const auto frame = format->frame({});
-  // Uses accept(): a call's input may be as deep as parse_json() allows, and is nested deeper here.
+  // Not parse_json(): it limits the depth, and a tool call's input may use all of it before it is
+  // nested in the message.
   KVICK_CHECK(server::Json::accept(frame.before + format->choice(choice.all()) + frame.behind),
               "a message that is no JSON");
 }

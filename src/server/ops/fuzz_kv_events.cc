@@ -1,7 +1,7 @@
 // libFuzzer: sends arbitrary bytes to the ports of a publisher of cache events. If the first byte
 // is odd, they go unchanged to one of the two ports. If it is even, they go as the frames of a
-// message, split at zero bytes, to the port for questions. The publisher must still answer valid
-// questions.
+// message, split at zero bytes, to the port for replays. The publisher must still answer valid
+// requests for a replay.
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -56,7 +56,7 @@ void send_frames(void* socket, std::string_view bytes) {
   }
 }
 
-// Asks from a number that was never sent: the answer is only its end.
+// Requests the events from a number that no event has. The answer is only the end marker.
 void ask(void* socket) {
   const std::array<uint8_t, 8> never = {0x7F};
   zmq_send(socket, never.data(), never.size(), 0);

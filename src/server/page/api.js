@@ -1,11 +1,11 @@
-// Requests to this server. Where it asks for an API key, the person is asked once; the key lasts as long as the tab.
+// Requests to this server. If it needs an API key, the user is asked once. The key is kept until the tab is closed.
 
 import { byId } from "./dom.js";
 
 const KEY = "kvick.key";
-let memory = "";  // where the browser keeps nothing
+let memory = "";  // the key, if the browser has no session storage
 let asking = null;
-let refused = false;  // the person closed the question; only a click asks again
+let refused = false;  // the user closed the dialog; only a click opens it again
 
 export function key() {
   try { return sessionStorage.getItem(KEY) ?? memory; } catch { return memory; }
@@ -18,7 +18,7 @@ function setKey(text) {
 
 export class ServerError extends Error {}
 
-// What the server says is wrong, in its own words.
+// Returns the server's error message.
 async function problemOf(response) {
   try {
     return (await response.json()).error.message;
@@ -27,7 +27,7 @@ async function problemOf(response) {
   }
 }
 
-// One question, however many requests wait for its answer. Resolves to whether a key was given.
+// Opens one dialog, even if several requests wait for the key. Resolves to whether a key was given.
 function askKey(problem) {
   asking ??= new Promise((resolve) => {
     const dialog = byId("key-dialog"), field = byId("key");
@@ -54,8 +54,8 @@ export async function request(path, options = {}) {
     if (response.ok) return response;
     const problem = await problemOf(response);
     if (response.status !== 401) throw new ServerError(problem);
-    if (key() !== used) continue;  // another request has asked meanwhile
-    const person = options.method === "POST";  // somebody pressed Send, and may be asked again
+    if (key() !== used) continue;  // another request has got a new key meanwhile
+    const person = options.method === "POST";  // the user pressed Send, so the dialog may open again
     if (refused && !person && !asking) throw new ServerError("this server asks for an API key; send a message, or reload, to enter it");
     if (!await askKey(used ? "The server does not take that key. Enter another one." : "This server asks for an API key."))
       throw new ServerError("this server asks for an API key, and none was entered");
@@ -65,7 +65,7 @@ export async function request(path, options = {}) {
 export const getJson = async (path) => (await request(path)).json();
 export const getText = async (path) => (await request(path)).text();
 
-// One sentence of what went wrong.
+// Returns one sentence about the error.
 export function sentenceOf(error) {
   const text = error instanceof TypeError ? "the server cannot be reached; is it still running?" : error.message;
   return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.?!]$/.test(text) ? "" : "."}`;

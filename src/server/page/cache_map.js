@@ -1,12 +1,12 @@
-// The map: a square for each block of the cache, or a bar for what one answer holds, in the colours of the requests.
+// The map of the cache: a square for each block, or a bar for each answer, in the colours of the requests.
 
 import { bytes, byId, element, fit, setText, withMark } from "./dom.js";
 import { sumOf, UNLIMITED, wordsOfPiece } from "./cache_words.js";
 
-const MOST_PIECES = 2000;  // of a store; a browser draws no more at this pace
-const MOST_FREE = 300;     // squares with which free room is drawn too; a larger cap is said in words
+const MOST_PIECES = 2000;  // drawn of a store; more would be too slow for a browser
+const MOST_FREE = 300;     // free blocks are drawn up to this many squares in all; the rest is a sentence
 
-// Neighbouring numbers get colours far apart: steps of the golden angle around the wheel.
+// Hues of consecutive request numbers differ by the golden angle, so neighbours have different colours.
 export const hueOf = (job) => (job * 137.508 % 360).toFixed(1);
 export const placeOf = (store, state) => state.stores.at(-1).instance > 0 ? `, instance ${store.instance}` : "";
 
@@ -79,13 +79,13 @@ export class CacheMap {
     });
     state.stores.forEach((store, i) => {
       drawStore(boxes[i], store, room, placeOf(store, state));
-      // Strategies that requests asked for, and nobody does now.
+      // Hides the empty stores of strategies that only earlier requests used.
       boxes[i].hidden = i > 0 && !store.pieces.length && store.instance === state.stores[i - 1].instance;
     });
     this.drawDetail();
   }
 
-  // Of the piece that the pointer is on, or that was chosen by a tap or by keys.
+  // Describes the piece under the pointer, or else the one chosen by a tap or by keys.
   drawDetail() {
     const present = (cell) => cell?.isConnected ? cell : null;
     Object.assign(this, { pointed: present(this.pointed), chosen: present(this.chosen) });

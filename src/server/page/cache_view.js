@@ -1,4 +1,4 @@
-// The picture of the cache beside the chat, brought up to date twice a second while it is seen.
+// The picture of the cache beside the chat, updated twice a second while it is visible.
 
 import { getJson, getText, sentenceOf } from "./api.js";
 import { CacheMap, hueOf, placeOf } from "./cache_map.js";
@@ -7,10 +7,10 @@ import { bytes, byId, count, element, fit, percent, setSentences, setText, withM
 import { History, parseMetrics, reader } from "./metrics.js";
 
 const PAUSE_MS = 500, PAUSE_AFTER_ERROR_MS = 2000;
-const RATE_MS = 2000;  // a pace that can be read
-const EVENTS = { most: 8, together: 10_000 };  // the last ones; what happens again within so many milliseconds is one
+const RATE_MS = 2000;  // rates change no more often, so that they can be read
+const EVENTS = { most: 8, together: 10_000 };  // events shown; repetitions within so many milliseconds are one
 
-// Parts of a bar, each with its words below: [bytes, class, words].
+// Draws the parts of a bar and their legend. parts: [bytes, class, words].
 function drawBar(bar, legend, parts, whole) {
   const spans = fit(bar, parts.length, () => element("span"));
   const entries = fit(legend, parts.length, () => withMark("span"));

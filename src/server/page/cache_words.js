@@ -1,5 +1,5 @@
-// The cache in words: what is to be seen in the picture, and what has just happened. Pure: a state of /kv and samples of
-// /metrics in, sentences out.
+// Describes in sentences what the picture of the cache shows and what has just happened. Pure functions of a state of /kv and
+// samples of /metrics.
 
 import { bytes, count, percent } from "./dom.js";
 
@@ -93,7 +93,7 @@ const EVENTS = [
   ['kvick_kv_slow_bytes_total{way="written"}', (n) => `${bytes(n)} moved to the slower tier`],
 ];
 
-// What happened between two looks, {state, metric} each: {name, n, words(n)}.
+// Returns what happened between two samples {state, metric}, as [{name, n, words(n)}].
 export function happened(before, now) {
   const all = EVENTS.map(([name, words]) => ({ name, words, n: now.metric(name) - before.metric(name) }));
   all.push({ name: "evicted_bytes", words: (n) => `${bytes(n)} evicted to make room`,
@@ -101,8 +101,8 @@ export function happened(before, now) {
   return all.filter(({ n }) => n > 0);
 }
 
-// Adds what happened to a list, the newest first. What goes on happening is one entry that grows, or the list would be
-// full of it.
+// Adds events to a list, the newest first. An event that repeats soon is added to its earlier entry, so that it does not fill
+// the list.
 export function addEvents(list, fresh, now, { most, together }) {
   for (const event of fresh) {
     const at = list.findIndex((one) => one.name === event.name && now - one.last < together);

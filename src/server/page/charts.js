@@ -9,17 +9,17 @@ function shape(name, attributes) {
   return made;
 }
 
-// The least round number (1, 2 or 5 times a power of ten) that is no less.
+// Returns the smallest round number (1, 2 or 5 times a power of ten) that is at least `value`.
 export function roundUp(value) {
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= value * (1 - 1e-12));
 }
 
-// The same for bytes: a power of two.
+// The same for bytes: a power of two, at least 1 KiB.
 export const roundUpBytes = (value) => 2 ** Math.ceil(Math.log2(Math.max(value, 1024)));
 
-// Lines for values over time, as the `d` of a path; null is a gap. times and span: milliseconds, the last time at the right edge.
+// Returns values over time as the `d` of a path; null is a gap. times, span: milliseconds; the last time is at the right edge.
 export function pathOf(times, values, span, top) {
   const last = times.at(-1), parts = [];
   let open = false;
@@ -33,7 +33,7 @@ export function pathOf(times, values, span, top) {
 }
 
 export class Chart {
-  // lines: [{name, className}]; words(value): its axis' text; top: of the axis, if it is fixed; round: up to what it ends at.
+  // lines: [{name, className}]; words(value): text of the axis; top: its end, if fixed; otherwise round(largest value).
   constructor(box, { title, lines, words, top, round = roundUp }) {
     Object.assign(this, { lines, words, top, round, title });
     this.svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", class: "chart" });
@@ -50,7 +50,7 @@ export class Chart {
     box.append(frame);
   }
 
-  // span: milliseconds from the left edge to the right one.
+  // span: milliseconds from the left to the right edge.
   draw(times, series, span) {
     const most = Math.max(0, ...series.flat().filter((value) => value !== null && Number.isFinite(value)));
     const top = this.top ?? this.round(most);

@@ -1,4 +1,4 @@
-// The conversation that is open: sending, stopping, answering again, editing.
+// The open conversation: sends messages, stops and repeats answers, edits.
 
 import { request, sentenceOf } from "./api.js";
 import { button, byId, element } from "./dom.js";
@@ -6,11 +6,11 @@ import { MessageView } from "./message_view.js";
 import { requestBody } from "./settings.js";
 import { addEvent, events, noteOf, textOf } from "./stream.js";
 
-// Between two drawings of a growing answer, and more where one takes long: drawn for each token, there is no time for a click.
+// The time between redraws of an answer: DRAW_MS, or DRAW_SHARE times what drawing takes. Otherwise clicks would have to wait.
 const DRAW_MS = 60, DRAW_SHARE = 4;
 
 export class Chat {
-  // settings(): values of the form; onSave(conversation): it has changed.
+  // settings() returns the values of the form; onSave(conversation) is called when it has changed.
   constructor({ settings, onSave }) {
     Object.assign(this, { settings, onSave, running: null });
     this.list = byId("messages");
@@ -30,7 +30,7 @@ export class Chat {
     }
   }
 
-  // Shows another conversation; an answer of the one before is stopped, and kept as far as it came.
+  // Shows another conversation. An answer that is being written is stopped, and its part is kept.
   open(conversation) {
     this.stop();
     this.setRunning(null);
@@ -41,7 +41,7 @@ export class Chat {
 
   stop() { this.running?.controller.abort(); }
 
-  // What there is of an answer when its tab is closed or loaded anew.
+  // Saves the part of an answer when the tab is closed or reloaded.
   keepPart() {
     if (!this.running?.message.content) return;
     const { conversation, message } = this.running, part = { ...message, end: "stopped", note: "Stopped." };
@@ -61,13 +61,13 @@ export class Chat {
       this.list.append(button("Answer this", () => { if (!this.running) this.answer({}); }, { className: "small alone" }));
   }
 
-  // Whether calls of the last answer wait for results.
+  // Returns whether tool calls of the last answer have no result yet.
   lacksResults() {
     const { messages } = this.conversation, at = messages.findLastIndex((message) => message.role === "assistant");
     return (messages[at]?.tool_calls ?? []).some((call) => !this.hasResult(at, call));
   }
 
-  // Servers may give the same id to calls of other answers.
+  // Looks only at later messages, because servers may repeat an id in another answer.
   hasResult(at, call) {
     return this.conversation.messages.slice(at + 1).some((later) => later.tool_call_id === call.id);
   }
@@ -93,7 +93,7 @@ export class Chat {
     this.answer({ undo: () => { this.conversation.messages.pop(); byId("input").value ||= text; fitInput(); } });
   }
 
-  // All behind the message goes.
+  // Replaces a message and removes all later ones.
   edit(at, text) {
     if (this.running) return;
     const { messages } = this.conversation, old = messages.splice(at, Infinity, { role: "user", content: text });
@@ -110,7 +110,7 @@ export class Chat {
     if (!this.running) this.answer({ continues: this.conversation.messages.pop() });
   }
 
-  // Answered when all calls of the message are.
+  // The model is asked once all calls of the answer have results.
   giveResult(call, text) {
     if (this.running) return;
     this.conversation.messages.push({ role: "tool", tool_call_id: call.id, content: text });
@@ -119,8 +119,7 @@ export class Chat {
     this.drawAll();
   }
 
-  // Asks for an answer to the conversation as it is. continues: an answer that goes on. undo: puts the conversation back as
-  // it was, if nothing came.
+  // Asks for an answer. continues: the answer to continue. undo: restores the conversation if no text came.
   async answer({ continues, undo }) {
     const conversation = this.conversation, controller = new AbortController();
     const message = continues ?? { role: "assistant", content: "" };
@@ -194,7 +193,7 @@ export class Chat {
     try { this.onSave(conversation); } catch (error) { this.showProblem(sentenceOf(error)); }
   }
 
-  // Send and Stop have one place.
+  // Shows Stop in place of Send while an answer is written.
   setRunning(run) {
     this.running = run;
     const stopped = document.activeElement === byId("stop");
@@ -208,7 +207,7 @@ export class Chat {
   toEnd() { this.list.scrollTop = this.list.scrollHeight; }
 }
 
-// As high as its text, up to what the style allows.
+// Makes the input as high as its text, up to a limit.
 export function fitInput() {
   const input = byId("input");
   input.style.height = "auto";

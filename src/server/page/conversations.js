@@ -1,7 +1,7 @@
-// Conversations, kept in this browser: each under a name of its own, so that two tabs do not write over each other's.
+// Conversations, kept in this browser. Each has its own key, so that tabs do not overwrite each other's conversations.
 //
-// A conversation is {id, title, updated, messages}; a message {role, content} with, of an assistant, reasoning_content,
-// tool_calls and note, and of a tool, tool_call_id.
+// A conversation is {id, title, updated, messages}. A message is {role, content}; an assistant's may have reasoning_content,
+// tool_calls and note, and a tool's has tool_call_id.
 
 const PREFIX = "kvick.conversation.";
 const ROLES = ["user", "assistant", "tool"];
@@ -28,7 +28,7 @@ function messageFrom(value) {
   return message;
 }
 
-// A conversation out of anything, or null: what is stored may be of another version, and a file of anybody.
+// Returns a checked conversation, or null. The value may come from another version of the page or from any file.
 export function conversationFrom(value) {
   if (!isText(value?.id) || !/^[\w-]{1,64}$/.test(value.id) || !Array.isArray(value.messages)) return null;
   const messages = value.messages.map(messageFrom);
@@ -37,13 +37,13 @@ export function conversationFrom(value) {
   return { id: value.id, title: isText(value.title) && value.title ? value.title.slice(0, 200) : titleOf(messages), updated, messages };
 }
 
-// storage: as localStorage. now: milliseconds. random: a name that nothing else has.
+// storage: like localStorage. now() returns milliseconds, random() a unique id.
 export class Conversations {
   constructor(storage, { now = Date.now, random = () => crypto.randomUUID?.() ?? `c${Date.now()}-${Math.floor(Math.random() * 1e9)}` } = {}) {
     Object.assign(this, { storage, now, random });
   }
 
-  // Whether a name in the storage is this conversation's.
+  // Returns whether a key of the storage belongs to the conversation.
   isNameOf(name, id) { return name === PREFIX + id; }
 
   make() {
@@ -58,7 +58,7 @@ export class Conversations {
     }
   }
 
-  // The last changed first.
+  // The most recently changed first.
   list() {
     const all = [];
     for (let i = 0; i < this.storage.length; ++i) {
@@ -69,7 +69,7 @@ export class Conversations {
     return all.sort((a, b) => b.updated - a.updated || (a.id < b.id ? -1 : 1));
   }
 
-  // One without messages is not kept.
+  // A conversation without messages is removed.
   save(conversation) {
     if (!conversation.messages.length) return this.remove(conversation.id);
     conversation.title ||= titleOf(conversation.messages);
@@ -93,7 +93,7 @@ export class Conversations {
     return JSON.stringify({ format: FORMAT, version: 1, conversations: this.list() }, null, 1);
   }
 
-  // How many were added. One that is here already, and changed later, stays.
+  // Returns how many were added. A conversation that is already here and not older is kept.
   importText(text) {
     let file;
     try { file = JSON.parse(text); } catch { throw new Error("this file is no JSON, so nothing was imported"); }
@@ -112,7 +112,7 @@ export class Conversations {
   }
 }
 
-// Where the browser gives no storage (private windows of some, blocked cookies), conversations last as long as the page.
+// Used if the browser has no storage (some private windows, blocked cookies): conversations are lost with the page.
 export class MemoryStorage {
   #items = new Map();
   get length() { return this.#items.size; }

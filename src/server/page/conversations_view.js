@@ -4,7 +4,7 @@ import { sentenceOf } from "./api.js";
 import { button, byId, count, download, element } from "./dom.js";
 
 export class ConversationsView {
-  // onOpen(conversation): it is to be shown. isBusy(): its answer is being written.
+  // onOpen(conversation) shows it. isBusy() returns whether an answer is being written.
   constructor(store, onOpen, isBusy) {
     Object.assign(this, { store, onOpen, isBusy, open: null });
     byId("clear").addEventListener("click", () => this.openNew());
@@ -15,7 +15,7 @@ export class ConversationsView {
     addEventListener("storage", (event) => this.takeOver(event.key));
   }
 
-  // Another tab has written; it may have the same conversation open.
+  // Another tab has changed the storage, perhaps the conversation that is open here.
   takeOver(name) {
     const fresh = this.open && this.store.isNameOf(name, this.open.id) && !this.isBusy() ? this.store.get(this.open.id) : null;
     if (fresh) this.onOpen(this.open = fresh);

@@ -1,4 +1,4 @@
-// Small helpers over the document, and words for numbers. Text from a model or a server gets into the page as text nodes only.
+// Helpers for the document and for formatting numbers. Text of a model or server becomes text nodes only, never markup.
 
 export const byId = (id) => document.getElementById(id);
 
@@ -17,26 +17,26 @@ export function button(text, onClick, { label, className = "small" } = {}) {
   return made;
 }
 
-// An element with a mark to be coloured, and room for words.
+// Makes an element with a mark that can be coloured, and an empty text node.
 export function withMark(name, className = "") {
   const made = element(name, "", className);
   made.append(element("i"), "");
   return made;
 }
 
-// The children of a parent are reused, so that what a person points at, or has chosen, stays where it is.
+// Makes the parent have `count` children. Reuses them, so that what the user points at or has selected stays.
 export function fit(parent, count, make) {
   while (parent.children.length > count) parent.lastElementChild.remove();
   while (parent.children.length < count) parent.append(make());
   return parent.children;
 }
 
-// A live region speaks again for each write, so the same text is not written twice.
+// Screen readers announce each write to a live region, so the same text is not written again.
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// A list of sentences, one item each.
+// Shows sentences as the items of a list.
 export function setSentences(list, sentences) {
   const items = fit(list, sentences.length, () => element("li"));
   sentences.forEach((sentence, i) => setText(items[i], sentence));
@@ -60,8 +60,8 @@ export function seconds(n) {
 
 const copied = new Map();  // buttons that say "Copied", and their timers
 
-// A button that copies what `text()` gives. Without a clipboard (pages that are not on localhost and not over TLS) a hidden
-// field is copied from, which every browser can.
+// Makes a button that copies what text() returns. Where the clipboard is missing (neither localhost nor TLS), the text is
+// copied from a hidden field, which every browser can do.
 export function copyButton(text, label) {
   const made = button("Copy", async () => {
     const done = await copyText(text());

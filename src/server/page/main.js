@@ -1,4 +1,4 @@
-// The page at /: conversations, a chat, and the picture of the cache. The three know nothing of each other.
+// The page at /: conversations, a chat, and the picture of the cache. Only this file connects them.
 
 import { watchKeyDialog } from "./api.js";
 import { CacheView } from "./cache_view.js";
@@ -32,7 +32,7 @@ for (const text of EXAMPLES) {
   byId("examples").append(example);
 }
 
-// Panels that a narrow window folds away.
+// Panels that are hidden in a narrow window.
 function toggle(buttonId, name) {
   byId(buttonId).addEventListener("click", () => {
     const on = document.body.classList.toggle(name);

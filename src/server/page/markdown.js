@@ -1,4 +1,4 @@
-// Markdown as nodes of the page. Everything that a model wrote becomes text nodes; there is no way from text to markup.
+// Shows Markdown as nodes of the page. A model's text becomes text nodes only, so it cannot add markup.
 
 import { copyButton, element } from "./dom.js";
 import { parseBlocks } from "./markdown_blocks.js";
@@ -26,11 +26,11 @@ function inline(name, text) {
   return made;
 }
 
-// Code with its language and a button that copies it.
+// Makes a box of code with its language and a button that copies it.
 export function codeBlock(text, language) {
   const box = element("div", "", "code"), bar = element("div", "", "code-bar"), pre = element("pre");
   pre.append(element("code", text));
-  pre.tabIndex = 0;  // it scrolls sideways, by keys too
+  pre.tabIndex = 0;  // so that keys can scroll it sideways
   pre.setAttribute("role", "group");
   pre.setAttribute("aria-label", language ? `Code, ${language}` : "Code");
   bar.append(element("span", language || "text"), copyButton(() => text, "Copy the code"));
@@ -45,7 +45,7 @@ function listNode(block) {
     const row = element("li");
     if (item.done !== null) row.append(item.done ? "☑ " : "☐ ");
     for (const inner of item.blocks) {
-      // The words of an item stand beside its mark, without a paragraph's room.
+      // The text of an item is on the line of its mark, without the margins of a paragraph.
       if (inner.type === "paragraph") row.append(...inline("span", inner.text).childNodes);
       else row.append(blockNode(inner));
       if (inner.type === "paragraph" && inner !== item.blocks.at(-1) && item.blocks[item.blocks.indexOf(inner) + 1].type === "paragraph")
@@ -93,8 +93,8 @@ export function blockNode(block) {
   }
 }
 
-// The page's own headings are the first two levels. No heading is more than one level below the one before it, whatever the
-// model thinks: who reads by headings would look for those in between.
+// The page itself uses the first two levels. No heading is more than one level below the one before it, because users who
+// navigate by headings would look for the missing levels.
 function levelHeadings(blocks, before = 2) {
   for (const block of blocks) {
     if (block.type === "heading") before = block.shown = Math.min(block.level + 2, before + 1, 6);
@@ -103,10 +103,10 @@ function levelHeadings(blocks, before = 2) {
   return before;
 }
 
-const shown = new WeakMap();  // a box, and the sources of the blocks that it shows
+const shown = new WeakMap();  // from each box to the sources of the blocks that it shows
 
-// Shows text in a box. Only blocks that changed since the last time are made anew, so that a long answer costs no more with
-// each word, and what a person has selected in it stays selected.
+// Shows text in a box. Only blocks that changed are made again, so that drawing a long answer does not get slower with its
+// length, and what the user has selected stays selected.
 export function showMarkdown(box, text) {
   const blocks = parseBlocks(text), before = shown.get(box) ?? [];
   levelHeadings(blocks);

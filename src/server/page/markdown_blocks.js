@@ -1,7 +1,6 @@
 // Markdown's blocks: headings, lists, tables, code, quotes, paragraphs. Text in, a tree of plain objects out.
 //
-// Each block has `source`, the text that it was read from: while an answer grows, blocks with the same source are not drawn
-// again.
+// Each block has its text as `source`. While an answer grows, blocks with the same source are not drawn again.
 
 const DEEPEST = 8;
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
@@ -42,7 +41,7 @@ function readBlock(lines, at, depth) {
   return readParagraph(lines, at);
 }
 
-// Code whose end has not come yet goes on to the end of the text: so it looks while it is written.
+// Code without an end mark goes to the end of the text, as it does while an answer is written.
 function readCode(lines, at) {
   const [, fence, info] = FENCE.exec(lines[at]), indent = indentOf(lines[at]);
   const code = [];
@@ -80,7 +79,7 @@ function readList(lines, at, depth) {
     if (task) inner[0] = inner[0].slice(task[0].length);
     items.push({ blocks: blocksOf(inner, depth + 1), done: task ? task[1] !== " " : null });
     end = next;
-    // A blank line between items; one behind the last is no part of the list.
+    // Blank lines between items belong to the list; those after the last item do not.
     let past = end;
     while (past < lines.length && isBlank(lines[past])) ++past;
     if (past === end) continue;
@@ -90,7 +89,7 @@ function readList(lines, at, depth) {
   return [{ type: "list", ordered, start: ordered ? parseInt(first[2], 10) : 1, items }, end];
 }
 
-// The lines of one item without its mark, and where the next one begins.
+// Returns the lines of one item without its mark, and the line after the item.
 function itemLines(lines, at, item) {
   const inner = [item[3] ?? ""], least = item[1].length + 2, full = item[1].length + item[2].length + 1;
   let end = at + 1;
@@ -104,7 +103,7 @@ function itemLines(lines, at, item) {
     } else if (begins(lines, end)) {
       break;
     } else {
-      inner.push(line.trim());  // goes on the paragraph
+      inner.push(line.trim());  // continues the paragraph
     }
   }
   return [inner, end];
@@ -138,7 +137,7 @@ function readTable(lines, at) {
   return [{ type: "table", head, align, rows }, end];
 }
 
-// Whether a paragraph ends before this line.
+// Returns whether a paragraph ends before this line.
 const begins = (lines, at) => FENCE.test(lines[at]) || HEADING.test(lines[at]) || RULE.test(lines[at]) || QUOTE.test(lines[at]) ||
   (ITEM.test(lines[at]) && !isBlank(lines[at].replace(ITEM, "$3"))) || startsTable(lines, at);
 

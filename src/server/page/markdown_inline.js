@@ -1,14 +1,14 @@
 // Markdown within a line: code, emphasis, links. Gives a tree of plain objects; nothing here touches a page.
 //
 // A node is a string or {type: "code" | "strong" | "em" | "del" | "link" | "break", ...}. Addresses other than http and https
-// become the text that they were written as, so that no answer of a model can make a script of itself.
+// stay plain text, so that no link in an answer can run a script.
 
 const DEEPEST = 6;
 const ESCAPABLE = /[\\`*_{}[\]()#+\-.!~|<>"'/:]/;
 const MARKS = [["***", "both"], ["**", "strong"], ["__", "strong"], ["~~", "del"], ["*", "em"], ["_", "em"]];
 const WORD = /[\p{L}\p{N}]/u;
 
-// The address, if a browser may open it.
+// Returns the address if it is safe to open, otherwise null.
 export function safeAddress(text) {
   const address = text.trim();
   return /^https?:\/\/[^\s<>"]+$/i.test(address) ? address : null;
@@ -32,7 +32,7 @@ class Reader {
     this.at = end;
   }
 
-  // The next place of a mark. One that is not found is not looked for again, so that a line is read in linear time.
+  // Returns the next position of a mark. A missing mark is not searched for again, so that a line takes linear time.
   find(mark, from) {
     if (this.absent.has(mark)) return -1;
     const found = this.text.indexOf(mark, from);
@@ -52,7 +52,7 @@ class Reader {
     this.plain();
   }
 
-  // All up to the next character that may mean something.
+  // Adds the text up to the next character that may be markup.
   plain() {
     const next = this.text.slice(this.at + 1, this.at + 4096).search(/[\\`\n[!<h*_~]/);
     const end = next < 0 ? Math.min(this.at + 4096, this.text.length) : this.at + 1 + next;
@@ -62,7 +62,7 @@ class Reader {
   code() {
     const fence = /^`+/.exec(this.text.slice(this.at, this.at + 64))[0];
     let end = this.find(fence, this.at + fence.length);
-    while (end >= 0 && this.text[end + fence.length] === "`") {  // a longer run does not close it
+    while (end >= 0 && this.text[end + fence.length] === "`") {  // a longer run of backticks does not end the code
       let past = end + fence.length;
       while (this.text[past] === "`") ++past;
       end = this.find(fence, past);
@@ -90,7 +90,7 @@ class Reader {
     const [target] = this.text.slice(close + 2, end).trim().split(/\s+/);
     const address = safeAddress(target);
     if (!address) { this.add(this.text.slice(this.at, end + 1), end + 1); return true; }
-    // A picture would be fetched from elsewhere, which this page never does: it is a link to one.
+    // A picture becomes a link, because this page loads nothing from other servers.
     const children = this.depth < DEEPEST ? parseInline(inner || address, this.depth + 1) : [inner];
     this.add({ type: "link", address, children: children.map(withoutLink) }, end + 1);
     return true;
@@ -140,7 +140,7 @@ class Reader {
       let past = end;
       while (this.text[past] === mark[0]) ++past;
       const spaced = /\s/.test(this.text[end - 1]), inWord = mark[0] === "_" && WORD.test(this.text[past] ?? " ");
-      // Of a run that is longer than the mark, the last ones close; a run of two does not close a single one.
+      // In a run longer than the mark, the last characters close. A run of two does not close a mark of one.
       if (!spaced && !inWord && !(mark.length === 1 && past - end === 2)) return past - mark.length;
       end = this.find(mark, past);
     }
@@ -156,7 +156,7 @@ class Reader {
 
 const withoutLink = (node) => node.type === "link" ? node.children.join("") : node;
 
-// The bracket that ends an address, which may have brackets in pairs.
+// Returns the position of the bracket that ends an address. The address may have pairs of brackets.
 function closingBracket(text, from) {
   for (let at = from, open = 0; at < Math.min(text.length, from + 2000); ++at) {
     if (text[at] === "\n") return -1;

@@ -1,9 +1,9 @@
-// One message as it is seen: words, thoughts in a fold, calls of tools, numbers, and what may be done with it.
+// Shows one message: text, thoughts that can be folded, tool calls, a note with numbers, and buttons.
 
 import { button, copyButton, element, setText } from "./dom.js";
 import { codeBlock, showMarkdown } from "./markdown.js";
 
-// JSON with line breaks, or null where the text is no object or list.
+// Returns JSON with line breaks, or null if the text is no object or list.
 export function prettyJson(text) {
   if (!/^\s*[[{]/.test(text)) return null;
   try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return null; }
@@ -12,7 +12,7 @@ export function prettyJson(text) {
 const NAMES = { user: "You", assistant: "Answer", tool: "Result of a tool" };
 
 export class MessageView {
-  // actions: edit(text), retry(), goOn(), lacksResult(call), result(call, text); without one there is no button for it.
+  // actions: edit(text), retry(), goOn(), lacksResult(call), result(call, text). A missing one has no button.
   constructor(message, actions) {
     this.message = message;
     this.actions = actions;
@@ -26,7 +26,7 @@ export class MessageView {
     this.draw(false);
   }
 
-  // running: more will come.
+  // running: the answer is still being written.
   draw(running) {
     const { message } = this;
     this.drawThoughts(running);
@@ -47,7 +47,7 @@ export class MessageView {
     this.words.replaceChildren(codeBlock(json, "json"));
   }
 
-  // Open while the model thinks, and folded from its first word on, unless the person has moved the fold.
+  // Thoughts are open while the model thinks and folded once its answer begins, unless the user has opened or folded them.
   drawThoughts(running) {
     const text = this.message.reasoning_content;
     if (!text) return;

@@ -1,9 +1,9 @@
-// Prometheus' text format, and what two looks at counters say together. Nothing here touches a page.
+// Reads Prometheus' text format and computes rates and quantiles from samples of counters. Does not use the document.
 
-// Of a server with several models; what they have in all is what the page shows.
+// The label of a server with several models. The page shows the sums over them.
 const MODEL_LABEL = /\{model="(?:[^"\\]|\\.)*",?/;
 
-// Lines "name{labels} value", by all that stands before the value.
+// Returns the values of lines "name{labels} value" by `name{labels}`.
 export function parseMetrics(text) {
   const all = new Map();
   for (const line of text.split("\n")) {
@@ -22,7 +22,7 @@ export function parseMetrics(text) {
 
 export const reader = (metrics) => (name) => metrics.get(name) ?? 0;
 
-// All samples of a name with labels: {label: value}.
+// Returns the samples of a name by one of its labels: {label: value}.
 export function byLabel(metrics, name, label) {
   const found = {};
   for (const [key, value] of metrics) {
@@ -33,14 +33,14 @@ export function byLabel(metrics, name, label) {
   return found;
 }
 
-// Looks at counters, {now (milliseconds), metrics}, of the last `keep` milliseconds.
+// Samples {now (milliseconds), metrics} of the last `keep` milliseconds.
 export class History {
   constructor(keep) {
     this.keep = keep;
     this.looks = [];
   }
 
-  // A counter that has become smaller is a server that was started anew; what was seen before says nothing of it.
+  // Adds a sample. If the counter has become smaller, the server was restarted: earlier samples are removed.
   add(now, metrics, counter = "kvick_http_requests_total") {
     const last = this.looks.at(-1);
     const restarted = Boolean(last) && (metrics.get(counter) ?? 0) < (last.metrics.get(counter) ?? 0);
@@ -50,25 +50,25 @@ export class History {
     return restarted;
   }
 
-  // The earliest look that is no older than so many milliseconds, and the last one.
+  // Returns the earliest sample that is no older than `milliseconds`, and the last one.
   ends(milliseconds) {
     const last = this.looks.at(-1);
     return [this.looks.find((look) => look.now >= last.now - milliseconds), last];
   }
 
-  // A model that is unloaded takes its counts with it, which is no negative rate.
+  // An unloaded model's counts disappear from the sum, so a difference below 0 counts as 0.
   difference(name, milliseconds) {
     const [first, last] = this.ends(milliseconds);
     return Math.max((last.metrics.get(name) ?? 0) - (first.metrics.get(name) ?? 0), 0);
   }
 
-  // A second; null before there are two looks.
+  // Returns the rate per second; null before there are two samples.
   rate(name, milliseconds) {
     const [first, last] = this.ends(milliseconds);
     return last.now > first.now ? 1000 * this.difference(name, milliseconds) / (last.now - first.now) : null;
   }
 
-  // A quantile of what a histogram counted meanwhile, interpolated within its bucket; null if it counted nothing.
+  // Returns a quantile of what a histogram counted in this time, interpolated within a bucket; null if it counted nothing.
   quantile(name, q, milliseconds) {
     const [first, last] = this.ends(milliseconds);
     const before = buckets(first.metrics, name), after = buckets(last.metrics, name);
@@ -76,7 +76,7 @@ export class History {
   }
 }
 
-// [bound, how many at or below it], by bound.
+// Returns [bound, number at or below it], sorted by bound.
 function buckets(metrics, name) {
   return Object.entries(byLabel(metrics, `${name}_bucket`, "le"))
     .map(([bound, n]) => [bound === "+Inf" ? Infinity : Number(bound), n]).sort((a, b) => a[0] - b[0]);
@@ -88,7 +88,7 @@ export function quantileOf(counts, q) {
   let below = 0, from = 0;
   for (const [bound, n] of counts) {
     if (n >= q * all && n > below) {
-      if (bound === Infinity) return from;  // longer than the last bound; by how much is not counted
+      if (bound === Infinity) return from;  // above the last finite bound; how far is not known
       return from + (bound - from) * (q * all - below) / (n - below);
     }
     below = n;

@@ -1,14 +1,14 @@
-// Which model answers, where the server has several, or has adapters (the API's `model`).
+// The choice of the model or adapter (the API's `model`), if the server has several.
 
 import { getJson } from "./api.js";
 import { byId, element } from "./dom.js";
 
 const NAME = "kvick.model", RETRY_MS = 2000;
 
-// The name of an entry of /v1/models; an adapter says what it adapts.
+// Returns the name of an entry of /v1/models. An adapter's names its model too.
 export const nameOf = ({ id, parent }) => parent ? `${id} (adapts ${parent})` : id;
 
-// The one that was chosen before, if the server still has it; else its first.
+// Returns the earlier choice if the server still has it, otherwise the server's first model.
 export const chosenOf = (models, before) => models.some(({ id }) => id === before) ? before : models[0].id;
 
 export class Models {
@@ -18,7 +18,7 @@ export class Models {
     this.load();
   }
 
-  // For a request; undefined where there is nothing to choose.
+  // Returns the `model` of a request; undefined if there is no choice.
   chosen() { return byId("models").value || undefined; }
 
   before() {
@@ -26,14 +26,14 @@ export class Models {
   }
 
   keep(name) {
-    try { this.storage.setItem(NAME, name); } catch { /* it lasts as long as the page */ }
+    try { this.storage.setItem(NAME, name); } catch { /* lost with the page */ }
   }
 
   async load() {
     try {
       this.show((await getJson("v1/models")).data);
     } catch {
-      setTimeout(() => this.load(), RETRY_MS);  // the cache's view says what is wrong
+      setTimeout(() => this.load(), RETRY_MS);  // the view of the cache shows the error
     }
   }
 

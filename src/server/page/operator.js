@@ -1,4 +1,4 @@
-// The page at /operator: brought up to date once a second while it is seen. It keeps no more than it shows.
+// The page at /operator, updated once a second while it is visible. It keeps only what it shows.
 
 import { getJson, getText, sentenceOf, watchKeyDialog } from "./api.js";
 import { Chart } from "./charts.js";
@@ -8,7 +8,7 @@ import { CHARTS, groups, tables, warnings, WINDOW_MS } from "./operator_data.js"
 import { setTheme, theme } from "./theme.js";
 
 const PAUSE_MS = 1000, PAUSE_AFTER_ERROR_MS = 3000;
-const SPANS_MS = [60_000, 120_000, 300_000];  // of the charts, which begin with the shortest
+const SPANS_MS = [60_000, 120_000, 300_000];  // of the charts; they start with the shortest
 const history = new History(WINDOW_MS);
 const times = [];
 const charts = CHARTS.map(makeChart);
@@ -83,7 +83,7 @@ function drawGroups(state) {
 async function look() {
   const [text, state] = await Promise.all([getText("metrics"), getJson("kv")]);
   if (history.add(performance.now(), parseMetrics(text))) {
-    times.length = 0;  // the server was started anew
+    times.length = 0;  // the server was restarted
     for (const one of charts) for (const values of one.series) values.length = 0;
   }
   drawCharts();

@@ -1,14 +1,14 @@
-// What an operator wants to know, out of looks at /metrics and a state of /kv. Nothing here touches a page.
+// Computes what an operator wants to know from samples of /metrics and a state of /kv. Does not use the document.
 
 import { roundUpBytes } from "./charts.js";
 import { bytes, count, percent, seconds } from "./dom.js";
 import { byLabel, reader } from "./metrics.js";
 
-export const WINDOW_MS = 30_000;  // of rates and latencies: short enough to follow, long enough to be calm
+export const WINDOW_MS = 30_000;  // of rates and latencies: short enough to show changes, long enough to be steady
 // Three digits are enough.
 const rateText = (value) => value === null ? "–" : value >= 100 ? value.toFixed(0) : value.toFixed(1);
 
-// [title, lines of {name, className, value(history)}, words of a value, top of the axis]
+// [title, lines of {name, className, value(history)}, text of a value, end of the axis]
 export const CHARTS = [
   { id: "requests", title: "Requests", words: (value) => value.toFixed(0), lines: [
     { name: "running", className: "first", value: (history) => last(history, 'kvick_jobs{state="running"}') },
@@ -33,7 +33,7 @@ export const CHARTS = [
 
 const last = (history, name) => history.looks.at(-1).metrics.get(name) ?? 0;
 
-// Tokens of prompts that went through the model.
+// Prompt tokens that the model computed.
 function readRate(history, milliseconds) {
   const all = history.rate("kvick_prompt_tokens_total", milliseconds);
   return all === null ? null : Math.max(all - history.rate("kvick_cached_tokens_total", milliseconds), 0);
@@ -151,7 +151,7 @@ function networkTable(metrics, metric) {
     ["Malformed", whole(dropped.malformed ?? 0)]]];
 }
 
-// Memory by group: a row for each kind of cache that there is.
+// Memory by group: a row for each kind of cache.
 export function groups(state) {
   return state.stores.map((store) => ({
     name: `${store.strategy}, ${store.type}${store.tier ? `, ${store.tier}` : ""}${store.select ? `, ${store.select}` : ""}`,
@@ -162,7 +162,7 @@ export function groups(state) {
   }));
 }
 
-// What an operator should look at, in sentences; none if all is well.
+// Returns sentences about what the operator should look at; none if nothing is wrong.
 export function warnings(history) {
   const { metrics } = history.looks.at(-1), metric = reader(metrics), out = [];
   const recent = (name) => history.difference(name, WINDOW_MS);

@@ -1,8 +1,8 @@
-// What a person sets, and what that is in a request. What is left empty is left to the server. The model is chosen apart (models.js).
+// The settings and the request that they make. The server decides what is left empty. The model is chosen in models.js.
 
 const NAME = "kvick.settings";
 
-// By the names of the fields of the form.
+// Keys are the names of the form's fields.
 export const DEFAULTS = {
   system: "", temperature: "0.7", "top-p": "", "max-tokens": "2048", seed: "", strategy: "", type: "", select: "",
   spec: "", "cache-prompt": "", salt: "", form: "", schema: "", tools: "", "tool-choice": "", loops: "",
@@ -19,7 +19,7 @@ export function load(storage) {
 }
 
 export function save(storage, values) {
-  try { storage.setItem(NAME, JSON.stringify(values)); } catch { /* they last as long as the page */ }
+  try { storage.setItem(NAME, JSON.stringify(values)); } catch { /* lost with the page */ }
 }
 
 function number(values, name, words) {
@@ -61,7 +61,7 @@ function toolsOf(values) {
   return tools.length ? tools : undefined;
 }
 
-// The fields of a request that the settings decide; throws a sentence where they cannot be.
+// Returns the fields of a request that come from the settings. Throws an Error with a sentence if a setting is invalid.
 export function fieldsOf(values) {
   const tools = toolsOf(values);
   const fields = {
@@ -81,7 +81,7 @@ export function fieldsOf(values) {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
-// What the model is sent of a conversation: notes and the like are the page's own.
+// Returns the messages that are sent. Notes and other fields of this page are left out.
 export function messagesOf(values, messages) {
   const sent = messages.map(({ role, content, reasoning_content, tool_calls, tool_call_id }) => ({
     role, content,
@@ -92,7 +92,7 @@ export function messagesOf(values, messages) {
   return values.system.trim() ? [{ role: "system", content: values.system.trim() }, ...sent] : sent;
 }
 
-// continues: the last message is an answer that is to go on.
+// continues: the last message is an answer to continue.
 export function requestBody(values, messages, continues = false) {
   return {
     ...fieldsOf(values),

@@ -1,4 +1,4 @@
-// The settings' dialog: each field by its name, kept as soon as it changes.
+// The dialog of the settings. A field is saved as soon as it changes.
 
 import { byId } from "./dom.js";
 import { DEFAULTS, load, save } from "./settings.js";
@@ -15,7 +15,7 @@ export class SettingsView {
     byId("open-settings").addEventListener("click", () => byId("settings").showModal());
     byId("theme").value = theme();
     byId("theme").addEventListener("change", () => setTheme(byId("theme").value));
-    // A click beside the dialog closes it.
+    // A click outside the dialog closes it.
     byId("settings").addEventListener("click", (event) => { if (event.target === byId("settings")) byId("settings").close(); });
   }
 
@@ -24,7 +24,7 @@ export class SettingsView {
     this.showFolds();
   }
 
-  // Fields that mean something only with others.
+  // Shows the fields that depend on the values of others.
   showFolds() {
     byId("schema-row").hidden = this.form.elements.form.value !== "schema";
     byId("tool-choice-row").hidden = !this.form.elements.tools.value.trim();

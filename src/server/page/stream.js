@@ -1,12 +1,12 @@
-// An answer as it comes: server-sent events, and what they add to a message.
+// Reads the server-sent events of an answer and adds them to a message.
 
 const LONGEST_LINE = 16 * 1024 * 1024;
 
-// Ends of an answer that a reader should know of.
+// Reasons for an answer's end that the note mentions.
 const ENDS = { length: "; cut off at the longest answer", loop: "; ended because it repeats itself" };
 
-// The data of each event in a stream of text chunks, parsed, until [DONE]. A stream that ends before is an error: what was
-// written so far is not the whole answer.
+// Yields the parsed data of each event in a stream of text chunks, until [DONE]. A stream that ends before it is an error,
+// because the answer is not complete.
 export async function* events(chunks) {
   let rest = "", data = [];
   for await (const chunk of chunks) {
@@ -35,7 +35,7 @@ function parsed(text) {
   }
 }
 
-// The chunks of a response's body, as text.
+// Yields the chunks of a response's body as text.
 export async function* textOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   try {
@@ -49,7 +49,7 @@ export async function* textOf(response) {
   }
 }
 
-// Adds one event to a message of role assistant; whether that changed what is to be seen.
+// Adds one event to an assistant's message. Returns whether the visible text has changed.
 export function addEvent(message, event) {
   if (event.error) throw new Error(event.error.message ?? "the server failed on this request");
   if (event.usage) message.usage = event.usage;
@@ -74,7 +74,7 @@ function addCall(message, call) {
   known.function.arguments += call.function?.arguments ?? "";
 }
 
-// What the numbers below an answer say.
+// Returns the note with numbers that is shown below an answer.
 export function noteOf(message, waited, wrote) {
   if (!message.usage) return "";
   const { prompt_tokens: read, completion_tokens: written, prompt_tokens_details: details } = message.usage;

@@ -1,4 +1,4 @@
-// Dark, light, or as the system has it; both pages read the same choice.
+// The theme: dark, light, or that of the system. Both pages use the same choice.
 
 const NAME = "kvick.theme";
 
@@ -9,7 +9,7 @@ export function theme() {
 export function setTheme(name) {
   if (name === "dark" || name === "light") document.documentElement.dataset.theme = name;
   else delete document.documentElement.dataset.theme;
-  try { localStorage.setItem(NAME, name); } catch { /* it lasts as long as the page, then */ }
+  try { localStorage.setItem(NAME, name); } catch { /* lost with the page */ }
 }
 
 setTheme(theme());

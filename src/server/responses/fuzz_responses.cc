@@ -1,5 +1,5 @@
 // libFuzzer: parses arbitrary bytes as the body of POST /v1/responses. The items of an accepted
-// request must mean the same when they are sent again, as clients do that keep the conversation
+// request must mean the same when a client sends them again, as those do that keep the conversation
 // themselves.
 #include <cstdint>
 #include <string_view>

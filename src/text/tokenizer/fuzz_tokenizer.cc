@@ -52,8 +52,8 @@ text::Vocabulary vocabulary(uint8_t kind, std::string_view lines) {
   v.add_space_prefix = (kind & 64) != 0;
   v.merge_spaces = (kind & 32) != 0;
   if (v.model == "gpt2" || v.model == "llama") add_bytes(v);
-  if (v.model == "llama")
-    add(v, "\u2581", text::TokenKind::kNormal);  // the byte tokens of a space do not stand for it
+  // The byte tokens of U+2581 are not decoded to a space.
+  if (v.model == "llama") add(v, "\u2581", text::TokenKind::kNormal);
   while (!lines.empty()) {
     const std::string_view line = lines.substr(0, lines.find('\n'));
     lines.remove_prefix(std::min(line.size() + 1, lines.size()));

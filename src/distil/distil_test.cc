@@ -4,19 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "distil/layer_fit.h"
+#include "distil/test_inputs.h"
 
 #include "engine/core/test_engine.h"
 
 namespace kvick::distil {
 namespace {
-
-using engine::Token;
-
-std::vector<Token> text_of(size_t n) {
-  std::vector<Token> text;
-  for (size_t i = 0; i < n; ++i) text.push_back(static_cast<Token>((i * i * 7 + i * 3) % 500));
-  return text;
-}
 
 struct Seen {
   std::vector<float> x, q, k;

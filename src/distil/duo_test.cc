@@ -7,28 +7,16 @@
 #include <numeric>
 #include <random>
 
+#include "distil/test_inputs.h"
+
 #include "engine/core/test_engine.h"
 
 namespace kvick::distil {
 namespace {
 
-std::vector<engine::Token> text_of(size_t n) {
-  std::vector<engine::Token> text;
-  for (size_t i = 0; i < n; ++i)
-    text.push_back(static_cast<engine::Token>((i * i * 7 + i * 3) % 500));
-  return text;
-}
-
 constexpr uint32_t kTokens = 40, kDim = 8, kValue = 6, kKvHeads = 2, kGroup = 2;
 
-model::LayerConfig made_heads() {
-  model::LayerConfig heads;
-  heads.heads = kKvHeads * kGroup;
-  heads.kv_heads = kKvHeads;
-  heads.k_dim = kDim;
-  heads.v_dim = kValue;
-  return heads;
-}
+model::LayerConfig made_heads() { return layer_of(kKvHeads * kGroup, kKvHeads, kDim, kValue); }
 
 struct Made {
   std::vector<float> q, k, v;
@@ -60,15 +48,9 @@ struct Made {
 
 Made made_layer(uint32_t seed) {
   std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  const auto floats = [&](size_t n) {
-    std::vector<float> all(n);
-    for (float& x : all) x = normal(random);
-    return all;
-  };
-  return {.q = floats(size_t{kTokens} * kKvHeads * kGroup * kDim),
-          .k = floats(size_t{kTokens} * kKvHeads * kDim),
-          .v = floats(size_t{kTokens} * kKvHeads * kValue)};
+  return {.q = normal_floats(random, size_t{kTokens} * kKvHeads * kGroup * kDim),
+          .k = normal_floats(random, size_t{kTokens} * kKvHeads * kDim),
+          .v = normal_floats(random, size_t{kTokens} * kKvHeads * kValue)};
 }
 
 double length(const std::vector<double>& x) {

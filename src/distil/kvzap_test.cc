@@ -6,17 +6,12 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "distil/test_inputs.h"
+
 #include "engine/core/test_engine.h"
 
 namespace kvick::distil {
 namespace {
-
-std::vector<engine::Token> text_of(size_t n) {
-  std::vector<engine::Token> text;
-  for (size_t i = 0; i < n; ++i)
-    text.push_back(static_cast<engine::Token>((i * i * 7 + i * 3) % 500));
-  return text;
-}
 
 // A small model and its file, which is deleted but still mapped.
 struct Opened {
@@ -38,18 +33,9 @@ struct Opened {
 
 void check_uses(float scale) {  // of the logits; 0: the usual one
   constexpr uint32_t kTokens = 40, kAhead = 7, kDim = 8, kValue = 6;
-  model::LayerConfig heads;
-  heads.heads = 4;
-  heads.kv_heads = 2;
-  heads.k_dim = kDim;
-  heads.v_dim = kValue;
+  const model::LayerConfig heads = layer_of(4, 2, kDim, kValue);
   std::mt19937 random(4);
-  std::normal_distribution<float> normal;
-  const auto made = [&](size_t n) {
-    std::vector<float> all(n);
-    for (float& x : all) x = 2 * normal(random);
-    return all;
-  };
+  const auto made = [&](size_t n) { return normal_floats(random, n, 2); };
   const std::vector<float> q = made(kTokens * 4 * kDim), k = made(kTokens * 2 * kDim),
                            v = made(kTokens * 2 * kValue);
   constexpr uint32_t kOutputs = 5;

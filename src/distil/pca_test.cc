@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "distil/test_inputs.h"
+
 #include "engine/core/test_engine.h"
 
 namespace kvick::distil {
@@ -35,13 +37,6 @@ TEST(Eigenvectors, SolveASymmetricMatrixAndAreOrthogonal) {
       }
     }
   }
-}
-
-std::vector<engine::Token> text_of(size_t n) {
-  std::vector<engine::Token> text;
-  for (size_t i = 0; i < n; ++i)
-    text.push_back(static_cast<engine::Token>((i * i * 7 + i * 3) % 500));
-  return text;
 }
 
 TEST(PrincipalComponents, WithAllOfThemScoresAreExact) {

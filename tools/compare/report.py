@@ -127,6 +127,7 @@ round. In every round each engine is represented by its best configuration, whic
 
 def page(result, cases):
     parts = [f"# {', '.join(result['peers'])}", HEAD.format(**result), f"`{result['command']}`"]
+    parts += result.get("notes", [])
     if len(result["files"]) > 1:
         ours, *others = result["peers"]
         parts.append(BY_FILE.format(ours=ours, others=f", in bold the ratio to {' / '.join(others)}" * bool(others),

@@ -64,6 +64,7 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   KVICK_TRY(const std::unique_ptr<server::ModelHost> models, loader.open_host());
   options.any_model = flags.any_model;
   options.strict_fields = flags.strict_fields;
+  options.max_sequences = flags.max_seqs;
   options.stop_loops = flags.stop_loops;
   options.load_form = flags.router;
   options.pooling = flags.pooling;

@@ -197,5 +197,41 @@ TEST_F(ModelsTest, PullsAModelByItsNameWithoutLoadingIt) {
   EXPECT_EQ(host_->look(1), nullptr);
 }
 
+TEST_F(ApiTest, DescribesItsModelAsLlamaServerDoes) {
+  make([](ApiOptions& options) { options.max_sequences = 7; });
+  const Json props = get("/props").json();
+  EXPECT_EQ(props["default_generation_settings"]["n_ctx"], 512);
+  EXPECT_EQ(props["default_generation_settings"]["params"]["temperature"], 1.0);
+  EXPECT_EQ(props["default_generation_settings"]["params"]["top_k"], 0);
+  EXPECT_EQ(props["total_slots"], 7);
+  EXPECT_EQ(props["model_alias"], "tiny");
+  EXPECT_EQ(props["model_path"], "tiny");  // no path of this machine
+  EXPECT_EQ(props["modalities"]["vision"], false);
+  EXPECT_EQ(props["is_sleeping"], false);
+  EXPECT_TRUE(props["build_info"].get<std::string>().starts_with("kvick "));
+  const text::Tokenizer& tokenizer = test_engine().tokenizer();
+  EXPECT_EQ(props["chat_template"], tokenizer.vocabulary().chat_template);
+  const auto& eos = tokenizer.vocabulary().eos;
+  EXPECT_EQ(props["eos_token"], eos ? tokenizer.piece(*eos, true) : "");
+}
+
+TEST_F(ApiTest, SaysWhatToAskInsteadOfSlots) {
+  const Seen seen = get("/slots?fail_on_no_slot=1");
+  EXPECT_EQ(seen.response.status, 404U);
+  EXPECT_NE(seen.response.body.find("/debug/requests"), std::string::npos);
+}
+
+TEST_F(ModelsTest, DescribesTheModelThatAQueryNames) {
+  EXPECT_EQ(get("/props").json()["model_alias"], "one");
+  const Json absent = get("/props?model=two").json();
+  EXPECT_EQ(absent["model_alias"], "two");
+  EXPECT_EQ(absent["is_sleeping"], true);
+  EXPECT_FALSE(absent.contains("default_generation_settings"));
+  EXPECT_FALSE(absent.contains("total_slots"));  // unknown here
+  load(1);
+  EXPECT_EQ(get("/props?model=two").json()["default_generation_settings"]["n_ctx"], 512);
+  EXPECT_EQ(get("/props?model=three").response.status, 404U);
+}
+
 }  // namespace
 }  // namespace kvick::server

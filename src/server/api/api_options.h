@@ -26,6 +26,7 @@ struct ApiOptions {
   std::string model = {};      // the model's id for clients
   bool any_model = false;      // unknown model names are accepted; the first model answers
   bool strict_fields = false;  // unknown fields are refused instead of ignored
+  uint32_t max_sequences = 0;  // of one model at once, as GET /props reports it; 0: not reported
   bool stop_loops = false;     // ends answers that repeat themselves, unless the request says no
   LoadForm load_form = LoadForm::kSglang;
   ApiKeys keys;

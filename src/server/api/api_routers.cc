@@ -1,8 +1,34 @@
-// The routes by which routers query each server: vLLM's router and the SGLang gateway.
+// The routes that describe the server: for routers (vLLM's and the SGLang gateway), and for clients
+// of llama-server.
 
-#include "server/api/api.h"
+#include "server/api/route.h"
+#include "server/infill/infill_request.h"
 
 namespace kvick::server {
+namespace {
+
+// Returns the sampling of a POST /completion that gives no value, by llama-server's names.
+ApiResult<Json> default_sampling(const engine::ModelSampling& model) {
+  UnknownFields unknown(true);
+  const Json body = {{"prompt", "x"}};
+  KVICK_TRY(CompletionRequest request, parse_llama_completion(body, unknown));
+  engine::Sampling& sampling = request.sampling;
+  engine::apply_model_sampling(model, request.given, sampling);
+  return Json({{"temperature", sampling.temperature},
+               {"top_k", sampling.top_k},
+               {"top_p", sampling.top_p},
+               {"min_p", sampling.min_p},
+               {"repeat_penalty", sampling.repetition_penalty},
+               {"presence_penalty", sampling.presence_penalty},
+               {"frequency_penalty", sampling.frequency_penalty}});
+}
+
+// Returns the name of a token, or "" where the model has none, as llama-server does.
+std::string name_of(const std::optional<text::Token>& token, const text::Tokenizer& tokenizer) {
+  return token ? tokenizer.piece(*token, true) : "";
+}
+
+}  // namespace
 
 // Answers in SGLang's form, which has one model: the first. Replaces paths by the model's id, so
 // that no path of this machine is revealed.
@@ -44,6 +70,42 @@ ApiResult<HttpResponse> Api::load(const Call&) const {
 ApiResult<HttpResponse> Api::flush(const Call&) const {
   for (const ModelHost::Lease& model : loaded_models()) model->service->flush();
   return HttpResponse{.body = to_text({{"success", true}})};
+}
+
+// Describes a model as llama-server does: the first, or the one that the query names (?model=NAME).
+// Of a model that is not in memory only the name is known.
+ApiResult<HttpResponse> Api::props(const Call& call) const {
+  const Json asked = {{"model", query_of(call.request.target, "model")}};
+  KVICK_TRY(const size_t found, model_of(Route{}, asked));
+  const std::string& name = models_.name(found);
+  Json props = {{"model_alias", name},
+                {"model_path", name},
+                {"modalities", {{"vision", false}, {"video", false}, {"audio", false}}},
+                {"endpoint_slots", false},
+                {"endpoint_props", false},
+                {"endpoint_metrics", true},
+                {"build_info", fmt::format("kvick {}", KVICK_VERSION)}};
+  if (options_.max_sequences > 0) props["total_slots"] = options_.max_sequences;
+  const ModelHost::Lease model = models_.look(found);
+  props["is_sleeping"] = model == nullptr;
+  if (model == nullptr) return json_response(props);
+  const text::Tokenizer& tokenizer = model->engine->tokenizer();
+  KVICK_TRY(Json params, default_sampling(model->engine->sampling()));
+  props["default_generation_settings"] = {{"n_ctx", model->service->context()},
+                                          {"params", std::move(params)}};
+  props["chat_template"] = tokenizer.vocabulary().chat_template;
+  props["bos_token"] = name_of(tokenizer.vocabulary().bos, tokenizer);
+  props["eos_token"] = name_of(tokenizer.vocabulary().eos, tokenizer);
+  return json_response(props);
+}
+
+ApiResult<HttpResponse> Api::slots(const Call&) const {
+  return ApiError{.status = 404,
+                  .message =
+                      "this server has no slots: requests share its memory; GET "
+                      "/debug/requests lists the requests (with --debug), GET /kv what the "
+                      "cache holds, and GET /metrics their counts",
+                  .code = "not_found"};
 }
 
 }  // namespace kvick::server

@@ -18,6 +18,8 @@ const Api::Route Api::kRoutes[] = {
     {.name = {"GET", "/v1/models"}, .answer = &Api::models, .at_once = true},
     {.name = {"GET", "/v1/models/{id}"}, .answer = &Api::model, .at_once = true},
     {.name = {"GET", "/lora-adapters"}, .answer = &Api::lora_adapters, .at_once = true},
+    {.name = {"GET", "/props"}, .answer = &Api::props},
+    {.name = {"GET", "/slots"}, .answer = &Api::slots, .at_once = true},
     {.name = {"POST", "/v1/completions"}, .plan = &Api::complete},
     {.name = {"POST", "/v1/chat/completions"}, .plan = &Api::chat},
     {.name = {"POST", "/v1/responses"}, .plan = &Api::respond},

@@ -60,6 +60,7 @@ void OpenPort::serve(ModelHost& models, ServeOptions options) {
   const uint64_t high = device();
   ApiOptions api_options = {.any_model = options.any_model,
                             .strict_fields = options.strict_fields,
+                            .max_sequences = options.max_sequences,
                             .stop_loops = options.stop_loops,
                             .load_form = options.load_form,
                             .keys = std::move(options.keys),

@@ -14,6 +14,7 @@ struct ServeOptions {
   // The model's id for clients; unused with a ModelHost, like constraint and limits.
   std::string model;
   bool any_model = false, strict_fields = false;  // see ApiOptions, for these and all below
+  uint32_t max_sequences = 0;
   bool stop_loops = false;
   LoadForm load_form = LoadForm::kSglang;
   ApiKeys keys;

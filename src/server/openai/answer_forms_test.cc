@@ -3,6 +3,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
+#include "server/testing/api.h"
 #include "text/tokenizer/test_vocabulary.h"
 
 namespace kvick::server {
@@ -62,6 +63,34 @@ TEST_F(AnswerForms, SayWhatIsWrongWithAText) {
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().message,
             "the grammar cannot be read: line 1, column 10: a group is not closed");
+}
+
+TEST_F(ApiTest, AllowsOnlyTheTokensOfAList) {
+  constexpr const char* kPath = "/v1/completions";
+  posted(kPath, R"({"prompt":"x","allowed_token_ids":[5,7]})");
+  posted("/v1/chat/completions",
+         R"({"messages":[{"role":"user","content":"Hi"}],"allowed_token_ids":[7,5,5]})");
+  ASSERT_EQ(service_.jobs.size(), 2U);
+  for (const engine::Job& job : service_.jobs) {
+    ASSERT_NE(job.constraint, nullptr);
+    std::vector<float> logits(512, 1.0F);
+    job.constraint->clone()->mask(logits);
+    for (size_t i = 0; i < logits.size(); ++i)
+      EXPECT_EQ(std::isinf(logits[i]), i != 5 && i != 7) << i;
+  }
+  const auto wrong = [&](const char* more) {
+    return posted(kPath, fmt::format(R"({{"prompt":"x",{}}})", more).c_str()).json()["error"];
+  };
+  EXPECT_EQ(wrong(R"("allowed_token_ids":[511,512])")["param"], "allowed_token_ids");
+  EXPECT_EQ(wrong(R"("allowed_token_ids":[5],"guided_regex":"a")")["param"], "allowed_token_ids");
+  EXPECT_EQ(wrong(R"("allowed_token_ids":[5],"min_tokens":2)")["param"], "min_tokens");
+  EXPECT_EQ(wrong(R"("allowed_token_ids":[5],"ignore_eos":true)")["param"], "ignore_eos");
+  EXPECT_EQ(wrong(R"("allowed_token_ids":[5],"bad_words":["a"])")["param"], "bad_words");
+  std::string many = "5";
+  for (int i = 0; i < 512; ++i) many += ",5";
+  EXPECT_EQ(wrong(fmt::format(R"("allowed_token_ids":[{}])", many).c_str())["param"],
+            "allowed_token_ids");
+  EXPECT_EQ(service_.jobs.size(), 2U);
 }
 
 }  // namespace

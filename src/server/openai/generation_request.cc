@@ -40,6 +40,18 @@ ApiStatus read_stop_tokens(Fields& fields, GenerationRequest& request) {
   return Done{};
 }
 
+// Reads vLLM's field. The plan checks the ids against the vocabulary, which bounds their number
+// too.
+ApiStatus read_allowed_tokens(Fields& fields, GenerationRequest& request) {
+  const std::string name = "allowed_token_ids";
+  const Json* list = fields.find("allowed_token_ids");
+  if (list == nullptr) return Done{};
+  if (!list->is_array() || list->empty())
+    return bad_field(name, "{} must be a list of token ids, at least one", name);
+  KVICK_TRY(request.allowed_tokens, read_tokens(*list, name));
+  return Done{};
+}
+
 // Reads vLLM's fields for what the answer's text includes.
 ApiStatus read_text(Fields& fields, GenerationRequest& request) {
   KVICK_TRY(const bool skips, fields.get_bool("skip_special_tokens", true));
@@ -118,6 +130,7 @@ ApiStatus check_beams(const GenerationRequest& request) {
   if (request.with_stop) return refused("include_stop_str_in_output");
   if (request.token_ids) return refused("return_token_ids");
   if (!request.bad_words.empty()) return refused("bad_words");
+  if (!request.allowed_tokens.empty()) return refused("allowed_token_ids");
   return Done{};
 }
 
@@ -164,6 +177,7 @@ ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationReq
   KVICK_TRY_VOID(read_min_tokens(fields, request));
   KVICK_TRY_VOID(read_stop(fields, request));
   KVICK_TRY_VOID(read_stop_tokens(fields, request));
+  KVICK_TRY_VOID(read_allowed_tokens(fields, request));
   KVICK_TRY_VOID(read_text(fields, request));
   KVICK_TRY_VOID(read_sampling(fields, request));
   KVICK_TRY_VOID(check_beams(request));

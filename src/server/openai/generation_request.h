@@ -46,6 +46,7 @@ struct GenerationRequest {
   engine::Sampling sampling;    // without the seed and the bad words
   engine::GivenSampling given;  // which of these the request sets itself
   std::vector<std::string> bad_words;
+  std::vector<engine::Token> allowed_tokens;  // the only tokens of the answer; empty: all
   std::optional<uint64_t> seed;
   // Number of likeliest tokens to report with each token; none: report nothing.
   std::optional<uint32_t> logprobs;

@@ -5,6 +5,7 @@
 #include "server/answer/template_messages.h"
 #include "server/openai/fill_in.h"
 #include "server/openai/openai_format.h"
+#include "text/forms/allowed_tokens.h"
 
 namespace kvick::server {
 namespace {
@@ -36,6 +37,35 @@ ApiResult<std::shared_ptr<const text::Constraint>> constraint_of(const Generatio
                      "bad_words cannot be combined with a constrained answer (schema, grammar, "
                      "choice or tool call); leave them out");
   return *std::move(made);
+}
+
+// Returns the constraint of a request with allowed_token_ids. vocab: tokens of the vocabulary.
+ApiResult<std::shared_ptr<const text::Constraint>> allowed_of(const GenerationRequest& request,
+                                                              const Json& format, uint32_t vocab) {
+  const std::string name = "allowed_token_ids";
+  const std::vector<engine::Token>& tokens = request.allowed_tokens;
+  if (tokens.size() > vocab)
+    return bad_field(name, "{} has {} ids, more than the vocabulary's {} tokens", name,
+                     tokens.size(), vocab);
+  for (const engine::Token token : tokens)
+    if (static_cast<uint32_t>(token) >= vocab)
+      return bad_field(name, "{} has token {}, but the vocabulary ends at {}", name, token,
+                       vocab - 1);
+  if (!format.is_null())
+    return bad_field(name, "{} and {} exclude each other", name, request.format_field);
+  if (request.min_tokens > 0)
+    return bad_field("min_tokens",
+                     "min_tokens cannot be combined with {}: leave it out, and the end token out "
+                     "of the list, for an answer of max_tokens tokens",
+                     name);
+  if (request.ignore_end)
+    return bad_field("ignore_eos",
+                     "ignore_eos cannot be combined with {}: leave the end token out of the list "
+                     "instead",
+                     name);
+  if (!request.bad_words.empty())
+    return bad_field("bad_words", "bad_words cannot be combined with {}; leave them out", name);
+  return text::allowed_tokens(tokens, vocab);
 }
 
 // Fills in all of a job except its prompt. format: that of its answer.
@@ -75,7 +105,8 @@ ApiResult<engine::Job> job_of(const GenerationRequest& request, const Json& form
   job.spec = request.spec;
   job.handover = request.handover;
   KVICK_TRY(job.adapter, choose_adapter(request.lora, context.engine.adapters(), context.adapter));
-  KVICK_TRY(job.constraint, constraint_of(request, format, context));
+  KVICK_TRY(job.constraint, request.allowed_tokens.empty() ? constraint_of(request, format, context)
+                                                           : allowed_of(request, format, vocab));
   return job;
 }
 

@@ -16,11 +16,15 @@ namespace kvick::server {
 
 // What is known of an answer before it begins.
 struct AnswerHead {
-  uint64_t number = 0;         // drawn for this request; its ids are made from it
-  std::string model;           // the model's id for clients
-  int64_t created = 0;         // Unix time, seconds
-  uint64_t prompt_tokens = 0;  // sum over all prompts
-  bool logprobs = false;       // the client asked for log probabilities of tokens
+  uint64_t number = 0;             // drawn for this request; its ids are made from it
+  std::string model;               // the model's id for clients
+  int64_t created = 0;             // Unix time, seconds
+  uint64_t prompt_tokens = 0;      // sum over all prompts
+  bool logprobs = false;           // the client asked for log probabilities of tokens
+  uint32_t most_top = UINT32_MAX;  // most likeliest tokens with each of them
+  // The same number for tokens of the prompt, reported apart; none: the client did not ask.
+  std::optional<uint32_t> prompt_logprobs = {};
+  bool echo = false;  // answers begin with their prompts, and so do `logprobs`
   // An OpenAI stream ends with token counts; they are null in its other chunks.
   bool include_usage = false;
   // prompts: the token ids of each prompt, if the client asked for them. choices: per prompt.
@@ -33,8 +37,9 @@ struct AnswerEnd {
   TokenCounts counts;
   // Seconds from the request's submission to its first text, and from there to its end.
   double prompt_seconds = 0, answer_seconds = 0;
-  std::optional<std::string> given;  // engine::JobOutcome::given
-  std::optional<ApiError> error;     // the error that broke off a stream; whole answers have none
+  std::optional<std::string> given;   // engine::JobOutcome::given
+  const ChoiceText* first = nullptr;  // the first choice of a whole answer
+  std::optional<ApiError> error;      // the error that broke off a stream; whole answers have none
 };
 
 // Calls come from one thread at a time. A whole answer takes frame(), then choice() for each choice

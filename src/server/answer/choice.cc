@@ -39,6 +39,7 @@ ChoiceText Choice::keep(ChoiceText added) {
   all_.reasoning += added.reasoning;
   all_.calls.insert(all_.calls.end(), added.calls.begin(), added.calls.end());
   all_.tokens.insert(all_.tokens.end(), added.tokens.begin(), added.tokens.end());
+  all_.prompt_reports += added.prompt_reports;
   all_.token_ids.insert(all_.token_ids.end(), added.token_ids.begin(), added.token_ids.end());
   all_.finish_reason = added.finish_reason;
   all_.finish = added.finish;
@@ -122,6 +123,7 @@ ChoiceText Choice::add(engine::AnswerPiece piece) {
   if (all_.tokens.empty()) all_.offset = added.offset;
   characters_ += characters(piece.text);
   added.tokens = std::move(piece.tokens);
+  if (piece.of_prompt) added.prompt_reports = added.tokens.size();
   if (token_ids_ && piece.token) added.token_ids.push_back(*piece.token);
   take(piece.text, added);
   if (!piece.finish) return keep(std::move(added));

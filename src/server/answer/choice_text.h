@@ -24,6 +24,7 @@ struct ChoiceText {
   std::vector<ToolCall> calls;
   size_t first_call = 0;  // number of the choice's calls before these
   std::vector<engine::TokenReport> tokens;
+  size_t prompt_reports = 0;             // number of the first `tokens` that are the prompt's
   std::vector<engine::Token> token_ids;  // only if the client asked for them
   size_t offset = 0;                     // characters of the choice before these tokens
   // Set with the last text of the choice: why it ended, in OpenAI's words ("stop", "length",

@@ -271,7 +271,10 @@ void Api::generate(Plan plan, const Call& call, const std::shared_ptr<Reply>& re
   AnswerHead head = {.number = options_.random(),
                      .model = answering_model(plan, call.model->name),
                      .created = options_.unix_time(),
-                     .logprobs = plan.jobs.front().logprobs.has_value(),
+                     .logprobs = plan.logprobs.has_value(),
+                     .most_top = plan.logprobs.value_or(0),
+                     .prompt_logprobs = plan.prompt_logprobs,
+                     .echo = !plan.echo.empty(),
                      .include_usage = plan.include_usage,
                      .choices = plan.choices};
   for (const engine::Job& job : plan.jobs) {

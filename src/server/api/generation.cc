@@ -242,6 +242,7 @@ void Generation::finish() {
   });
   if (plan_->stream) return end_stream();
   if (end_of_answer_.error) return send(format_->error(*end_of_answer_.error));
+  end_of_answer_.first = &choices_.front().all();
   AnswerFormat::Frame frame = format_->frame(end_of_answer_);
   body_ = std::move(frame.before);
   behind_ = std::move(frame.behind);

@@ -53,6 +53,9 @@ class ChatFormat final : public OpenAiFormat {
   void add_prompt(Json& answer) const override {
     if (token_ids()) answer["prompt_token_ids"] = prompt_of(0);
   }
+  void add_prompt_logprobs(Json& answer, const ChoiceText& first) const override {
+    answer["prompt_logprobs"] = prompt_logprobs(first);
+  }
   Json chunk_choice(const ChoiceText& text) const override {
     Json delta = Json::object();
     if (!text.reasoning.empty()) delta["reasoning_content"] = text.reasoning;
@@ -97,10 +100,10 @@ class ChatFormat final : public OpenAiFormat {
 
   Json logprobs(const ChoiceText& text) const {
     Json content = Json::array();
-    for (const engine::TokenReport& report : text.tokens) {
+    for (const engine::TokenReport& report : reports(text)) {
       Json token = token_json(report.chosen);
       token["top_logprobs"] = Json::array();
-      for (const engine::TokenChance& one : report.top)
+      for (const engine::TokenChance& one : top_of(report))
         token["top_logprobs"].push_back(token_json(one));
       content.push_back(std::move(token));
     }

@@ -32,6 +32,7 @@ class CompletionFormat final : public OpenAiFormat {
   Json whole_choice(const ChoiceText& text) const override {
     Json out = chunk_choice(text);
     if (token_ids()) out["prompt_token_ids"] = prompt_of(text.index);
+    if (head_.prompt_logprobs) out["prompt_logprobs"] = prompt_logprobs(text);
     return out;
   }
   Json chunk_choice(const ChoiceText& text) const override {
@@ -49,10 +50,10 @@ class CompletionFormat final : public OpenAiFormat {
     Json tokens = Json::array(), chosen = Json::array(), top = Json::array();
     Json offsets = Json::array();
     size_t offset = text.offset;
-    for (const engine::TokenReport& report : text.tokens) {
+    for (const engine::TokenReport& report : reports(text)) {
       const std::string piece = tokenizer_.piece(report.chosen.token, true);
       Json likeliest = Json::object();
-      for (const engine::TokenChance& one : report.top)
+      for (const engine::TokenChance& one : top_of(report))
         likeliest[tokenizer_.piece(one.token, true)] = finite(one.logprob);
       tokens.push_back(piece);
       const bool first = std::isnan(report.chosen.logprob);

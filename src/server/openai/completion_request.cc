@@ -35,6 +35,7 @@ ApiResult<CompletionRequest> parse_completion(const Json& body, UnknownFields& u
     KVICK_TRY(const int64_t logprobs, fields.get_int("logprobs", 0, {0, kMostTopTokens}));
     request.logprobs = static_cast<uint32_t>(logprobs);
   }
+  KVICK_TRY_VOID(read_prompt_logprobs(fields, request));
   fields.ignore_value("add_special_tokens", true);
   KVICK_TRY_VOID(fields.check_rest());
   return request;

@@ -200,4 +200,19 @@ ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationReq
   return Done{};
 }
 
+ApiStatus read_prompt_logprobs(Fields& fields, GenerationRequest& request) {
+  const std::string name = "prompt_logprobs";
+  if (fields.find("prompt_logprobs") == nullptr) return Done{};
+  KVICK_TRY(const int64_t top, fields.get_int("prompt_logprobs", 0, {0, kMostTopTokens}));
+  if (request.stream)
+    return bad_field(
+        name,
+        "{} does not go with stream: true; ask without a stream, or in /v1/completions "
+        "for echo and logprobs",
+        name);
+  if (request.beams > 0) return bad_field(name, "{} does not go with use_beam_search", name);
+  request.prompt_logprobs = static_cast<uint32_t>(top);
+  return Done{};
+}
+
 }  // namespace kvick::server

@@ -50,6 +50,8 @@ struct GenerationRequest {
   std::optional<uint64_t> seed;
   // Number of likeliest tokens to report with each token; none: report nothing.
   std::optional<uint32_t> logprobs;
+  // The same for the tokens of the prompt, apart from the answer's (vLLM).
+  std::optional<uint32_t> prompt_logprobs;
   bool ignore_end = false;
   std::optional<bool> stop_loops;  // none: the server's default
   int32_t priority = 0;
@@ -65,5 +67,9 @@ struct GenerationRequest {
 // Reads all fields except logprobs, whose form differs between the two. default_tokens: max_tokens
 // if it is not given.
 ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationRequest& request);
+
+// Reads prompt_logprobs, which only OpenAI's forms of answers have a place for. Call it after
+// read_generation().
+ApiStatus read_prompt_logprobs(Fields& fields, GenerationRequest& request);
 
 }  // namespace kvick::server

@@ -1,5 +1,6 @@
 #include "server/openai/openai_format.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "server/net/sse.h"
@@ -41,6 +42,7 @@ Json OpenAiFormat::object(std::string_view kind, Json choices) const {
 AnswerFormat::Frame OpenAiFormat::frame(const AnswerEnd& end) {
   Json answer = object(kind(), Json::array());
   add_prompt(answer);
+  if (head_.prompt_logprobs && end.first != nullptr) add_prompt_logprobs(answer, *end.first);
   answer["usage"] = usage_json(end.counts);
   if (end.given) answer["kv_transfer_params"] = kv_transfer_json(*end.given);
   // Splits an answer at its empty list, into which the choices are written one by one.
@@ -49,6 +51,40 @@ AnswerFormat::Frame OpenAiFormat::frame(const AnswerEnd& end) {
   const size_t at = text.find(kList);
   KVICK_CHECK(at != std::string::npos, "an answer without choices: {}", text);
   return {.before = text.substr(0, at + kList.size()), .behind = text.substr(at + kList.size())};
+}
+
+std::span<const engine::TokenReport> OpenAiFormat::reports(const ChoiceText& text) const {
+  return std::span(text.tokens).subspan(head_.echo ? 0 : text.prompt_reports);
+}
+
+std::span<const engine::TokenChance> OpenAiFormat::top_of(const engine::TokenReport& report) const {
+  return std::span(report.top).first(std::min<size_t>(report.top.size(), head_.most_top));
+}
+
+Json OpenAiFormat::prompt_logprobs(const ChoiceText& text) const {
+  const auto token_json = [&](const engine::TokenChance& token, Json rank) {
+    return Json({{"logprob", finite(token.logprob)},
+                 {"rank", std::move(rank)},
+                 {"decoded_token", tokenizer_.piece(token.token, true)}});
+  };
+  Json list = Json::array();
+  for (const engine::TokenReport& report : std::span(text.tokens).first(text.prompt_reports)) {
+    if (std::isnan(report.chosen.logprob)) {  // nothing stands before the first token
+      list.push_back(nullptr);
+      continue;
+    }
+    Json tokens = Json::object();
+    tokens[fmt::format("{}", report.chosen.token)] = token_json(report.chosen, nullptr);
+    for (size_t i = 0; i < report.top.size(); ++i) {
+      const engine::TokenChance& one = report.top[i];
+      if (one.token == report.chosen.token)
+        tokens[fmt::format("{}", one.token)]["rank"] = i + 1;
+      else if (i < *head_.prompt_logprobs)
+        tokens[fmt::format("{}", one.token)] = token_json(one, i + 1);
+    }
+    list.push_back(std::move(tokens));
+  }
+  return list;
 }
 
 std::string OpenAiFormat::choice(const ChoiceText& all) { return to_text(whole_choice(all)); }

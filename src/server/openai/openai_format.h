@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "server/answer/answer_format.h"
@@ -28,6 +29,8 @@ class OpenAiFormat : public AnswerFormat {
   virtual std::optional<Json> first_chunk(uint32_t index) const = 0;
   // Adds the prompt's tokens to a chat's answer. Completions have them in their choices.
   virtual void add_prompt(Json& /*answer*/) const {}
+  // The same for prompt_logprobs, which every choice of a chat has got.
+  virtual void add_prompt_logprobs(Json& /*answer*/, const ChoiceText& /*first*/) const {}
   virtual std::string_view kind() const = 0;
   virtual std::string_view chunk_kind() const = 0;
   virtual Json whole_choice(const ChoiceText& text) const = 0;
@@ -35,6 +38,12 @@ class OpenAiFormat : public AnswerFormat {
 
   Json object(std::string_view kind, Json choices) const;
   Json chunk(const ChoiceText& text) const;
+  // Returns the reports that `logprobs` shows.
+  std::span<const engine::TokenReport> reports(const ChoiceText& text) const;
+  std::span<const engine::TokenChance> top_of(const engine::TokenReport& report) const;
+  // Returns vLLM's prompt_logprobs: for each token of the prompt an object of token ids. A token
+  // that is not among the likeliest has no rank.
+  Json prompt_logprobs(const ChoiceText& text) const;
   bool token_ids() const { return !head_.prompts.empty(); }
   // Returns the tokens of the prompt that a choice answers.
   const std::vector<engine::Token>& prompt_of(uint32_t index) const {

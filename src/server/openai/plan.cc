@@ -1,5 +1,7 @@
 #include "server/openai/plan.h"
 
+#include <algorithm>
+
 #include "engine/sampling/bad_words.h"
 #include "server/answer/answer_parts.h"
 #include "server/answer/template_messages.h"
@@ -99,6 +101,9 @@ ApiResult<engine::Job> job_of(const GenerationRequest& request, const Json& form
   job.ignore_end = request.ignore_end;
   job.stop_loops = request.stop_loops.value_or(context.stop_loops);
   job.logprobs = request.logprobs;
+  job.prompt_logprobs = request.prompt_logprobs.has_value();
+  if (job.prompt_logprobs)
+    job.logprobs = std::max(request.logprobs.value_or(0), *request.prompt_logprobs);
   job.priority = request.priority;
   job.salt = request.salt;
   job.kv = request.kv;
@@ -127,6 +132,8 @@ void copy_delivery(const GenerationRequest& request, Plan& plan) {
   plan.stream = request.stream;
   plan.include_usage = request.include_usage;
   plan.token_ids = request.token_ids;
+  plan.logprobs = request.logprobs;
+  plan.prompt_logprobs = request.prompt_logprobs;
 }
 
 // Plans how to parse the answer. A constrained answer has no thoughts.
@@ -193,7 +200,7 @@ ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanCont
     plan.jobs.push_back(job);
     plan.jobs.back().sampling.seed = seed_of_prompt(job.sampling.seed, plan.jobs.size() - 1);
     plan.jobs.back().continues = true;
-    plan.jobs.back().prompt_logprobs = request.echo && request.logprobs.has_value();
+    plan.jobs.back().prompt_logprobs |= request.echo && request.logprobs.has_value();
     KVICK_TRY(plan.jobs.back().prompt, request.suffix
                                            ? fill_in_tokens(request, prompt, context.engine)
                                            : prompt_tokens(prompt, "prompt", context.engine));

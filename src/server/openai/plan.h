@@ -38,7 +38,9 @@ struct Plan {
   bool drops_thoughts = false;
   bool stream = false, include_usage = false;
   bool token_ids = false;  // report token ids, those of the prompts too
-  MakeFormat format;       // the form of the API that was called
+  // As in the request; the jobs report as many likeliest tokens as the larger number.
+  std::optional<uint32_t> logprobs = {}, prompt_logprobs = {};
+  MakeFormat format;  // the form of the API that was called
   // The answer to a request that needs no job; `jobs` is empty then.
   std::optional<HttpResponse> answer = {};
   // Keeps the model loaded. The owner of the jobs holds it until they have ended.

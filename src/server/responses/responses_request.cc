@@ -45,15 +45,16 @@ constexpr std::array kOwn = {
     "n",
     "best_of",
     "return_token_ids",
+    "prompt_logprobs",
     "max_tokens",
     "max_completion_tokens",
     "n_predict",
     "client_metadata",
 };
 constexpr std::array kNotHere = {
-    "messages", "response_format", "reasoning_effort", "logprobs",   "top_logprobs",
-    "n",        "best_of",         "return_token_ids", "max_tokens", "max_completion_tokens",
-    "n_predict"};
+    "messages",  "response_format", "reasoning_effort", "logprobs",   "top_logprobs",
+    "n",         "best_of",         "return_token_ids", "max_tokens", "max_completion_tokens",
+    "n_predict", "prompt_logprobs"};
 
 // Returns whether a chat's field has a value that requests nothing.
 bool asks_nothing(std::string_view name, const Json& value) {

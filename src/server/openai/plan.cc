@@ -8,6 +8,7 @@
 #include "server/openai/fill_in.h"
 #include "server/openai/openai_format.h"
 #include "text/forms/allowed_tokens.h"
+#include "text/forms/behind_thoughts.h"
 
 namespace kvick::server {
 namespace {
@@ -136,10 +137,10 @@ void copy_delivery(const GenerationRequest& request, Plan& plan) {
   plan.prompt_logprobs = request.prompt_logprobs;
 }
 
-// Plans how to parse the answer. A constrained answer has no thoughts.
-void plan_syntax(const ChatRequest& request, const engine::Engine& engine, engine::Job& job,
-                 Plan& plan) {
-  if (job.constraint != nullptr) return;
+// Plans how to parse the answer. A constrained answer has thoughts only if it thinks first.
+void plan_syntax(const ChatRequest& request, const engine::Engine& engine, bool thinks_first,
+                 engine::Job& job, Plan& plan) {
+  if (job.constraint != nullptr && !thinks_first) return;
   job.special_text |= engine.marks_are_special();
   if (request.thoughts == Thoughts::kInContent) return;
   plan.syntax = &engine.answer_syntax();
@@ -162,29 +163,72 @@ ApiResult<std::vector<engine::Token>> rendered(const ChatRequest& request, const
   return *std::move(tokens);
 }
 
-// Returns the tokens of a chat's prompt. json: the answer is JSON. It has no thoughts then, so the
-// prompt must not leave thoughts open: the template is told not to think, unless the client has
-// decided that, and thoughts that it still opens are closed.
-ApiResult<std::vector<engine::Token>> prompt_of(const ChatRequest& request, bool json,
-                                                const PlanContext& context) {
+// Returns the token that a text is, if it is one.
+std::optional<engine::Token> one_token(const std::string& text, const text::Tokenizer& tokenizer) {
+  const std::vector<engine::Token> tokens = tokenizer.encode(text, false, true);
+  if (tokens.size() != 1 || tokenizer.piece(tokens[0], true) != text) return std::nullopt;
+  return tokens[0];
+}
+
+// variables: of the chat template, as the request sets them.
+bool asks_for_thoughts(const Json& variables) {
+  for (const char* name : {"enable_thinking", "thinking"})
+    if (variables.contains(name) && variables[name] == true) return true;
+  if (!variables.contains("reasoning_effort")) return false;
+  const Json& effort = variables["reasoning_effort"];
+  return effort.is_string() && effort != "none";
+}
+
+// Returns whether an answer in JSON has thoughts before it, where the template opens them: an agent
+// thinks about which tool to call, and who asks for thoughts waits for them. The token that closes
+// thoughts tells where the JSON begins, so the mark must be one.
+bool thinks_before_json(const ChatRequest& request, const engine::Engine& engine) {
+  const Tools::Choice choice = request.tools.choice;
+  return request.thoughts != Thoughts::kInContent && choice != Tools::Choice::kRequired &&
+         (choice == Tools::Choice::kAuto || asks_for_thoughts(request.variables)) &&
+         one_token(engine.answer_syntax().think_close, engine.tokenizer());
+}
+
+std::shared_ptr<const text::Constraint> behind_thoughts(
+    std::shared_ptr<const text::Constraint> answer, const engine::Engine& engine) {
+  const text::Tokenizer& tokenizer = engine.tokenizer();
+  return text::behind_thoughts(std::move(answer),
+                               {.mark = *one_token(engine.answer_syntax().think_close, tokenizer),
+                                .spaces = one_token("\n\n", tokenizer),
+                                .ends = tokenizer.ends()});
+}
+
+struct ChatPrompt {
+  std::vector<engine::Token> tokens;
+  bool thinks_first = false;  // the answer is JSON behind thoughts, which the prompt has opened
+};
+
+// json: the answer is JSON. Where it has no thoughts, the prompt must not leave thoughts open: the
+// template is told not to think, unless the client has decided that, and thoughts that it still
+// opens are closed.
+ApiResult<ChatPrompt> prompt_of(const ChatRequest& request, bool json, const PlanContext& context) {
   const engine::Engine& engine = context.engine;
   Json variables =
       template_variables(request.variables, engine.tokenizer().vocabulary().chat_template);
-  KVICK_TRY(std::vector<engine::Token> tokens, rendered(request, variables, engine));
+  ChatPrompt prompt;
+  KVICK_TRY(prompt.tokens, rendered(request, variables, engine));
   const auto opens = [&] {
-    return json && request.end == engine::ChatEnd::kNewTurn && inside_thoughts(engine, tokens);
+    return json && request.end == engine::ChatEnd::kNewTurn &&
+           inside_thoughts(engine, prompt.tokens);
   };
+  prompt.thinks_first = opens() && thinks_before_json(request, engine);
+  if (prompt.thinks_first) return prompt;
   if (opens() && !variables.contains("enable_thinking") && !variables.contains("thinking")) {
     variables["enable_thinking"] = false;
     variables["thinking"] = false;
-    KVICK_TRY(tokens, rendered(request, variables, engine));
+    KVICK_TRY(prompt.tokens, rendered(request, variables, engine));
   }
   if (opens()) {
     const std::vector<engine::Token> close =
         engine.tokenizer().encode("\n" + engine.answer_syntax().think_close + "\n\n", false, true);
-    tokens.insert(tokens.end(), close.begin(), close.end());
+    prompt.tokens.insert(prompt.tokens.end(), close.begin(), close.end());
   }
-  return tokens;
+  return prompt;
 }
 
 }  // namespace
@@ -215,13 +259,16 @@ ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanCont
 ApiResult<Plan> plan_chat(const ChatRequest& request, const PlanContext& context) {
   const Json format = request.tools.or_call(request.response_format);
   KVICK_TRY(engine::Job job, job_of(request, format, context));
-  KVICK_TRY(job.prompt, prompt_of(request, is_json(format), context));
+  KVICK_TRY(ChatPrompt prompt, prompt_of(request, is_json(format), context));
+  job.prompt = std::move(prompt.tokens);
+  if (prompt.thinks_first)
+    job.constraint = behind_thoughts(std::move(job.constraint), context.engine);
   job.continues = request.end == engine::ChatEnd::kLastMessage;
   if (job.prompt.empty())
     return bad_field("messages", "the chat template makes an empty prompt of the messages");
   Plan plan;
   copy_delivery(request, plan);
-  plan_syntax(request, context.engine, job, plan);
+  plan_syntax(request, context.engine, prompt.thinks_first, job, plan);
   plan.format = chat_format(context.engine.tokenizer());
   plan.tools = request.tools;
   plan.jobs.push_back(std::move(job));

@@ -1,6 +1,8 @@
 // tool_choice with some of the tools, tools beside a schema, and JSON of models that think.
 
+#include <cmath>
 #include <fstream>
+#include <sstream>
 
 #include "server/openai/plan.h"
 #include "server/testing/api.h"
@@ -78,25 +80,42 @@ TEST(ToolChoice, LeavesOtherFormatsAsTheyAre) {
   EXPECT_EQ(tools.or_call(schema), schema);
 }
 
-// A tiny model whose template opens thoughts, unless enable_thinking is false and `always` is not
-// set.
+// Replaces a text in a file, wherever it stands.
+void rename_in(const std::string& path, std::string_view from, std::string_view to) {
+  std::stringstream all;
+  all << std::ifstream(path).rdbuf();
+  std::string text = all.str();
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  std::ofstream(path) << text;
+}
+
+// Makes a tiny model whose template opens thoughts, unless enable_thinking is false and `always` is
+// not set. mark: </think> is one token.
+std::unique_ptr<engine::Engine> make_thinker(bool mark) {
+  base::ThreadPool pool(1);
+  const auto folder = model::write_model(model::tiny_spec(tools::Arch::kLlama), pool, true);
+  for (const char* file : {"/tokenizer.json", "/tokenizer_config.json"})
+    if (mark) rename_in(folder + file, "<|im_start|>", "</think>");
+  std::ofstream(folder + "/chat_template.jinja")
+      << "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<think>"
+         "{% if enable_thinking is false and always is not defined %}</think>{% endif %}";
+  auto opened = engine::Engine::open({.model_path = folder, .threads = 1});
+  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
+  return std::move(opened).value();
+}
 const engine::Engine& thinker() {
-  static const std::unique_ptr<engine::Engine> kEngine = [] {
-    base::ThreadPool pool(1);
-    const auto folder = model::write_model(model::tiny_spec(tools::Arch::kLlama), pool, true);
-    std::ofstream(folder + "/chat_template.jinja")
-        << "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<think>"
-           "{% if enable_thinking is false and always is not defined %}</think>{% endif %}";
-    auto opened = engine::Engine::open({.model_path = folder, .threads = 1});
-    std::filesystem::remove_all(folder);
-    EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
-    return std::move(opened).value();
-  }();
+  static const std::unique_ptr<engine::Engine> kEngine = make_thinker(false);
+  return *kEngine;
+}
+const engine::Engine& marked_thinker() {
+  static const std::unique_ptr<engine::Engine> kEngine = make_thinker(true);
   return *kEngine;
 }
 
-// Returns the prompt of a chat with these fields.
-std::string prompt_with(const char* fields) {
+// Plans a chat with these fields.
+Plan planned(const char* fields, const engine::Engine& engine) {
   const MakeConstraint any = [](const Json&) {
     return base::Result<std::shared_ptr<const text::Constraint>>(
         std::shared_ptr<const text::Constraint>(std::make_shared<AnyText>()));
@@ -105,9 +124,14 @@ std::string prompt_with(const char* fields) {
   const auto request = parse_chat(
       Json::parse(fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}]{}}})", fields)));
   EXPECT_TRUE(request.ok()) << request.error().message;
-  const auto plan = plan_chat(*request, {thinker(), any, random});
+  auto plan = plan_chat(*request, {engine, any, random});
   EXPECT_TRUE(plan.ok()) << (plan.ok() ? "" : plan.error().message);
-  return thinker().tokenizer().decode(plan->jobs[0].prompt, true);
+  return *std::move(plan);
+}
+
+// Returns the prompt of a chat with these fields.
+std::string prompt_with(const char* fields, const engine::Engine& engine = thinker()) {
+  return engine.tokenizer().decode(planned(fields, engine).jobs[0].prompt, true);
 }
 
 TEST(JsonAnswer, StandsBehindThoughtsThatAreClosed) {
@@ -124,6 +148,77 @@ TEST(JsonAnswer, StandsBehindThoughtsThatAreClosed) {
       "tools":[{"type":"function","function":{"name":"f"}}])");
   EXPECT_TRUE(call.ends_with("<user>x<think></think>")) << call;
   EXPECT_EQ(prompt_with(R"(,"json_schema":{},"add_generation_prompt":false)"), kOpen);
+}
+
+constexpr const char* kToolsAndSchema = R"(,"tools":[{"type":"function",
+    "function":{"name":"f"}}],"json_schema":{"type":"object"})";
+
+TEST(JsonAnswer, OfAnAgentStandsBehindItsThoughts) {
+  const engine::Engine& engine = marked_thinker();
+  const text::Tokenizer& tokenizer = engine.tokenizer();
+  const Plan plan = planned(kToolsAndSchema, engine);
+  const engine::Job& job = plan.jobs[0];
+  EXPECT_TRUE(tokenizer.decode(job.prompt, true).ends_with("<user>x<think>"));
+  EXPECT_TRUE(plan.inside_thoughts);
+  EXPECT_EQ(plan.syntax, &engine.answer_syntax());
+  EXPECT_TRUE(job.special_text);  // the mark is a control token
+  const auto form = job.constraint->clone();
+  const auto may_end = [&] {
+    std::vector<float> logits(tokenizer.vocabulary().pieces.size(), 1.0F);
+    form->mask(logits);
+    return !std::isinf(logits[static_cast<size_t>(tokenizer.ends().at(0))]);
+  };
+  EXPECT_FALSE(may_end());
+  form->accept(tokenizer.encode("</think>", false, true).at(0));
+  EXPECT_TRUE(may_end());  // AnyText is complete from the start
+}
+
+TEST(JsonAnswer, StandsBehindThoughtsThatTheRequestAsksFor) {
+  const engine::Engine& engine = marked_thinker();
+  constexpr const char* kOpen = "<user>x<think>";
+  for (const char* fields : {R"(,"json_schema":{},"chat_template_kwargs":{"enable_thinking":true})",
+                             R"(,"json_schema":{},"chat_template_kwargs":{"thinking":true})",
+                             R"(,"json_schema":{},"reasoning_effort":"low")"})
+    EXPECT_EQ(prompt_with(fields, engine), kOpen) << fields;
+  for (const char* fields :
+       {R"(,"json_schema":{})", R"(,"json_schema":{},"reasoning_effort":"none")",
+        R"(,"json_schema":{},"reasoning_format":"none","chat_template_kwargs":{"thinking":true})",
+        R"(,"json_schema":{},"chat_template_kwargs":{"enable_thinking":false})"}) {
+    const Plan plan = planned(fields, engine);
+    const std::string prompt = engine.tokenizer().decode(plan.jobs[0].prompt, true);
+    EXPECT_TRUE(prompt.starts_with(kOpen)) << fields;
+    EXPECT_NE(prompt.find("</think>"), std::string::npos) << fields;
+    EXPECT_EQ(plan.syntax, nullptr) << fields;
+  }
+  const std::string call = prompt_with(R"(,"tool_choice":"required",
+      "tools":[{"type":"function","function":{"name":"f"}}])",
+                                       engine);
+  EXPECT_NE(call.find("</think>"), std::string::npos) << call;
+  // Where the mark is several tokens, the thoughts are closed as before.
+  EXPECT_NE(prompt_with(kToolsAndSchema).find("</think>"), std::string::npos);
+}
+
+// The whole way: what the client gets of thoughts, a call and an answer.
+TEST_F(ApiTest, GivesAnAgentsThoughtsApartFromItsJson) {
+  make({}, marked_thinker());
+  const auto answered = [&](const char* text) {
+    Seen seen;
+    post(seen, "/v1/chat/completions",
+         R"({"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function",
+             "function":{"name":"f"}}],"response_format":{"type":"json_object"}})");
+    EXPECT_FALSE(service_.jobs.empty()) << seen.response.body;
+    const size_t job = service_.jobs.size() - 1;
+    service_.jobs.at(job).on_piece({.text = text, .finish = engine::Finish::kEnd});
+    end(job);
+    return seen.json()["choices"][0]["message"];
+  };
+  const Json called = answered("hm\n</think>\n\n{\"name\":\"f\",\"arguments\":{\"x\":1}}");
+  EXPECT_EQ(called["reasoning_content"], "hm");
+  EXPECT_EQ(called["tool_calls"][0]["function"],
+            Json::parse(R"({"name":"f","arguments":"{\"x\":1}"})"));
+  const Json said = answered("hm</think>{\"n\":1}");
+  EXPECT_EQ(said["reasoning_content"], "hm");
+  EXPECT_EQ(said["content"], R"({"n":1})");
 }
 
 TEST(ToolChoice, NamesWhatIsWrong) {

@@ -305,14 +305,15 @@ ApiResult<Plan> Api::complete(const Call& call, UnknownFields& unknown) const {
 ApiResult<Plan> Api::infill(const Call& call, UnknownFields& unknown) const {
   KVICK_TRY(const CompletionRequest request, parse_infill(call.body, unknown));
   KVICK_TRY(Plan plan, plan_completion(request, plan_context(call)));
-  plan.format = asks_for_no_text(call.body) ? textless_infill_format : infill_format;
+  plan.format = infill_format(call.model->engine->tokenizer(), asks_for_no_text(call.body));
   return plan;
 }
 
 ApiResult<Plan> Api::llama_completion(const Call& call, UnknownFields& unknown) const {
   KVICK_TRY(const CompletionRequest request, parse_llama_completion(call.body, unknown));
   KVICK_TRY(Plan plan, plan_completion(request, plan_context(call)));
-  plan.format = llama_completion_format(asks_for_no_text(call.body));
+  plan.format =
+      llama_completion_format(call.model->engine->tokenizer(), asks_for_no_text(call.body));
   return plan;
 }
 

@@ -38,6 +38,21 @@ ApiStatus read_texts(Fields& fields, CompletionRequest& request) {
   return Done{};
 }
 
+// Reads the fields for the answer's tokens. llama-server takes logprobs where n_probs is missing.
+ApiStatus read_reports(Fields& fields, CompletionRequest& request) {
+  constexpr Range<int64_t> kRange = {0, kMostTopTokens};
+  KVICK_TRY(const int64_t logprobs, fields.get_int("logprobs", 0, kRange));
+  KVICK_TRY(const int64_t probs, fields.get_int("n_probs", logprobs, kRange));
+  KVICK_TRY(const bool ids, fields.get_bool("return_tokens", false));
+  if (request.beams > 0 && probs > 0)
+    return bad_field("n_probs", "n_probs does not go with use_beam_search");
+  if (request.beams > 0 && ids)
+    return bad_field("return_tokens", "return_tokens does not go with use_beam_search");
+  if (probs > 0) request.logprobs = static_cast<uint32_t>(probs);
+  request.token_ids |= ids;
+  return Done{};
+}
+
 Json with_one_token(Json body) {
   body["n_predict"] = 1;
   return body;
@@ -57,6 +72,7 @@ ApiResult<CompletionRequest> parse_infill(const Json& body, UnknownFields& unkno
   if (request.choices != 1) return bad_field("n", "n must be 1: /infill gives one answer");
   KVICK_TRY_VOID(read_texts(fields, request));
   KVICK_TRY_VOID(read_files(fields, request));
+  KVICK_TRY_VOID(read_reports(fields, request));
   KVICK_TRY_VOID(fields.check_rest());
   return request;
 }
@@ -68,6 +84,7 @@ ApiResult<CompletionRequest> parse_llama_completion(const Json& body, UnknownFie
   KVICK_TRY_VOID(read_generation(fields, 0, request));
   if (request.choices != 1) return bad_field("n", "n must be 1: /completion gives one answer");
   KVICK_TRY(request.prompts, read_prompts(fields, "prompt", 1, "prompts"));
+  KVICK_TRY_VOID(read_reports(fields, request));
   KVICK_TRY_VOID(fields.check_rest());
   return request;
 }

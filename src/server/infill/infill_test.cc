@@ -228,10 +228,60 @@ TEST_F(ApiTest, KnowsTheFieldsOfCompletionThatItsOpenApiDocumentNames) {
   }
 }
 
+TEST_F(ApiTest, ReportsTheTokensOfACompletionAsLlamaServerDoes) {
+  const auto write = [&](const engine::Job& job) {
+    job.on_piece({.text = "", .token = 5, .tokens = {{.chosen = {5, -1}, .top = {{5, -1}}}}});
+    job.on_piece({.text = "Hi",
+                  .token = 6,
+                  .tokens = {{.chosen = {6, -2}, .top = {{7, -1.5F}}}},
+                  .finish = engine::Finish::kLength});
+    job.on_end({});
+  };
+  Seen whole, stream, plain, alias;
+  post(whole, "/completion", R"({"prompt":"a","n_probs":1,"return_tokens":true})");
+  ASSERT_EQ(service_.jobs.size(), 1U) << whole.response.body;
+  EXPECT_EQ(service_.jobs[0].logprobs, 1U);
+  write(service_.jobs[0]);
+  const Json answer = whole.json();
+  EXPECT_EQ(answer["tokens"], Json::parse("[5,6]"));
+  const Json& tokens = answer["completion_probabilities"];
+  ASSERT_EQ(tokens.size(), 2U);
+  EXPECT_EQ(tokens[0]["id"], 5);
+  EXPECT_EQ(tokens[1]["logprob"], -2.0);
+  EXPECT_EQ(tokens[1]["token"], test_engine().tokenizer().piece(6, true));
+  EXPECT_EQ(tokens[1]["top_logprobs"][0]["id"], 7);
+  EXPECT_EQ(tokens[1]["top_logprobs"][0]["logprob"], -1.5);
+  // A stream has the tokens of each event, whether or not they complete a character.
+  post(stream, "/completion", R"({"prompt":"a","n_probs":1,"return_tokens":true,"stream":true})");
+  write(service_.jobs.at(1));
+  EXPECT_NE(stream.events.find(R"("content":"","stop":false,"tokens":[5],"completion_prob)"),
+            std::string::npos)
+      << stream.events;
+  EXPECT_NE(stream.events.find(R"("content":"Hi","stop":false,"tokens":[6],"completion_prob)"),
+            std::string::npos)
+      << stream.events;
+  post(plain, "/completion", R"({"prompt":"a","n_probs":0,"logprobs":3})");
+  EXPECT_FALSE(service_.jobs.at(2).logprobs.has_value());
+  service_.jobs[2].on_piece({.text = "Hi", .token = 6, .finish = engine::Finish::kEnd});
+  service_.jobs[2].on_end({});
+  EXPECT_FALSE(plain.json().contains("tokens"));
+  EXPECT_FALSE(plain.json().contains("completion_probabilities"));
+  post(alias, "/completion", R"({"prompt":"a","logprobs":3})");
+  EXPECT_EQ(service_.jobs.at(3).logprobs, 3U);
+  const auto param = [](std::string_view fields) {
+    const auto wrong = parsed_completion(fields);
+    return wrong.ok() ? "" : wrong.error().param;
+  };
+  EXPECT_EQ(param(R"({"prompt":"a","n_probs":21})"), "n_probs");
+  EXPECT_EQ(param(R"({"prompt":"a","n_probs":1,"use_beam_search":true})"), "n_probs");
+  EXPECT_EQ(param(R"({"prompt":"a","return_tokens":true,"use_beam_search":true})"),
+            "return_tokens");
+}
+
 const AnswerEnd kEnd = {.counts = {.prompt = 5, .cached = 2, .answer = 3}};
 
 TEST(InfillFormat, GivesAWholeAnswerInLlamaServersForm) {
-  const auto format = infill_format({.model = "m"});
+  const auto format = infill_format(test_engine().tokenizer(), false)({.model = "m"});
   const AnswerFormat::Frame frame = format->frame(kEnd);
   EXPECT_EQ(frame.before + frame.behind, "");
   EXPECT_EQ(Json::parse(format->choice({.content = "return", .finish_reason = "length"})),
@@ -241,7 +291,7 @@ TEST(InfillFormat, GivesAWholeAnswerInLlamaServersForm) {
 }
 
 TEST(InfillFormat, GivesAStreamInLlamaServersForm) {
-  const auto format = infill_format({.model = "m"});
+  const auto format = infill_format(test_engine().tokenizer(), false)({.model = "m"});
   std::string events = format->begin(0);
   events += format->piece({.content = "re"});
   events += format->piece({.content = "\n\n"});
@@ -256,7 +306,7 @@ TEST(InfillFormat, GivesAStreamInLlamaServersForm) {
 }
 
 TEST(InfillFormat, EndsAStreamThatFailsWithItsError) {
-  const auto format = infill_format({.model = "m"});
+  const auto format = infill_format(test_engine().tokenizer(), false)({.model = "m"});
   AnswerEnd end = kEnd;
   end.error = ApiError{.message = "broke"};
   const std::string events = format->end(end);

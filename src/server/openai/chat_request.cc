@@ -67,7 +67,7 @@ ApiResult<ChatRequest> parse_chat(const Json& body, UnknownFields& unknown) {
   ChatRequest request;
   KVICK_TRY_VOID(read_generation(fields, 0, request));
   KVICK_TRY_VOID(read_logprobs(fields, request));
-  KVICK_TRY_VOID(read_prompt_logprobs(fields, request));
+  KVICK_TRY_VOID(read_prompt_fields(fields, request));
   KVICK_TRY(request.messages, read_messages(fields));
   KVICK_TRY(request.end, read_chat_end(fields));
   KVICK_TRY(request.thoughts, read_thoughts(fields));

@@ -18,6 +18,10 @@ ApiStatus read_suffix(Fields& fields, CompletionRequest& request) {
     return bad_field("echo",
                      "echo and suffix exclude each other: the answer stands between two "
                      "texts");
+  if (request.max_prompt_tokens != UINT32_MAX)
+    return bad_field("truncate_prompt_tokens",
+                     "truncate_prompt_tokens and suffix exclude each other: the answer stands "
+                     "between two texts");
   request.suffix = std::move(suffix);
   return Done{};
 }
@@ -30,12 +34,12 @@ ApiResult<CompletionRequest> parse_completion(const Json& body, UnknownFields& u
   KVICK_TRY_VOID(read_generation(fields, kDefaultTokens, request));
   KVICK_TRY(request.prompts, read_prompts(fields, "prompt", kMostPrompts, "prompts"));
   KVICK_TRY(request.echo, fields.get_bool("echo", false));
+  KVICK_TRY_VOID(read_prompt_fields(fields, request));
   KVICK_TRY_VOID(read_suffix(fields, request));
   if (fields.find("logprobs") != nullptr) {
     KVICK_TRY(const int64_t logprobs, fields.get_int("logprobs", 0, {0, kMostTopTokens}));
     request.logprobs = static_cast<uint32_t>(logprobs);
   }
-  KVICK_TRY_VOID(read_prompt_logprobs(fields, request));
   fields.ignore_value("add_special_tokens", true);
   KVICK_TRY_VOID(fields.check_rest());
   return request;

@@ -167,6 +167,34 @@ ApiStatus read_spec(Fields& fields, GenerationRequest& request) {
   return Done{};
 }
 
+ApiStatus read_prompt_logprobs(Fields& fields, GenerationRequest& request) {
+  const std::string name = "prompt_logprobs";
+  if (fields.find("prompt_logprobs") == nullptr) return Done{};
+  KVICK_TRY(const int64_t top, fields.get_int("prompt_logprobs", 0, {0, kMostTopTokens}));
+  if (request.stream)
+    return bad_field(
+        name,
+        "{} does not go with stream: true; ask without a stream, or in /v1/completions "
+        "for echo and logprobs",
+        name);
+  if (request.beams > 0) return bad_field(name, "{} does not go with use_beam_search", name);
+  request.prompt_logprobs = static_cast<uint32_t>(top);
+  return Done{};
+}
+
+// Keeps the last tokens of a prompt, as vLLM does where a request does not choose a side.
+ApiStatus read_truncation(Fields& fields, GenerationRequest& request) {
+  KVICK_TRY(const std::string side, fields.get_string("truncation_side", "left"));
+  if (side != "left")
+    return bad_field("truncation_side",
+                     "truncation_side is {}; only \"left\" is known, which keeps the last tokens",
+                     in_quotes(side));
+  if (fields.find("truncate_prompt_tokens") == nullptr) return Done{};
+  KVICK_TRY(const int64_t most, fields.get_int("truncate_prompt_tokens", 0, {1, kMostTokens}));
+  request.max_prompt_tokens = static_cast<uint32_t>(most);
+  return Done{};
+}
+
 }  // namespace
 
 ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationRequest& request) {
@@ -200,19 +228,9 @@ ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationReq
   return Done{};
 }
 
-ApiStatus read_prompt_logprobs(Fields& fields, GenerationRequest& request) {
-  const std::string name = "prompt_logprobs";
-  if (fields.find("prompt_logprobs") == nullptr) return Done{};
-  KVICK_TRY(const int64_t top, fields.get_int("prompt_logprobs", 0, {0, kMostTopTokens}));
-  if (request.stream)
-    return bad_field(
-        name,
-        "{} does not go with stream: true; ask without a stream, or in /v1/completions "
-        "for echo and logprobs",
-        name);
-  if (request.beams > 0) return bad_field(name, "{} does not go with use_beam_search", name);
-  request.prompt_logprobs = static_cast<uint32_t>(top);
-  return Done{};
+ApiStatus read_prompt_fields(Fields& fields, GenerationRequest& request) {
+  KVICK_TRY_VOID(read_prompt_logprobs(fields, request));
+  return read_truncation(fields, request);
 }
 
 }  // namespace kvick::server

@@ -36,6 +36,8 @@ struct GenerationRequest {
   uint32_t beams = 0;  // as in engine::Job
   float length_penalty = 1;
   uint32_t min_tokens = 0;
+  // Most tokens of a prompt; of a longer one only the last are read (vLLM).
+  uint32_t max_prompt_tokens = UINT32_MAX;
   uint32_t max_tokens = 0;  // 0: until the model ends or the context is full
   std::vector<std::string> stop;
   std::vector<engine::Token> stop_tokens;
@@ -68,8 +70,8 @@ struct GenerationRequest {
 // if it is not given.
 ApiStatus read_generation(Fields& fields, uint32_t default_tokens, GenerationRequest& request);
 
-// Reads prompt_logprobs, which only OpenAI's forms of answers have a place for. Call it after
-// read_generation().
-ApiStatus read_prompt_logprobs(Fields& fields, GenerationRequest& request);
+// Reads vLLM's fields for the prompt of a completion or chat: prompt_logprobs,
+// truncate_prompt_tokens. Call it after read_generation().
+ApiStatus read_prompt_fields(Fields& fields, GenerationRequest& request);
 
 }  // namespace kvick::server

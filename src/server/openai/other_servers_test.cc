@@ -230,6 +230,9 @@ TEST(Completion, NamesAFieldOfAnotherServerThatIsWrong) {
       {R"(,"allowed_token_ids":[])", "allowed_token_ids", {"at least one"}},
       {R"(,"allowed_token_ids":[-1])", "allowed_token_ids", {"no token id"}},
       {beams + R"("allowed_token_ids":[1])", "allowed_token_ids", {"use_beam_search"}},
+      {R"(,"truncate_prompt_tokens":-1)", "truncate_prompt_tokens", {"from 1"}},
+      {R"(,"truncate_prompt_tokens":2,"suffix":"s")", "truncate_prompt_tokens", {"suffix"}},
+      {R"(,"truncation_side":"right")", "truncation_side", {"left"}},
       {R"(,"prompt_logprobs":-1)", "prompt_logprobs", {"from 0 to 20"}},
       {R"(,"prompt_logprobs":1,"stream":true)", "prompt_logprobs", {"echo and logprobs"}},
       {beams + R"("prompt_logprobs":1)", "prompt_logprobs", {"use_beam_search"}},
@@ -369,6 +372,21 @@ TEST_F(ApiTest, ReportsTheLogprobsOfAChatsPromptBesideItsChoices) {
   answer(1), end(1);
   EXPECT_FALSE(plain.json().contains("prompt_logprobs"));
   EXPECT_FALSE(service_.jobs[1].prompt_logprobs);
+}
+
+TEST_F(ApiTest, ReadsTheLastTokensOfAPromptThatIsCut) {
+  posted("/v1/completions", R"({"prompt":[1,2,3,4],"truncate_prompt_tokens":3})");
+  posted("/v1/chat/completions",
+         R"({"messages":[{"role":"user","content":"Hi"}],"truncate_prompt_tokens":2})");
+  ASSERT_EQ(service_.jobs.size(), 2U);
+  EXPECT_EQ(service_.jobs[0].prompt, (std::vector<engine::Token>{2, 3, 4}));
+  const auto whole = posted("/tokenize", kHello).json()["tokens"].get<std::vector<int32_t>>();
+  EXPECT_EQ(service_.jobs[1].prompt, (std::vector<engine::Token>{whole.end() - 2, whole.end()}));
+}
+
+TEST(Completion, TakesWhatClientsOfLlamaServerAddWhereItChangesNothing) {
+  EXPECT_EQ(ignored(R"(,"id_slot":-1,"n_keep":0,"n_probs":0,"detokenize":true)"), Names());
+  EXPECT_EQ(ignored(R"(,"id_slot":0,"samplers":["top_k"])"), (Names{"id_slot", "samplers"}));
 }
 
 }  // namespace

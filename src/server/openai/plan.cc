@@ -148,6 +148,14 @@ void plan_syntax(const ChatRequest& request, const engine::Engine& engine, bool 
   plan.inside_thoughts = inside_thoughts(engine, job.prompt);
 }
 
+// Returns the tokens of a prompt that truncate_prompt_tokens leaves.
+std::vector<engine::Token> truncated(const GenerationRequest& request,
+                                     std::vector<engine::Token> tokens) {
+  if (tokens.size() > request.max_prompt_tokens)
+    tokens.erase(tokens.begin(), tokens.end() - static_cast<ptrdiff_t>(request.max_prompt_tokens));
+  return tokens;
+}
+
 // Returns whether the format makes an answer JSON from its first token on. Other forms may describe
 // thoughts too.
 bool is_json(const Json& format) {
@@ -160,7 +168,7 @@ ApiResult<std::vector<engine::Token>> rendered(const ChatRequest& request, const
       template_messages(request.messages, request.tools.list, engine.answer_syntax()), variables,
       request.end);
   if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
-  return *std::move(tokens);
+  return truncated(request, *std::move(tokens));
 }
 
 // Returns the token that a text is, if it is one.
@@ -248,10 +256,14 @@ ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanCont
     KVICK_TRY(plan.jobs.back().prompt, request.suffix
                                            ? fill_in_tokens(request, prompt, context.engine)
                                            : prompt_tokens(prompt, "prompt", context.engine));
+    const size_t whole = plan.jobs.back().prompt.size();
+    plan.jobs.back().prompt = truncated(request, std::move(plan.jobs.back().prompt));
     if (!request.echo) continue;
+    const bool cut = plan.jobs.back().prompt.size() < whole;
     const auto* text = std::get_if<std::string>(&prompt);
-    plan.echo.push_back(
-        text != nullptr ? *text : context.engine.tokenizer().decode(plan.jobs.back().prompt));
+    plan.echo.push_back(text != nullptr && !cut
+                            ? *text
+                            : context.engine.tokenizer().decode(plan.jobs.back().prompt));
   }
   return plan;
 }

@@ -106,13 +106,22 @@ void Fields::ignore_defaults() {
   static const std::vector<std::pair<std::string_view, Json>> kDefaults = {
       {"add_generation_prompt", true},
       {"continue_final_message", false},
+      {"detokenize", true},
       {"echo", false},
+      {"id_slot", -1},
       {"include_reasoning", true},
       {"include_stop_str_in_output", false},
+      {"min_keep", 0},
       {"min_tokens", 0},
       {"modalities", Json::array({"text"})},
+      {"n_discard", 0},
+      {"n_indent", 0},
+      {"n_keep", 0},
+      {"n_probs", 0},
       {"no_stop_trim", false},
+      {"post_sampling_probs", false},
       {"return_hidden_states", false},
+      {"return_progress", false},
       {"return_token_ids", false},
       {"return_tokens_as_token_ids", false},
       {"separate_reasoning", true},
@@ -120,6 +129,7 @@ void Fields::ignore_defaults() {
       {"spaces_between_special_tokens", true},
       {"stop_token_ids", Json::array()},
       {"stream_reasoning", true},
+      {"timings_per_token", false},
   };
   for (const auto& [name, value] : kDefaults) ignore_value(name, value);
 }

@@ -46,15 +46,16 @@ constexpr std::array kOwn = {
     "best_of",
     "return_token_ids",
     "prompt_logprobs",
+    "truncate_prompt_tokens",
     "max_tokens",
     "max_completion_tokens",
     "n_predict",
     "client_metadata",
 };
 constexpr std::array kNotHere = {
-    "messages",  "response_format", "reasoning_effort", "logprobs",   "top_logprobs",
-    "n",         "best_of",         "return_token_ids", "max_tokens", "max_completion_tokens",
-    "n_predict", "prompt_logprobs"};
+    "messages",  "response_format", "reasoning_effort",      "logprobs",   "top_logprobs",
+    "n",         "best_of",         "return_token_ids",      "max_tokens", "max_completion_tokens",
+    "n_predict", "prompt_logprobs", "truncate_prompt_tokens"};
 
 // Returns whether a chat's field has a value that requests nothing.
 bool asks_nothing(std::string_view name, const Json& value) {

@@ -124,6 +124,28 @@ class Answers(ServeTest):
             if len(top) == 3:  # with fewer, several tokens have the same text
                 self.assertEqual(logprob, max(top.values()), token)  # greedy: the likeliest
 
+    def test_the_logprobs_of_a_prompt_are_those_of_its_echo(self):
+        echoed = self.complete(self.server, echo=True, logprobs=2, max_tokens=1)["choices"][0]["logprobs"]["token_logprobs"]
+        choice = self.complete(self.server, prompt_logprobs=2, return_token_ids=True, max_tokens=1)["choices"][0]
+        self.assertEqual(len(choice["prompt_logprobs"]), len(choice["prompt_token_ids"]))
+        apart = [chances and chances[str(token)]["logprob"]
+                 for token, chances in zip(choice["prompt_token_ids"], choice["prompt_logprobs"])]
+        self.assertEqual(apart, echoed[:-1])  # the last one is the answer's
+        self.assertIsNone(choice["logprobs"])
+
+    def test_an_answer_has_only_the_allowed_tokens(self):
+        body = {"ignore_eos": False, "temperature": 1, "return_token_ids": True, "allowed_token_ids": [300, 301]}
+        choice = self.complete(self.server, **body)["choices"][0]
+        self.assertEqual((choice["finish_reason"], len(choice["token_ids"])), ("length", 24))
+        self.assertLessEqual(set(choice["token_ids"]), {300, 301})
+
+    def test_clients_of_llama_server_learn_the_limits(self):
+        (model,) = self.server.ask("GET", "/v1/models")[1]["data"]
+        status, props = self.server.ask("GET", "/props")
+        self.assertEqual((status, props["model_alias"], props["total_slots"]), (200, "made", 64))
+        self.assertEqual(props["default_generation_settings"]["n_ctx"], model["max_model_len"])
+        self.assertEqual(self.server.ask("GET", "/slots")[0], 404)
+
     def test_an_answer_follows_its_schema(self):
         for seed in range(3):
             status, answer = self.server.post(
@@ -226,7 +248,7 @@ class Errors(ServeTest):
         keys = self.top / "keys"
         keys.write_text("# of the tests\nkey-one\nkey-two\n")
         server = self.serve("--api-key-file", keys)
-        for path in ("/metrics", "/kv", "/v1/models"):
+        for path in ("/metrics", "/kv", "/v1/models", "/props"):
             self.assertEqual(server.ask("GET", path)[0], 401, path)
         self.assertEqual(server.post("/v1/completions", key="key-three", prompt="a")[0], 401)
         self.assertEqual(server.post("/v1/completions", key="key-two", prompt="a")[0], 200)

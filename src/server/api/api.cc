@@ -294,7 +294,8 @@ PlanContext Api::plan_context(const Call& call) const {
           .constraint = call.model->constraint,
           .random = options_.random,
           .stop_loops = options_.stop_loops,
-          .adapter = adapter_of(call)};
+          .adapter = adapter_of(call),
+          .most_tokens = call.model->service->context()};
 }
 
 ApiResult<Plan> Api::complete(const Call& call, UnknownFields& unknown) const {

@@ -18,7 +18,7 @@ ApiStatus read_suffix(Fields& fields, CompletionRequest& request) {
     return bad_field("echo",
                      "echo and suffix exclude each other: the answer stands between two "
                      "texts");
-  if (request.max_prompt_tokens != UINT32_MAX)
+  if (request.max_prompt_tokens)
     return bad_field("truncate_prompt_tokens",
                      "truncate_prompt_tokens and suffix exclude each other: the answer stands "
                      "between two texts");

@@ -1,5 +1,7 @@
 #include "server/openai/generation_request.h"
 
+#include <algorithm>
+
 #include "server/openai/form_fields.h"
 #include "server/openai/kv_transfer.h"
 #include "server/openai/sampling_fields.h"
@@ -190,8 +192,11 @@ ApiStatus read_truncation(Fields& fields, GenerationRequest& request) {
                      "truncation_side is {}; only \"left\" is known, which keeps the last tokens",
                      in_quotes(side));
   if (fields.find("truncate_prompt_tokens") == nullptr) return Done{};
-  KVICK_TRY(const int64_t most, fields.get_int("truncate_prompt_tokens", 0, {1, kMostTokens}));
-  request.max_prompt_tokens = static_cast<uint32_t>(most);
+  KVICK_TRY(const int64_t most, fields.get_int("truncate_prompt_tokens", 0, {-1, kMostTokens}));
+  if (most == 0)
+    return bad_field("truncate_prompt_tokens",
+                     "truncate_prompt_tokens must be at least 1, or -1 for as many as fit");
+  request.max_prompt_tokens = static_cast<uint32_t>(std::max<int64_t>(most, 0));
   return Done{};
 }
 

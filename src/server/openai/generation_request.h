@@ -36,8 +36,8 @@ struct GenerationRequest {
   uint32_t beams = 0;  // as in engine::Job
   float length_penalty = 1;
   uint32_t min_tokens = 0;
-  // Most tokens of a prompt; of a longer one only the last are read (vLLM).
-  uint32_t max_prompt_tokens = UINT32_MAX;
+  // Most tokens of a prompt; of a longer one only the last are read (vLLM). 0: as many as fit.
+  std::optional<uint32_t> max_prompt_tokens;
   uint32_t max_tokens = 0;  // 0: until the model ends or the context is full
   std::vector<std::string> stop;
   std::vector<engine::Token> stop_tokens;

@@ -230,7 +230,7 @@ TEST(Completion, NamesAFieldOfAnotherServerThatIsWrong) {
       {R"(,"allowed_token_ids":[])", "allowed_token_ids", {"at least one"}},
       {R"(,"allowed_token_ids":[-1])", "allowed_token_ids", {"no token id"}},
       {beams + R"("allowed_token_ids":[1])", "allowed_token_ids", {"use_beam_search"}},
-      {R"(,"truncate_prompt_tokens":-1)", "truncate_prompt_tokens", {"from 1"}},
+      {R"(,"truncate_prompt_tokens":0)", "truncate_prompt_tokens", {"at least 1", "-1"}},
       {R"(,"truncate_prompt_tokens":2,"suffix":"s")", "truncate_prompt_tokens", {"suffix"}},
       {R"(,"truncation_side":"right")", "truncation_side", {"left"}},
       {R"(,"prompt_logprobs":-1)", "prompt_logprobs", {"from 0 to 20"}},
@@ -378,7 +378,10 @@ TEST_F(ApiTest, ReadsTheLastTokensOfAPromptThatIsCut) {
   posted("/v1/completions", R"({"prompt":[1,2,3,4],"truncate_prompt_tokens":3})");
   posted("/v1/chat/completions",
          R"({"messages":[{"role":"user","content":"Hi"}],"truncate_prompt_tokens":2})");
-  ASSERT_EQ(service_.jobs.size(), 2U);
+  const Json many = {{"prompt", std::vector(600, 1)}, {"truncate_prompt_tokens", -1}};
+  posted("/v1/completions", to_text(many).c_str());
+  ASSERT_EQ(service_.jobs.size(), 3U);
+  EXPECT_EQ(service_.jobs[2].prompt.size(), 512U - 16);  // the context without max_tokens
   EXPECT_EQ(service_.jobs[0].prompt, (std::vector<engine::Token>{2, 3, 4}));
   const auto whole = posted("/tokenize", kHello).json()["tokens"].get<std::vector<int32_t>>();
   EXPECT_EQ(service_.jobs[1].prompt, (std::vector<engine::Token>{whole.end() - 2, whole.end()}));

@@ -148,11 +148,16 @@ void plan_syntax(const ChatRequest& request, const engine::Engine& engine, bool 
   plan.inside_thoughts = inside_thoughts(engine, job.prompt);
 }
 
-// Returns the tokens of a prompt that truncate_prompt_tokens leaves.
-std::vector<engine::Token> truncated(const GenerationRequest& request,
+// Returns the tokens of a prompt that truncate_prompt_tokens leaves: the last ones. context: most
+// tokens of a sequence.
+std::vector<engine::Token> truncated(const GenerationRequest& request, uint32_t context,
                                      std::vector<engine::Token> tokens) {
-  if (tokens.size() > request.max_prompt_tokens)
-    tokens.erase(tokens.begin(), tokens.end() - static_cast<ptrdiff_t>(request.max_prompt_tokens));
+  if (!request.max_prompt_tokens) return tokens;
+  const uint32_t answer = std::max(request.max_tokens, 1U);
+  const uint32_t room = context > answer ? context - answer : 1;
+  const size_t most = *request.max_prompt_tokens > 0 ? *request.max_prompt_tokens : room;
+  if (tokens.size() > most)
+    tokens.erase(tokens.begin(), tokens.end() - static_cast<ptrdiff_t>(most));
   return tokens;
 }
 
@@ -163,12 +168,13 @@ bool is_json(const Json& format) {
 }
 
 ApiResult<std::vector<engine::Token>> rendered(const ChatRequest& request, const Json& variables,
-                                               const engine::Engine& engine) {
+                                               const PlanContext& context) {
+  const engine::Engine& engine = context.engine;
   auto tokens = engine.chat_tokens(
       template_messages(request.messages, request.tools.list, engine.answer_syntax()), variables,
       request.end);
   if (!tokens.ok()) return bad_field("messages", "{}", tokens.error().message);
-  return truncated(request, *std::move(tokens));
+  return truncated(request, context.most_tokens, *std::move(tokens));
 }
 
 // Returns the token that a text is, if it is one.
@@ -219,7 +225,7 @@ ApiResult<ChatPrompt> prompt_of(const ChatRequest& request, bool json, const Pla
   Json variables =
       template_variables(request.variables, engine.tokenizer().vocabulary().chat_template);
   ChatPrompt prompt;
-  KVICK_TRY(prompt.tokens, rendered(request, variables, engine));
+  KVICK_TRY(prompt.tokens, rendered(request, variables, context));
   const auto opens = [&] {
     return json && request.end == engine::ChatEnd::kNewTurn &&
            inside_thoughts(engine, prompt.tokens);
@@ -229,7 +235,7 @@ ApiResult<ChatPrompt> prompt_of(const ChatRequest& request, bool json, const Pla
   if (opens() && !variables.contains("enable_thinking") && !variables.contains("thinking")) {
     variables["enable_thinking"] = false;
     variables["thinking"] = false;
-    KVICK_TRY(prompt.tokens, rendered(request, variables, engine));
+    KVICK_TRY(prompt.tokens, rendered(request, variables, context));
   }
   if (opens()) {
     const std::vector<engine::Token> close =
@@ -257,7 +263,8 @@ ApiResult<Plan> plan_completion(const CompletionRequest& request, const PlanCont
                                            ? fill_in_tokens(request, prompt, context.engine)
                                            : prompt_tokens(prompt, "prompt", context.engine));
     const size_t whole = plan.jobs.back().prompt.size();
-    plan.jobs.back().prompt = truncated(request, std::move(plan.jobs.back().prompt));
+    plan.jobs.back().prompt =
+        truncated(request, context.most_tokens, std::move(plan.jobs.back().prompt));
     if (!request.echo) continue;
     const bool cut = plan.jobs.back().prompt.size() < whole;
     const auto* text = std::get_if<std::string>(&prompt);

@@ -25,6 +25,7 @@ struct PlanContext {
   const std::function<uint64_t()>& random;  // seeds for requests without one
   bool stop_loops = false;                  // for requests that do not set it
   engine::AdapterUse adapter = {};          // the adapter that "model" names
+  uint32_t most_tokens = UINT32_MAX;        // of a sequence: prompt and answer
 };
 
 struct Plan {

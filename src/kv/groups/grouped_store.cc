@@ -233,6 +233,7 @@ uint64_t GroupedStore::state_bytes() const {
 }
 
 void GroupedStore::read_state(SeqId seq, std::span<std::byte> out) const {
+  check_idle("read_state");
   const std::vector<SeqId>& members = this->members(seq);
   KVICK_CHECK_EQ(out.size(), state_bytes());
   for (size_t g = 0; g < members.size(); ++g) {
@@ -244,6 +245,7 @@ void GroupedStore::read_state(SeqId seq, std::span<std::byte> out) const {
 }
 
 void GroupedStore::put_state(SeqId seq, std::span<const std::byte> state) {
+  check_idle("put_state");
   const std::vector<SeqId>& members = this->members(seq);
   KVICK_CHECK_EQ(state.size(), state_bytes());
   for (size_t g = 0; g < members.size(); ++g) {
@@ -283,6 +285,7 @@ bool GroupedStore::ran_out_of_memory(SeqId seq) const {
 }
 
 uint32_t GroupedStore::spare_rows(SeqId seq) const {
+  check_idle("spare_rows");
   const std::vector<SeqId>& members = this->members(seq);
   uint32_t least = UINT32_MAX;
   for (size_t g = 0; g < members.size(); ++g)
@@ -291,6 +294,7 @@ uint32_t GroupedStore::spare_rows(SeqId seq) const {
 }
 
 uint32_t GroupedStore::first_row(SeqId seq) const {
+  check_idle("first_row");
   const std::vector<SeqId>& members = this->members(seq);
   uint32_t first = 0;
   for (size_t g = 0; g < members.size(); ++g)
@@ -299,6 +303,7 @@ uint32_t GroupedStore::first_row(SeqId seq) const {
 }
 
 void GroupedStore::hold_rows(SeqId seq, uint32_t from) {
+  check_idle("hold_rows");
   const std::vector<SeqId>& members = this->members(seq);
   for (size_t g = 0; g < members.size(); ++g)
     stores_[g]->facets().rows->hold_rows(members[g], from);
@@ -306,6 +311,7 @@ void GroupedStore::hold_rows(SeqId seq, uint32_t from) {
 
 void GroupedStore::read_rows(SeqId seq, uint32_t first, uint32_t count,
                              std::span<std::byte> out) const {
+  check_idle("read_rows");
   const std::vector<SeqId>& members = this->members(seq);
   KVICK_CHECK_EQ(out.size(), count * info().token_bytes());
   for (size_t g = 0; g < members.size(); ++g) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <numeric>
 
+#include "base/check.h"
 #include "kv/registry/registry.h"
 #include "kv/strategy/facet_calls.h"
 
@@ -121,6 +122,56 @@ TEST(GroupedStore, AsksTheObserverOfALayersOwnGroupWhatItObserves) {
   const auto step = store->begin({{&slot, 1}}).value();
   EXPECT_EQ(step->facets().observer->apart(0), Observer::kQueriesOnly) << "it has none";
   EXPECT_EQ(step->facets().observer->apart(1), 8u);
+}
+
+TEST(GroupedStore, RefusesCallsOnItsSequencesWhileAStepIsAlive) {
+  const LayerSpec full = {.kv_heads = 1, .k_dim = 32, .v_dim = 32};
+  LayerSpec window = full;
+  window.window = 8;
+  const LayerSpec state = {.keeps = LayerSpec::Keeps::kState, .state_bytes = 24};
+  const std::vector<float> row(32, 1);
+  for (const char* spec : {"paged:block=4", "bmc:r=16"}) {
+    SCOPED_TRACE(spec);
+    const bool moves = std::string_view(spec) != "bmc:r=16";
+    const std::vector<LayerSpec> layers =
+        moves ? std::vector{full, window, state} : std::vector{full, window};
+    const auto store =
+        make_store(parse_spec(spec).value(), {.shape = {.max_tokens = kContext}, .layers = layers})
+            .value();
+    const StoreFacets facets = store->facets();
+    ASSERT_EQ(facets.rows != nullptr, moves);
+    ASSERT_EQ(facets.checkpoints != nullptr, moves);
+    ASSERT_EQ(facets.buckets != nullptr, !moves);
+    const Token token = 3;
+    const Slot slot = {.seq = store->open({}).seq, .fresh = 1, .tokens = {&token, 1}};
+    auto step = store->begin({{&slot, 1}}).value();
+    for (uint32_t layer = 0; layer < layers.size(); ++layer) {
+      const bool rows = layers[layer].keeps == LayerSpec::Keeps::kRows;
+      step->write(layer, rows ? row.data() : nullptr, rows ? row.data() : nullptr);
+    }
+    step->commit(Kept::all({{&slot, 1}}));
+    step = store->begin({{&slot, 1}}).value();
+    std::vector<std::byte> bytes(store->info().token_bytes());
+    if (moves) {
+      std::vector<std::byte> states(facets.checkpoints->state_bytes());
+      EXPECT_THROW((void)facets.rows->first_row(slot.seq), base::Bug);
+      EXPECT_THROW(facets.rows->hold_rows(slot.seq, 0), base::Bug);
+      EXPECT_THROW(facets.rows->read_rows(slot.seq, 0, 1, bytes), base::Bug);
+      EXPECT_THROW(facets.checkpoints->keep(slot.seq, 1), base::Bug);
+      EXPECT_THROW(facets.checkpoints->read_state(slot.seq, states), base::Bug);
+      EXPECT_THROW(facets.checkpoints->put_state(slot.seq, states), base::Bug);
+    } else {
+      EXPECT_THROW((void)facets.buckets->spare_rows(slot.seq), base::Bug);
+    }
+    step.reset();
+    if (moves) {
+      EXPECT_EQ(facets.rows->first_row(slot.seq), 0u);
+      EXPECT_NO_THROW(facets.rows->hold_rows(slot.seq, 0));
+      EXPECT_NO_THROW(facets.rows->read_rows(slot.seq, 0, 1, bytes));
+    } else {
+      EXPECT_GE(facets.buckets->spare_rows(slot.seq), 1u);
+    }
+  }
 }
 
 // For prefix files: rows are offered in whole blocks, and a window may be smaller than a block.

@@ -244,7 +244,13 @@ TEST(Duo, CountsAsManyRowsAsItsBudgetAndNoScores) {
     return cost_of({"virtual", {}}, setup, {.tokens = 200, .step = step}).value().fast_bytes;
   };
   EXPECT_EQ(p.store().usage().allocated_bytes, bytes(1));
-  EXPECT_EQ(bytes(50) - bytes(1), 50 * kShape.token_bytes()) << "the rows of a step, no scores";
+  // Of each row of all heads its position, score and number, and the ends of the heads.
+  const uint64_t scratch = uint64_t{kNumbers} * ((32 + 50) * 12 + 8);
+  EXPECT_EQ(bytes(50) - bytes(1), 50 * kShape.token_bytes() + scratch) << "no scores";
+  base::ThreadPool pool(3);
+  setup.compute.pool = &pool;
+  EXPECT_EQ(bytes(50) - bytes(1), 50 * kShape.token_bytes() + scratch) << "one worker chooses";
+  setup.compute.pool = nullptr;
   setup.select.predictor = nullptr;  // as kvick plan counts
   EXPECT_EQ(p.store().usage().allocated_bytes, bytes(1));
 }

@@ -40,14 +40,18 @@ TEST(Expected, CountsTheMomentsOfASequence) {
   EXPECT_EQ(bytes_with("cov=full", true), 2 * bytes_with("cov=full", false));
 }
 
-// A step's rows and queries count until the step ends, against the cap too.
+// A step's rows, queries and scratch count until the step ends, against the cap too.
 TEST(Expected, CountsTheQueriesOfAStep) {
   constexpr uint32_t kRows = 32;
   const std::string text = "virtual expected:budget=32,drop=1,sinks=2,recent=3";
   for (const uint32_t piece : {1U, 20U, 64U, 100U}) {
     SCOPED_TRACE(piece);
     const uint64_t queries = kNumbers * std::min(piece, 64U) * kDim * sizeof(float);
-    const uint64_t step_bytes = piece * kShape.token_bytes() + queries + kNumbers;
+    // The scratch of a commit: of each row of a head its position, score, number and logit; keys
+    // and products of 64 rows, a value and a covariance. Then the ends of the head.
+    const uint64_t scratch =
+        uint64_t{16} * (kRows + piece) + 8 + sizeof(float) * (2 * 64 * kDim + kDim + kDim * kDim);
+    const uint64_t step_bytes = piece * kShape.token_bytes() + queries + kNumbers + scratch;
     Pair pair(text, kShape);
     const SeqId seq = pair.open();
     for (uint32_t i = 0; i < kRows / 8; ++i) pair.add(seq, 8);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kv/forget/expected_queries.h"
+
 namespace kvick::kv {
 namespace {
 
@@ -40,12 +42,33 @@ void spare_best(uint32_t count, ForgetChoice& choice) {
 
 }  // namespace
 
-void ForgetChoice::reserve(const ForgetRule& rule, size_t rows, size_t heads) {
+void ForgetChoice::reserve(const ForgetRule& rule, const Shape& shape, uint64_t rows) {
   notes.reserve(rows);
   go.reserve(rows);
-  ends.reserve(heads);
+  ends.reserve(rule.together(shape));
   history.resize(rule.window);
   if (rule.window > 0) sorted.reserve(rows);
+  if (rule.expects()) floats.resize(expected_scratch(shape, rule.expected, rows));
+  bytes = bytes_of(rule, shape, rows);
+}
+
+uint64_t ForgetChoice::bytes_of(const ForgetRule& rule, const Shape& shape, uint64_t rows) {
+  const uint64_t notes = rule.window > 0 ? 2 : 1;  // sorted too
+  uint64_t floats = rule.window;
+  if (rule.expects()) floats += expected_scratch(shape, rule.expected, rows);
+  return rows * (notes * sizeof(RowNote) + sizeof(uint32_t)) + rule.together(shape) * sizeof(End) +
+         floats * sizeof(float);
+}
+
+size_t groups_at_once(const ForgetRule& rule, const Shape& shape) {
+  return std::max<size_t>(1, kHeadsAtOnce / rule.together(shape));
+}
+
+size_t choosers(const ForgetRule& rule, const Setup& setup) {
+  const Shape& shape = setup.shape;
+  const size_t groups = size_t{shape.layers} * shape.kv_heads / rule.together(shape);
+  const bool one = setup.compute.pool == nullptr || groups <= groups_at_once(rule, shape);
+  return one ? 1 : setup.compute.pool->size();
 }
 
 void smooth(const ForgetRule& rule, uint32_t tokens, ForgetChoice& choice) {

@@ -8,8 +8,10 @@
 
 namespace kvick::kv {
 
+inline constexpr size_t kHeadsAtOnce = 16;  // in one piece of work
+
 // Scratch of a commit for one group of heads that compete, reserved for the largest group's rows,
-// so that commit allocates nothing.
+// so that commit allocates nothing. Each worker that chooses has its own.
 struct ForgetChoice {
   // Head by head: the rows that it holds, then the kept rows of the step.
   std::vector<RowNote> notes;
@@ -22,9 +24,17 @@ struct ForgetChoice {
   std::vector<float> history;  // [ForgetRule::window], of a row that is not held yet
   std::vector<RowNote> sorted;
   std::vector<float> floats;  // expected_scratch(), of Noted::kExpected
+  uint64_t bytes = 0;         // of the above, set by reserve()
 
-  void reserve(const ForgetRule& rule, size_t rows, size_t heads);
+  // rows: of the largest group, with those of the step. Throws std::bad_alloc.
+  void reserve(const ForgetRule& rule, const Shape& shape, uint64_t rows);
+  static uint64_t bytes_of(const ForgetRule& rule, const Shape& shape, uint64_t rows);
 };
+
+// Returns how many groups of heads a worker takes at a time.
+size_t groups_at_once(const ForgetRule& rule, const Shape& shape);
+// Returns how many workers choose: those of the setup's pool, or one where one takes all groups.
+size_t choosers(const ForgetRule& rule, const Setup& setup);
 
 // Replaces the score of each row before the window by the best, or the sum, of the scores within
 // rule.pool / 2 positions. Dropped rows and the rows of the window count nothing.

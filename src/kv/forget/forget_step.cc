@@ -12,8 +12,6 @@
 namespace kvick::kv {
 namespace {
 
-constexpr size_t kGrain = 16;  // heads in one piece of work
-
 // Adds in eight lanes, for which the compiler can use vectors.
 float sum_of(std::span<const float> values) {
   float lanes[8] = {};
@@ -27,11 +25,14 @@ float sum_of(std::span<const float> values) {
 }  // namespace
 
 ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
-                       std::vector<RowBuffer> fresh)
-    : CheckedStep(store, std::move(step_slots)), store_(store), fresh_(std::move(fresh)) {
+                       std::vector<RowBuffer> fresh, std::vector<ForgetChoice> choices)
+    : CheckedStep(store, std::move(step_slots)),
+      store_(store),
+      fresh_(std::move(fresh)),
+      choices_(std::move(choices)) {
   const Shape& shape = store_.shape();
-  const size_t heads = size_t{shape.layers} * shape.kv_heads, together = store_.together();
-  size_t most = 0, all = 0;  // most rows of a group; fresh rows of all slots
+  const size_t heads = size_t{shape.layers} * shape.kv_heads;
+  size_t all = 0;  // fresh rows of all slots
   for (uint32_t slot = 0; slot < this->step_slots().size(); ++slot) {
     const ForgetSequence& sequence = this->sequence(slot);
     const uint32_t added = fresh_[slot].rows();
@@ -43,21 +44,10 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
     if (store_.rule_.expects())
       queries_.emplace_back(store_.setup(), store_.rule_, sequence.length, added);
     bytes_ += store_.step_bytes(this->step_slots()[slot]);
-    for (size_t first = 0; first < heads; first += together) {
-      size_t rows = together * added;
-      for (size_t head = first; head < first + together; ++head) rows += sequence.rows.held(head);
-      most = std::max(most, rows);
-    }
     all += added;
   }
   if (store_.rule_.noted == Noted::kPredicted) predicted_.resize(heads * all);
-  const base::ThreadPool* const pool = store_.setup().compute.pool;
-  choices_.resize(pool != nullptr ? pool->size() : 1);
-  for (ForgetChoice& choice : choices_) {
-    choice.reserve(store_.rule_, most, together);
-    if (store_.rule_.expects())
-      choice.floats.resize(expected_scratch(shape, store_.rule_.expected, most));
-  }
+  for (const ForgetChoice& choice : choices_) bytes_ += choice.bytes;
   store_.own_bytes_ += bytes_;
 }
 
@@ -178,7 +168,7 @@ void ForgetStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
   const size_t together = store_.together();
   const size_t groups = size_t{shape.layers} * shape.kv_heads / together;
   if (store_.rule_.expects()) {
-    for_heads(groups * together, kGrain, [&](size_t begin, size_t end, unsigned) {
+    for_heads(groups * together, kHeadsAtOnce, [&](size_t begin, size_t end, unsigned) {
       for (size_t head = begin; head < end; ++head)
         queries_[slot].keep(store_.setup(), store_.rule_, head, kept, sequence.queries);
     });
@@ -191,7 +181,7 @@ void ForgetStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
         keep_of_group({.slot = slot, .first = group * together, .heads = together, .kept = kept},
                       choices_[worker]);
     };
-    for_heads(groups, std::max<size_t>(1, kGrain / together), work);
+    for_heads(groups, groups_at_once(store_.rule_, shape), work);
   }
   sequence.length += static_cast<uint32_t>(kept.size());
   store_.copied_bytes_ += kept.size() * shape.token_bytes();
@@ -219,7 +209,7 @@ void ForgetStep::add_all(uint32_t slot, std::span<const uint32_t> kept) {
   const size_t heads = size_t{shape.layers} * shape.kv_heads;
   const auto added = static_cast<uint32_t>(kept.size());
   for (size_t head = 0; head < heads; ++head) pool.resize(head, pool.held(head) + added);
-  for_heads(heads, kGrain, [&](size_t begin, size_t end, unsigned) {
+  for_heads(heads, kHeadsAtOnce, [&](size_t begin, size_t end, unsigned) {
     for (size_t head = begin; head < end; ++head) {
       const uint32_t first = pool.held(head) - added;
       for (uint32_t i = 0; i < added; ++i) {
@@ -382,6 +372,8 @@ void ForgetStep::release() {
   fresh_.clear();
   probs_.clear();
   queries_.clear();
+  predicted_ = {};
+  choices_.clear();
 }
 
 }  // namespace kvick::kv

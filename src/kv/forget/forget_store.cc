@@ -85,19 +85,24 @@ CheckedStore::StepOr ForgetStore::start(std::vector<StepSlot> step_slots) {
   const auto lacks_queries = [&](const StepSlot& step_slot) {
     return rule_.expects() && mine(*step_slot.sequence).queries.bytes() == 0;
   };
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, most = 0;  // most: rows of the largest group of heads
   for (const StepSlot& step_slot : step_slots) {
     const uint32_t blocks = blocks_of(step_slot);
+    most = std::max(most, mine(*step_slot.sequence).rows.most_of_group() +
+                              uint64_t{together()} * step_slot.fresh);
     if (lacks_queries(step_slot)) bytes += QueryMoments::bytes_of(shape(), rule_.expected);
     if (blocks > mine(*step_slot.sequence).rows.blocks()) bytes += pool_bytes(blocks);
     bytes += step_bytes(step_slot);
   }
+  std::vector<ForgetChoice> choices(choosers(rule_, setup()));
+  bytes += choices.size() * ForgetChoice::bytes_of(rule_, shape(), most);
   const std::string what = fmt::format("a step of {} sequences", step_slots.size());
   if (auto shortage = over_cap(own_bytes_, own_bytes_ + bytes, what)) return *shortage;
   std::vector<RowBuffer> fresh;
   std::vector<ForgetSequence> grown(step_slots.size());
   const uint64_t own = own_bytes_, copied = copied_bytes_;
   try {
+    for (ForgetChoice& choice : choices) choice.reserve(rule_, shape(), most);
     for (size_t i = 0; i < step_slots.size(); ++i) {
       fresh.emplace_back(shape(), step_slots[i].fresh);
       const ForgetSequence& sequence = mine(*step_slots[i].sequence);
@@ -123,8 +128,8 @@ CheckedStore::StepOr ForgetStore::start(std::vector<StepSlot> step_slots) {
     own_bytes_ -= sequence.rows.bytes();
     sequence.rows = std::move(grown[i].rows);
   }
-  return std::unique_ptr<CheckedStep>(
-      std::make_unique<ForgetStep>(*this, std::move(step_slots), std::move(fresh)));
+  return std::unique_ptr<CheckedStep>(std::make_unique<ForgetStep>(
+      *this, std::move(step_slots), std::move(fresh), std::move(choices)));
 }
 
 Usage ForgetStore::count() const {
@@ -168,14 +173,17 @@ base::Result<Cost> forget_cost(const Setup& setup, const Layout& layout, const F
       RowPool::bytes_of(setup.shape, together, RowPool::blocks_of(together, most), rule.window);
   if (rule.expects() && load.tokens > 0)
     bytes += QueryMoments::bytes_of(setup.shape, rule.expected);
+  uint64_t scratch = 0;  // of one step for all sequences
   if (load.step > 1) {
     const uint32_t fresh = std::min(load.step, load.tokens);
     const uint64_t heads = uint64_t{setup.shape.layers} * setup.shape.kv_heads;
-    const uint64_t held = heads * rule.most_held(0, load.tokens - fresh);
-    bytes += fresh * token + rule.score_bytes(setup.shape, held, fresh);
+    const uint64_t held = rule.most_held(0, load.tokens - fresh);
+    bytes += fresh * token + rule.score_bytes(setup.shape, heads * held, fresh);
+    scratch = choosers(rule, setup) *
+              ForgetChoice::bytes_of(rule, setup.shape, together * (held + fresh));
   }
   return Cost{
-      .fast_bytes = saturating_mul(load.sequences, bytes),
+      .fast_bytes = saturating_add(saturating_mul(load.sequences, bytes), scratch),
       .slow_bytes = 0,
       .read_bytes_per_token = read * token,
       .copied_bytes = saturating_mul(load.sequences, saturating_mul(grown + load.tokens, token))};

@@ -56,7 +56,8 @@ class ForgetStore final : public CheckedStore {
 
 class ForgetStep final : public CheckedStep, public Observer, public InputReader {
  public:
-  ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots, std::vector<RowBuffer> fresh);
+  ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots, std::vector<RowBuffer> fresh,
+             std::vector<ForgetChoice> choices);
   ~ForgetStep() override { release(); }
 
   StepFacets facets() override {
@@ -110,13 +111,12 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
   ForgetStore& store_;
   std::vector<RowBuffer> fresh_;          // per slot
   std::vector<kernels::Run> fresh_runs_;  // per slot; views point into it
-  // Per slot and head, if attention is scored in this step: [held + fresh], once for each token
-  // that is observed apart.
+  // Per slot and head, if attention is scored: [held + fresh] for each token observed apart.
   std::vector<std::vector<std::vector<float>>> probs_;
   std::vector<StepQueries> queries_;   // per slot, of Noted::kExpected
   std::vector<float> predicted_;       // [layers][sum of fresh][kv_heads]
-  std::vector<ForgetChoice> choices_;  // per worker
-  uint64_t bytes_ = 0;                 // ForgetStore::step_bytes of all slots, held by the store
+  std::vector<ForgetChoice> choices_;  // per worker that chooses
+  uint64_t bytes_ = 0;  // ForgetStore::step_bytes of all slots, and scratch; held by the store
 };
 
 // Implement Policy::make and cost for a rule. With load.step > 1, Cost::fast_bytes has the bytes of

@@ -48,6 +48,15 @@ uint64_t RowPool::held_of_all() const {
   return rows;
 }
 
+uint64_t RowPool::most_of_group() const {
+  uint64_t most = 0, rows = 0;
+  for (size_t head = 0; head < heads_.size(); ++head) {
+    rows = (head % together_ == 0 ? 0 : rows) + heads_[head].rows;
+    most = std::max(most, rows);
+  }
+  return most;
+}
+
 void RowPool::resize(size_t head, uint32_t rows) {
   Head& one = heads_[head];
   std::vector<uint32_t>& free = free_[head / together_];

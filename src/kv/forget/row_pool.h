@@ -43,6 +43,7 @@ class RowPool {
   }
   uint32_t held(size_t head) const { return heads_.empty() ? 0 : heads_[head].rows; }
   uint64_t held_of_all() const;
+  uint64_t most_of_group() const;  // rows of the group that holds most
 
   // Reserves so that resize() to at most `rows` rows of a head allocates nothing. Throws bad_alloc.
   void prepare(uint32_t rows);

@@ -18,6 +18,18 @@ constexpr Shape kShape = {.layers = 3,
                           .v_type = kernels::DType::kF32};
 constexpr uint32_t kHeads = 12;
 
+TEST(RowPool, KnowsTheRowsOfTheGroupThatHoldsMost) {
+  constexpr uint32_t kTogether = 4;
+  RowPool pool(kShape, kTogether, RowPool::blocks_of(kTogether, 20));
+  EXPECT_EQ(RowPool().most_of_group(), 0U);
+  EXPECT_EQ(pool.most_of_group(), 0U);
+  pool.resize(1, 30);  // group 0
+  pool.resize(4, 11);  // group 1
+  pool.resize(7, 23);
+  pool.resize(8, 33);  // group 2
+  EXPECT_EQ(pool.most_of_group(), 34U);
+}
+
 TEST(RowPool, GivesTheSameRoomHoweverItIsDivided) {
   constexpr uint32_t kTogether = 4, kRows = 70;
   RowPool pool(kShape, kTogether, RowPool::blocks_of(kTogether, kRows));

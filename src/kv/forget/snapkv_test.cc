@@ -276,7 +276,7 @@ TEST(Snapkv, CountsTheFloatsOfItsWindow) {
   EXPECT_EQ(bytes_of_window(32) - bytes_of_window(8), uint64_t{kNumbers} * 64 * 24 * sizeof(float));
 }
 
-// A step's rows and their scores count until the step ends, against the cap too.
+// A step's rows, their scores and its scratch count until the step ends, against the cap too.
 TEST(Snapkv, CountsTheScoresOfAStepAsOtherPoliciesDo) {
   constexpr uint32_t kRows = 32, kPiece = 20;
   // apart: queries whose probabilities a step keeps one by one; 1: their sum.
@@ -285,8 +285,13 @@ TEST(Snapkv, CountsTheScoresOfAStepAsOtherPoliciesDo) {
         std::pair("streaming:budget=32", 0U)}) {
     SCOPED_TRACE(policy);
     const std::string text = fmt::format("virtual {}", policy);
+    // The scratch of a commit: of each row of a head its position, score and number; with a window
+    // also position and score in order, and the floats of a window. Then the ends of the head.
+    const bool window = apart > 1;
+    const uint64_t scratch = (kRows + kPiece) * (window ? 20U : 12U) + 8 + (window ? apart * 4 : 0);
     const uint64_t step_bytes = kPiece * kShape.token_bytes() +
-                                uint64_t{kNumbers} * (kRows + kPiece) * apart * sizeof(float);
+                                uint64_t{kNumbers} * (kRows + kPiece) * apart * sizeof(float) +
+                                scratch;
     Pair pair(text, kShape);
     const SeqId seq = pair.open();
     for (uint32_t i = 0; i < kRows / 8; ++i) pair.add(seq, 8);
@@ -310,6 +315,29 @@ TEST(Snapkv, CountsTheScoresOfAStepAsOtherPoliciesDo) {
       EXPECT_EQ(capped.begin({{one, kPiece}}) != nullptr, lacks == 0) << capped.shortage.what;
     }
   }
+}
+
+// More than 16 groups of heads are chosen from by all workers.
+TEST(Forgetting, CountsTheScratchOfEachWorkerThatChooses) {
+  Shape shape = kShape;
+  shape.layers = 20;
+  kv::Setup setup = test_setup(shape);
+  setup.select.spec = parse_spec("h2o:budget=32").value();
+  const auto bytes = [&] {
+    return cost_of({"virtual", {}}, setup, {.tokens = 52, .step = 20}).value().fast_bytes;
+  };
+  const uint64_t alone = bytes();
+  base::ThreadPool pool(3);
+  setup.compute.pool = &pool;
+  EXPECT_EQ(bytes() - alone, 2U * (52 * 12 + 8));
+  const auto store = make_store({"virtual", {}}, setup).value();
+  const SeqId seq = store->open({}).seq;
+  const Slot first = {.seq = seq, .fresh = 32}, next = {.seq = seq, .fresh = 20};
+  auto step = store->begin({{&first, 1}}).value();
+  write_all(*step, shape, Rows(32, 1));
+  step->commit(Kept::all({{&first, 1}}));
+  step = store->begin({{&next, 1}}).value();
+  EXPECT_EQ(store->usage().allocated_bytes, bytes());
 }
 
 TEST(Snapkv, SaysWhatItNeeds) {

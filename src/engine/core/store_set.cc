@@ -109,4 +109,14 @@ uint64_t StoreSet::shrink(uint64_t bytes, const StoreKind* but) {
   return freed;
 }
 
+StoreSet::Oldest StoreSet::oldest() {
+  Oldest oldest;
+  for (StoreKind& kind : kinds_) {
+    const kv::Holdings* const holdings = kind.broken ? nullptr : kind.store->facets().holdings;
+    const double idle = holdings != nullptr ? holdings->idle_seconds() : -1;
+    if (idle > oldest.idle_seconds) oldest = {.kind = &kind, .idle_seconds = idle};
+  }
+  return oldest;
+}
+
 }  // namespace kvick::engine

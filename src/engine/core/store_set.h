@@ -73,6 +73,12 @@ class StoreSet {
   static uint64_t growth_bytes(const StoreKind& kind, uint32_t committed, uint64_t tokens);
   // Evicts about `bytes` of cached rows, except in the store `but`; returns the bytes freed.
   uint64_t shrink(uint64_t bytes, const StoreKind* but = nullptr);
+  // The store that has the least recently used cached rows, and the seconds since their last use.
+  struct Oldest {
+    StoreKind* kind = nullptr;  // null: no store has cached rows and knows their age
+    double idle_seconds = -1;
+  };
+  Oldest oldest();
 
   static constexpr size_t kMostStores = 8;
 

@@ -115,6 +115,8 @@ class Scheduler {
   uint64_t available_bytes(const Rank& rank) const;
   bool others_run_or_want(const Rank& rank) const;
   bool wait_for_others(const RunningJob& running, uint64_t bytes);
+  void make_room(const StoreKind& kind, std::span<const StepWork> work);
+  uint64_t shrink_oldest();
   void give_to_others();
   void tell_others();
   // Forks a sequence. Evicts cached rows, then the draft model's, if there is no room.

@@ -156,6 +156,61 @@ TEST(Scheduler, GivesUpCachedRowsOfAnotherKindForTheForksOfAJob) {
   }
 }
 
+JobOutcome run_one(Scheduler& scheduler, uint64_t id, Job job) {
+  Heard heard;
+  listen(job, heard);
+  scheduler.add(JobId{id}, std::move(job));
+  run_all(scheduler);
+  EXPECT_TRUE(heard.outcome.has_value());
+  const JobOutcome outcome = heard.outcome.value_or(JobOutcome());
+  EXPECT_FALSE(outcome.error.has_value()) << outcome.error->message;
+  return outcome;
+}
+
+// Runs `old`, then a job of the standard kind, then a third job of that kind, which takes `tokens`
+// and for which there is no room. The rows of the second job must still be cached then.
+void expect_oldest_rows_go(Engine& engine, SchedulerOptions options, const Job& old,
+                           uint32_t tokens) {
+  Job second = job_of(std::vector<Token>(60, 7), 1),
+      third = job_of(std::vector<Token>(tokens, 8), 1);
+  second.spec = third.spec = SpecOptions();
+  const uint64_t token = engine.make_store(options.kv).value()->shape().token_bytes();
+  const auto run_two = [&] {
+    auto scheduler = std::move(Scheduler::make(engine, options)).value();
+    run_one(*scheduler, 1, old);
+    run_one(*scheduler, 2, second);
+    return scheduler;
+  };
+  const Metrics both = run_two()->metrics();
+  options.kv_bytes = both.kv.allocated_bytes + both.draft_bytes + 12 * token;
+  const auto scheduler = run_two();
+  EXPECT_EQ(scheduler->metrics().kv.evicted_bytes, 0U);
+  run_one(*scheduler, 3, third);
+  EXPECT_GE(run_one(*scheduler, 4, second).cached_tokens, 56U);
+}
+
+TEST(Scheduler, EvictsOldRowsOfAnotherKindBeforeNewerOnesOfItsOwn) {
+  const auto engine = tiny_engine();
+  SchedulerOptions options;
+  options.kv = parse_kv_options("paged:block=4", "").value();
+  Job old = job_of(std::vector<Token>(120, 5), 1);
+  old.kv = parse_kv_options("paged:block=8", "").value();
+  expect_oldest_rows_go(*engine, options, old, 100);
+}
+
+TEST(Scheduler, EvictsOldRowsOfTheDraftModelBeforeNewerOnesOfTheModel) {
+  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
+  spec.context = 128;
+  const auto engine = engine_of(spec);
+  base::ThreadPool pool(1);
+  const std::string path = model::write_model(spec, pool, false);
+  SchedulerOptions options;
+  options.kv = parse_kv_options("paged:block=4", "f16").value();
+  options.spec = parse_spec_options("draft:gain=off,model=" + path).value();
+  expect_oldest_rows_go(*engine, options, job_of(std::vector<Token>(20, 5), 20), 80);
+  std::filesystem::remove(path);
+}
+
 // No token follows the last one of a search, so no answer is forked for it.
 TEST(Scheduler, ASearchIsAsLongAsItIsWhereItsForksFindNoRoom) {
   const auto engine = tiny_engine();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/serving/scheduler.h"
+#include "kv/strategy/facet_calls.h"
 
 namespace kvick::engine {
 namespace {
@@ -105,6 +106,32 @@ void Scheduler::flush() noexcept {
     speculation_.distrust();
     report(std::current_exception());
   }
+}
+
+// Evicts the least recently used cached rows of all stores until there is room for the step's rows.
+// Alone, a step evicts all cached rows of its own store before any of other stores and of the draft
+// model, however old those are. Makes room for about what the step takes; its store evicts the
+// rest.
+void Scheduler::make_room(const StoreKind& kind, std::span<const StepWork> work) {
+  if (stores_.kinds().size() == 1 && speculation_.draft_idle_seconds() < 0) return;
+  const uint64_t block = kind.block_tokens();
+  const auto whole = [&](uint64_t tokens) { return (tokens + block - 1) / block * block; };
+  uint64_t needed = 0;
+  for (const StepWork& one : work) {
+    const uint32_t committed = one.running->answers[one.answer].committed;
+    const uint64_t rows = whole(committed + uint64_t{one.tokens} + one.drafts.size());
+    needed += StoreSet::growth_bytes(kind, committed, rows - whole(committed));
+  }
+  while (stores_.budget()->free() < needed && shrink_oldest() > 0) continue;
+}
+
+// Evicts a block of the least recently used cached rows of all stores. Returns the bytes freed: 0
+// if no store but the draft model's has such rows, which make_way() evicts.
+uint64_t Scheduler::shrink_oldest() {
+  const StoreSet::Oldest oldest = stores_.oldest();
+  if (oldest.kind == nullptr) return 0;
+  if (speculation_.draft_idle_seconds() > oldest.idle_seconds) return speculation_.shrink(1);
+  return oldest.kind->change([](kv::Store& store) { return kv::shrink(store, 1); });
 }
 
 void Scheduler::give_to_others() {

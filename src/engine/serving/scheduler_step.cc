@@ -116,6 +116,7 @@ bool Scheduler::run(StoreKind& kind) {
     if (work.empty()) return false;
     if (drafts) propose(work);
     if (kind.broken) return true;
+    make_room(kind, work);
     const auto lost = [&] {
       base::CrashNotes::Step noted(noted_);
       for (const StepWork& one : work) noted.add(one.running->job.request.c_str());

@@ -192,6 +192,12 @@ kv::Usage Speculation::draft_usage() const {
                                                                    : kv::Usage{};
 }
 
+double Speculation::draft_idle_seconds() const {
+  if (draft_model_ == nullptr || draft_model_->broken || draft_model_->store == nullptr) return -1;
+  const kv::Holdings* const holdings = draft_model_->store->facets().holdings;
+  return holdings != nullptr ? holdings->idle_seconds() : -1;
+}
+
 // Frees the broken store at once: nobody can use its rows, and renew() waits for the next sequence.
 void Speculation::distrust() noexcept {
   if (draft_model_ == nullptr) return;

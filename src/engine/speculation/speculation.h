@@ -103,6 +103,9 @@ class Speculation {
   size_t vocabulary_tokens() const { return engine_.tokenizer().vocabulary().pieces.size(); }
   // Returns the memory of the draft model's rows; all 0 without a draft model.
   kv::Usage draft_usage() const;
+  // Returns the seconds since the last use of the draft model's least recently used cached rows;
+  // negative: it has none.
+  double draft_idle_seconds() const;
   // shrink: evicts about `bytes` of the draft model's cached rows. give_up: drops all its rows, and
   // sequences that draft with them stop doing so. Both return the bytes freed.
   uint64_t shrink(uint64_t bytes);

@@ -11,6 +11,7 @@
 #include "cli/options/ranks.h"
 #include "cli/options/spec_flag.h"
 #include "engine/serving/instances.h"
+#include "server/net/open_files.h"
 
 namespace kvick::cli {
 namespace {
@@ -26,6 +27,19 @@ server::ServerOptions network_of(const ServeFlags& flags) {
   network.heartbeat_time = std::chrono::seconds(flags.heartbeat_seconds);
   network.signals = true;
   return network;
+}
+
+// Each connection is an open file. The usual limit of 1024 files would be reached before that of
+// --max-connections, and clients would wait for an answer instead of being refused.
+void allow_connections(const ServeFlags& flags, const Watch& watch) {
+  constexpr uint64_t kOthers = 512;  // models, cache files, stores, refused connections
+  const uint64_t wanted = flags.max_connections + kOthers;
+  const uint64_t allowed = server::allow_open_files(wanted);
+  if (allowed >= wanted) return;
+  watch.say("network",
+            fmt::format("--max-connections {} needs {} open files, but the system allows {}; raise "
+                        "its limit (ulimit -Hn) or allow fewer connections",
+                        flags.max_connections, wanted, allowed));
 }
 
 void say_where(const ServeFlags& flags, const Common& common, Watch& watch, uint16_t port) {
@@ -55,6 +69,7 @@ Result<int> serve(const ServeFlags& flags, const Common& common) {
   KVICK_TRY_VOID(check(flags.store));
   KVICK_TRY_VOID(check_models(flags));
   KVICK_TRY(const std::vector<base::Team> teams, teams_of(flags));
+  allow_connections(flags, *watch);
   // The port opens before the model loads, so that /health can report the loading.
   std::unique_ptr<server::OpenPort> network;
   if (!will_follow(flags.engine)) {

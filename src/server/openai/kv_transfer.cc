@@ -1,6 +1,12 @@
 #include "server/openai/kv_transfer.h"
 
 namespace kvick::server {
+namespace {
+
+// The characters of PrefixLoader::arithmetic(), as in "avx512+bf16+2 ranks int8+shift:64,16".
+constexpr std::string_view kOfArithmetic = "abcdefghijklmnopqrstuvwxyz0123456789_+ :,";
+
+}  // namespace
 
 using engine::Handover;
 
@@ -20,7 +26,7 @@ ApiResult<std::optional<Handover>> read_handover(Fields& fields) {
         "kv_transfer_params",
         "kv_transfer_params has both do_remote_decode and do_remote_prefill; set only one of them");
   if (arithmetic.size() > Handover::kMostArithmetic ||
-      arithmetic.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_+") != std::string::npos)
+      arithmetic.find_first_not_of(kOfArithmetic) != std::string::npos)
     return bad_field(
         "kv_transfer_params.kvick_arithmetic",
         "kv_transfer_params.kvick_arithmetic must be copied from the answer of the other server");

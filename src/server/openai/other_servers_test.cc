@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "server/openai/kv_transfer.h"
 #include "server/testing/api.h"
 #include "server/testing/requests.h"
 
@@ -19,6 +20,21 @@ TEST(Completion, ReadsFieldsOfOtherServers) {
   const CompletionRequest plain = completion(R"(,"stop_token_ids":[],"min_tokens":0)");
   EXPECT_TRUE(plain.stop_tokens.empty() && plain.reuse);
   EXPECT_FALSE(plain.special_text || plain.with_stop || plain.token_ids);
+}
+
+TEST(Completion, TakesWhatAnotherServerSaysOfItsRows) {
+  for (const char* arithmetic : {"scalar", "avx512_vnni+bf16", "avx2+2 ranks int8",
+                                 "avx2+2 stages+neon,scalar", "avx512+library+shift:64,16"}) {
+    const auto handover =
+        completion(",\"kv_transfer_params\":" + to_text(kv_transfer_json(arithmetic))).handover;
+    ASSERT_TRUE(handover.has_value()) << arithmetic;
+    EXPECT_EQ(handover->side, engine::Handover::Side::kTake);
+    EXPECT_EQ(handover->arithmetic, arithmetic);
+  }
+  for (const std::string& arithmetic : {std::string("a|b"), std::string("A"), std::string(65, 'a')})
+    expect_refused({{",\"kv_transfer_params\":" + to_text(kv_transfer_json(arithmetic)),
+                     "kv_transfer_params.kvick_arithmetic",
+                     {"copied from the answer"}}});
 }
 
 TEST(Completion, TakesASeedOfMinusOneAsNone) {

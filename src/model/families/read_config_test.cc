@@ -147,6 +147,24 @@ TEST(ReadConfig, GivesLayersWithAWindowTheirOwnHeadsAndRotation) {
   EXPECT_EQ(config.rope_of(1).dims, 32u);
 }
 
+// As in llama.cpp: files of 2023 have no type, and the factor under another key.
+TEST(ReadConfig, TakesAFactorWithoutATypeAsLinear) {
+  const auto frequency = [](std::vector<std::pair<const char*, io::Value>> values) {
+    return read([&](io::Metadata& keys) {
+             for (const auto& [key, value] : values) keys[std::string("toy.rope.") + key] = value;
+           })
+        .rope_of(0)
+        .frequency[1];
+  };
+  const double plain = frequency({});
+  EXPECT_EQ(frequency({{"scaling.factor", {4.0}}}), plain / 4);
+  EXPECT_EQ(frequency({{"scale_linear", {8.0}}}), plain / 8);
+  EXPECT_EQ(frequency({{"scale_linear", {8.0}}, {"scaling.factor", {4.0}}}), plain / 4);
+  EXPECT_EQ(frequency({{"scaling.type", {std::string("none")}}, {"scaling.factor", {4.0}}}), plain);
+  EXPECT_EQ(error([](io::Metadata& keys) { keys["toy.rope.scale_linear"] = {-1.0}; }),
+            "toy.gguf: toy.rope.scale_linear is -1, but must be a positive number");
+}
+
 TEST(ReadConfig, StretchesLongWavelengthsWhereNoneAreBlended) {
   const auto with = [](double low) {
     return [low](io::Metadata& keys) {

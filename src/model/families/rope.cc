@@ -64,11 +64,17 @@ base::Status<> read_yarn(const io::ModelFile& file, const std::string& prefix, d
 base::Status<> scale_rope(const io::ModelFile& file, const Config& config, double base,
                           Rope& rope) {
   const std::string prefix = config.arch + ".rope.scaling.";
-  KVICK_TRY(const std::string type, file.get_string(prefix + "type", std::string("none")));
+  // Files of 2023 have the factor under the older key. A factor without a type is linear, as in
+  // llama.cpp.
+  const std::string older = config.arch + ".rope.scale_linear";
+  const bool told = file.metadata().contains(prefix + "factor") || file.metadata().contains(older);
+  KVICK_TRY(const std::string type,
+            file.get_string(prefix + "type", std::string(told ? "linear" : "none")));
   KVICK_TRY(const double attention, positive_number(file, prefix + "attn_factor", 1));
   rope.magnitude = static_cast<float>(attention);
   if (type == "none" || type == "longrope" || type.empty()) return base::Done{};
-  KVICK_TRY(const double factor, positive_number(file, prefix + "factor", 1));
+  KVICK_TRY(const double older_factor, positive_number(file, older, 1));
+  KVICK_TRY(const double factor, positive_number(file, prefix + "factor", older_factor));
   KVICK_TRY(const double original,
             positive_number(file, prefix + "original_context_length", config.context));
   if (type == "linear") {

@@ -36,8 +36,15 @@ base::Status<> configure_jina_bert_v2(const io::ModelFile& file, Config& config)
   return base::Done{};
 }
 
+// The head that scores pairs reads the mean of the states unless the file says otherwise.
 base::Status<> configure_modern_bert(const io::ModelFile& file, Config& config) {
-  config.scored = Pooling::kMean;
+  constexpr uint64_t kMean = 1, kCls = 2;  // GGUF's numbers of pooling types
+  const std::string key = config.arch + ".classifier.pooling_type";
+  KVICK_TRY(const uint64_t kind, file.get_uint(key, kMean));
+  if (kind != kMean && kind != kCls)
+    return base::fail("{}: {} is {}; kvick knows 1 (mean) and 2 (the first token)", file.path(),
+                      key, kind);
+  config.scored = kind == kCls ? Pooling::kCls : Pooling::kMean;
   find_head(file, config);
   return base::Done{};
 }

@@ -124,6 +124,13 @@ TEST(EncoderHead, ScoresAPairAsItsTwinDoes) {
   }
 }
 
+TEST(EncoderHead, PoolsAsTheFileSays) {
+  tools::Spec spec = spec_of("modern-bert-rank");
+  EXPECT_EQ(Encoder(spec).model->config().scored, Pooling::kMean);
+  spec.features.keys.push_back({"classifier.pooling_type", 2U});
+  EXPECT_EQ(Encoder(spec).model->config().scored, Pooling::kCls);
+}
+
 TEST(EncoderHead, SendsEmbeddingsThroughItsDenseLayers) {
   Encoder encoder(spec_of("gemma-embedding"));
   std::vector<float> pooled(encoder.spec.dim, 0.25F);
@@ -159,6 +166,12 @@ TEST(EncoderFamily, RefusesAHeadOfMoreLabelsThanAScoreIsMadeOf) {
   tools::Spec spec = spec_of("bert-rank");
   spec.features.rank_labels = 3;
   expect_refused(spec, "3 labels");
+}
+
+TEST(EncoderFamily, RefusesAPoolingBeforeTheHeadThatItDoesNotKnow) {
+  tools::Spec spec = spec_of("modern-bert-rank");
+  spec.features.keys.push_back({"classifier.pooling_type", 3U});
+  expect_refused(spec, "classifier.pooling_type is 3; kvick knows 1 (mean) and 2");
 }
 
 TEST(EncoderFamily, RefusesGatesByAnotherFunction) {

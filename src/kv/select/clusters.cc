@@ -72,7 +72,7 @@ class Clusters final : public Selector {
                  std::min(end - begin, shape_.block), block_of(rows, begin));
   }
 
-  bool reads_rows() const override { return true; }
+  bool summarises_again() const override { return true; }
 
   void choose(const SelectRequest& question, base::Arena& scratch,
               SelectedRows& choice) const override {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "base/check.h"
@@ -55,6 +56,32 @@ std::vector<kernels::Run> kept_runs(std::span<const kernels::Run> fresh, uint32_
     runs.push_back({.row = run->row + (pos - run->pos), .rows = 1, .pos = length + i});
   }
   return runs;
+}
+
+// Copies rows [from, end) into one segment: committed ones, which may be in two (a tier in memory
+// and its frames), and then those of `kept`.
+kernels::Segment in_one_segment(const Shape& shape, std::span<const kernels::Segment> committed,
+                                const kernels::Segment& kept, uint32_t from, uint32_t end,
+                                base::Arena& scratch) {
+  const size_t k_bytes = shape.row_bytes(false), v_bytes = shape.row_bytes(true);
+  const std::span<std::byte> rows = scratch.make<std::byte>((end - from) * (k_bytes + v_bytes));
+  const auto copy = [&](const kernels::Segment& segment) {
+    for_each_row(segment, from, end, [&](uint32_t row, const std::byte* k, const std::byte* v) {
+      std::byte* const to = rows.data() + (row - from) * (k_bytes + v_bytes);
+      std::memcpy(to, k, k_bytes);
+      std::memcpy(to + k_bytes, v, v_bytes);
+    });
+  };
+  for (const kernels::Segment& segment : committed) copy(segment);
+  copy(kept);
+  const std::span<kernels::Run> run = scratch.make<kernels::Run>(1);
+  run[0] = {.row = 0, .rows = end - from, .pos = from};
+  kernels::Segment all = kept;  // for its types and scales
+  all.k = rows.data();
+  all.v = rows.data() + k_bytes;
+  all.k_stride = all.v_stride = static_cast<uint32_t>(k_bytes + v_bytes);
+  all.runs = run;
+  return all;
 }
 
 // Returns all committed rows that a view shows: the chosen rows and those that are always read.
@@ -284,7 +311,10 @@ void SelectStep::keep_all(const Kept& kept) {
 void SelectStep::summarise(uint32_t slot, std::span<const uint32_t> kept) {
   if (kept.empty() || failed(slot)) return;
   const auto& sequence = static_cast<const SelectSequence&>(*step_slots()[slot].sequence);
-  const uint32_t heads = store_.shape().kv_heads;
+  const uint32_t heads = store_.shape().kv_heads, length = sequence.length;
+  const auto then = length + static_cast<uint32_t>(kept.size());
+  // Rows from here on are read; those before `length` only if Selector::summarises_again().
+  const uint32_t from = store_.selector_->summary_begin(length, then);
   const auto work = [&](size_t begin, size_t end, unsigned) {
     base::Arena scratch;
     kernels::View view;
@@ -293,13 +323,17 @@ void SelectStep::summarise(uint32_t slot, std::span<const uint32_t> kept) {
                            .layer = static_cast<uint32_t>(at / heads),
                            .head = static_cast<uint32_t>(at % heads)};
       scratch.reset();
-      fetcher_->view_some(query, {}, scratch, view);
+      const std::span<uint32_t> again = scratch.make<uint32_t>(length - from);
+      std::iota(again.begin(), again.end(), from);
+      fetcher_->view_some(query, again, scratch, view);
       RowsOfHead rows = store_.rows_of(sequence, query.layer, query.head);
       rows.segment = view.fresh;
-      const auto runs = kept_runs(view.fresh.runs, sequence.length, kept);
+      const auto runs = kept_runs(view.fresh.runs, length, kept);
       rows.segment.runs = runs;
-      store_.selector_->summarise(rows, sequence.length,
-                                  sequence.length + static_cast<uint32_t>(kept.size()));
+      if (!again.empty())
+        rows.segment =
+            in_one_segment(store_.shape(), view.past.span(), rows.segment, from, then, scratch);
+      store_.selector_->summarise(rows, length, then);
     }
   };
   constexpr size_t kGrain = 16;  // heads in one piece of work

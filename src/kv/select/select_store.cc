@@ -27,12 +27,24 @@ Setup setup_of_rows(const Setup& setup, const Selector& selector) {
   return rows;
 }
 
+// Returns whether the rows' slower tier, if there is one, is in memory from which they are loaded.
+bool loads(const Setup& setup, const Selector& selector) {
+  return setup.tier.spec &&
+         loads_rows(setup_of_rows(setup, selector), read_tier(*setup.tier.spec).value());
+}
+
 // Refuses policies and options that do not work with a slower tier. The tier's spec is valid.
-base::Status<> check_place(const Setup& setup, const Selector& selector) {
+base::Status<> check_place(const Setup& setup, const Selector& selector, bool loads) {
   if (setup.tier.spec && selector.selection().loss > 0)
     return base::fail(
         "{}: loss= is held by checks that read all rows, and with --kv-tier they are in the slower "
         "tier: leave one of the two out",
+        setup.select.spec.name);
+  if (setup.tier.spec && selector.summarises_again() && !loads)
+    return base::fail(
+        "{} reads rows again while their block fills, and with --kv-tier it loads them from where "
+        "they are: take a tier in memory (ram, numa) without access=copy, or a policy that reads "
+        "no rows again, such as quest",
         setup.select.spec.name);
   if (!setup.tier.spec || !selector.reads_rows()) return base::Done{};
   return base::fail(
@@ -268,7 +280,7 @@ std::vector<MapEntry> SelectStore::map() const {
 
 base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup, const Layout& layout,
                                                        std::unique_ptr<const Selector> selector) {
-  KVICK_TRY_VOID(check_place(setup, *selector));
+  KVICK_TRY_VOID(check_place(setup, *selector, loads(setup, *selector)));
   const Setup of_rows = setup_of_rows(setup, *selector);
   if (setup.tier.spec) {
     KVICK_TRY(const TierOptions options, read_tier(*of_rows.tier.spec));
@@ -286,7 +298,8 @@ base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup,
                                                        const TierOptions& options,
                                                        std::unique_ptr<Tier> tier,
                                                        std::unique_ptr<const Selector> selector) {
-  KVICK_TRY_VOID(check_place(setup, *selector));
+  const bool loads = loads_rows(setup_of_rows(setup, *selector), options);
+  KVICK_TRY_VOID(check_place(setup, *selector, loads && tier->memory() != nullptr));
   KVICK_TRY(std::unique_ptr<CheckedStore> rows,
             make_tiered_store(setup_of_rows(setup, *selector), options, std::move(tier)));
   return std::unique_ptr<Store>(
@@ -310,7 +323,7 @@ uint64_t slow_bytes(const Setup& rows, const Selector& selector, uint32_t commit
 
 base::Result<Cost> select_cost(const Setup& setup, const Layout& layout, const Selector& selector,
                                const Load& load) {
-  KVICK_TRY_VOID(check_place(setup, selector));
+  KVICK_TRY_VOID(check_place(setup, selector, loads(setup, selector)));
   const Setup rows = setup_of_rows(setup, selector);
   KVICK_TRY(Cost cost, layout.strategy.cost(rows, layout.spec, load));
   if (load.tokens == 0) return cost;

@@ -149,29 +149,66 @@ const char* const kPolicies[] = {"quest:budget=0.25,least=12,page=4,dense_layers
                                  "maple:budget=0.2,least=0,form=trained,type=f16",
                                  "maple:budget=0.2,least=40,form=trained,dense_layers=1"};
 
+void expect_as_in_memory(const std::string& policy, const std::string& tier) {
+  SCOPED_TRACE(policy + " " + tier);
+  auto fast = make_store({"virtual", {}}, setup_of(policy, ""));
+  auto slow = make_store({"tiered", {}}, setup_of(policy, tier));
+  ASSERT_TRUE(fast.ok() && slow.ok());
+  Decoder in_memory(std::move(fast).value()), in_tier(std::move(slow).value());
+  in_memory.decode(34, 40);
+  in_tier.decode(34, 40);
+  ASSERT_EQ(in_tier.shown, in_memory.shown);
+  ASSERT_TRUE(in_tier.bytes == in_memory.bytes);
+  ASSERT_EQ(in_tier.store().usage().read_bytes, in_memory.store().usage().read_bytes);
+  // Forks share the data kept beside rows, so they must agree too.
+  ASSERT_TRUE(in_memory.store().fork(in_memory.seq(0)).ok());
+  ASSERT_TRUE(in_tier.store().fork(in_tier.seq(0)).ok());
+  in_memory.decode(5, 5);
+  in_tier.decode(5, 5);
+  ASSERT_EQ(in_tier.shown, in_memory.shown);
+  ASSERT_TRUE(in_tier.bytes == in_memory.bytes);
+}
+
 TEST(SelectTier, ShowsTheRowsThatAPolicyChoosesInMemory) {
   for (const std::string policy : kPolicies)
     for (const char* tier : {"ram:fast=24KiB,access=copy", "ram:fast=1MiB,access=copy",
                              "ram:fast=48KiB,unit=6,access=copy", "ram:fast=24KiB,unit=8",
-                             "ram:fast=1MiB,access=load", "ram:fast=48KiB,unit=6"}) {
-      SCOPED_TRACE(policy + " " + tier);
-      auto fast = make_store({"virtual", {}}, setup_of(policy, ""));
-      auto slow = make_store({"tiered", {}}, setup_of(policy, tier));
-      ASSERT_TRUE(fast.ok() && slow.ok());
-      Decoder in_memory(std::move(fast).value()), in_tier(std::move(slow).value());
-      in_memory.decode(34, 40);
-      in_tier.decode(34, 40);
-      ASSERT_EQ(in_tier.shown, in_memory.shown);
-      ASSERT_TRUE(in_tier.bytes == in_memory.bytes);
-      ASSERT_EQ(in_tier.store().usage().read_bytes, in_memory.store().usage().read_bytes);
-      // Forks share the data kept beside rows, so they must agree too.
-      ASSERT_TRUE(in_memory.store().fork(in_memory.seq(0)).ok());
-      ASSERT_TRUE(in_tier.store().fork(in_tier.seq(0)).ok());
-      in_memory.decode(5, 5);
-      in_tier.decode(5, 5);
-      ASSERT_EQ(in_tier.shown, in_memory.shown);
-      ASSERT_TRUE(in_tier.bytes == in_memory.bytes);
-    }
+                             "ram:fast=1MiB,access=load", "ram:fast=48KiB,unit=6"})
+      expect_as_in_memory(policy, tier);
+}
+
+// Blocks of 16 and 64 rows fill over many steps, so rows are grouped again that have left the
+// frames.
+TEST(SelectTier, GroupsRowsAgainThatAreLoaded) {
+  for (const char* policy : {"clusters:budget=24,recent=4,cluster=2,block=16",
+                             "clusters:budget=0.3,least=12,recent=4,cluster=4,block=64,rest=off,"
+                             "dense_layers=1"})
+    for (const char* tier :
+         {"ram:fast=24KiB,unit=8", "ram:fast=1MiB,access=load", "ram:fast=48KiB,unit=6"})
+      expect_as_in_memory(policy, tier);
+}
+
+// What is grouped again comes from the tier and counts as read.
+TEST(SelectTier, CountsTheRowsThatAreLoadedToGroupThemAgain) {
+  const auto setup =
+      setup_of("clusters:budget=24,recent=4,cluster=4,block=64", "ram:fast=16KiB,unit=8");
+  Decoder decoder(make_store({"tiered", {}}, setup).value());
+  decoder.fill(124);  // two sequences of three full blocks but for four rows
+  for (uint32_t i = 0; i < 3; ++i) decoder.step(1);
+  const auto read_by_commit = [&] {
+    const std::unique_ptr<Step> step = decoder.begin(1);
+    for (uint32_t layer = 0; layer < kShape.layers; ++layer) decoder.write(*step, layer);
+    const uint64_t before = decoder.store().usage().slow_read_bytes;
+    step->commit({.rows = {{0}, {0}}});
+    return decoder.store().usage().slow_read_bytes - before;
+  };
+  // The last row of a block, whose 64 rows become one span; the newest ones may be in frames.
+  const uint64_t all = uint64_t{2} * kShape.layers * kShape.kv_heads * 63 * kRow;
+  const uint64_t frames = 16 << 10, merges = read_by_commit();
+  EXPECT_LE(merges, all);
+  EXPECT_GE(merges + frames, all);
+  EXPECT_GT(merges, 0U);
+  EXPECT_EQ(read_by_commit(), 0U) << "the first row of the next block";
 }
 
 // Returns the bytes that a step of one token per sequence reads from the tier.
@@ -298,11 +335,17 @@ TEST(SelectTier, ATierThatFailsEndsItsSequenceAlone) {
 }
 
 TEST(SelectTier, RefusesPoliciesThatHaveNoUseForIt) {
-  const auto error = [](const std::string& policy) {
-    return make_store({"tiered", {}}, setup_of(policy, "ram")).error().message;
+  const auto error = [](const std::string& policy, const char* tier = "ram") {
+    return make_store({"tiered", {}}, setup_of(policy, tier)).error().message;
   };
   EXPECT_NE(error("sparq").find("sparq looks at keys of all rows to choose"), std::string::npos);
   EXPECT_NE(error("h2o").find("leave --kv-tier out"), std::string::npos);
+  for (const char* copies : {"ram:access=copy", "file:dir=/tmp"})
+    EXPECT_NE(error("clusters", copies).find("clusters reads rows again while their block fills"),
+              std::string::npos);
+  const auto planned =
+      cost_of({"tiered", {}}, setup_of("clusters", "ram:access=copy"), {.tokens = 100});
+  EXPECT_FALSE(planned.ok());
 }
 
 }  // namespace

@@ -113,9 +113,11 @@ class Selector {
     const uint32_t count = summary().rows;
     std::copy(side.begin(), side.end(), rows.summary(row / count) + row % count * side.size());
   }
-  // Returns whether committed rows must stay in memory, because choose() reads them
-  // (SelectRequest::rows.segment) or a later summarise() does (summary_begin).
+  // Returns whether committed rows must stay in memory: choose() reads SelectRequest::rows.segment.
   virtual bool reads_rows() const { return false; }
+  // Returns whether summarise() reads rows again that have a summary already (summary_begin). In a
+  // slower tier they must then be where processors can load them.
+  virtual bool summarises_again() const { return false; }
   virtual void choose(const SelectRequest& question, base::Arena& scratch,
                       SelectedRows& choice) const = 0;
   // Returns the bytes that choosing reads per layer and head in a sequence of `rows` committed

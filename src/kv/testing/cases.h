@@ -57,7 +57,7 @@ inline std::vector<std::string> specs() {
   all.push_back(fmt::format("virtual {},heads=ada", tried_policy(*find_policy("snapkv"))));
   all.push_back(
       fmt::format("virtual {},heads=ada,cov=diagonal", tried_policy(*find_policy("expected"))));
-  for (const char* policy : {"quest", "maple"})
+  for (const char* policy : {"quest", "maple", "clusters"})
     all.push_back(fmt::format("tiered {}", tried_policy(*find_policy(policy))));
   return all;
 }

@@ -301,8 +301,14 @@ bool SelectStep::failed(uint32_t slot) const {
 }
 
 void SelectStep::keep_all(const Kept& kept) {
-  if (fetcher_ != nullptr && store_.summary_.rows > 0 && !store_.selector_->has_side_rows())
-    for (uint32_t slot = 0; slot < step_slots().size(); ++slot) summarise(slot, kept.rows[slot]);
+  try {
+    if (fetcher_ != nullptr && store_.summary_.rows > 0 && !store_.selector_->has_side_rows())
+      for (uint32_t slot = 0; slot < step_slots().size(); ++slot) summarise(slot, kept.rows[slot]);
+  } catch (...) {  // end the inner step here: the sequences may be closed before this step is gone
+    fetcher_ = nullptr;
+    inner_.reset();
+    throw;
+  }
   inner_->commit(kept);
   CheckedStep::keep_all(kept);
 }

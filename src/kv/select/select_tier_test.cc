@@ -334,6 +334,42 @@ TEST(SelectTier, ATierThatFailsEndsItsSequenceAlone) {
   EXPECT_EQ(decoder.store().usage().slow_bytes, 0u);
 }
 
+// Has no memory for summaries when the test says so.
+class Scarce final : public Selector {
+ public:
+  Scarce(const Selection& selection, const bool& scarce) : Selector(selection), scarce_(scarce) {}
+  SummaryShape summary() const override { return {.rows = 16, .bytes = 16}; }
+  void summarise(const RowsOfHead&, uint32_t, uint32_t) const override {
+    if (scarce_) throw std::bad_alloc();
+  }
+  void choose(const SelectRequest&, base::Arena&, SelectedRows&) const override {}
+  uint64_t choice_bytes(const TopRows&, uint32_t) const override { return 0; }
+
+ private:
+  const bool& scarce_;
+};
+
+TEST(SelectTier, SequencesThatACommitHasLostCanBeClosedBeforeTheStepIsGone) {
+  const kv::Setup setup = setup_of("", "ram:unit=4,size=16MiB");
+  const TierOptions options = read_tier(*setup.tier.spec).value();
+  bool scarce = false;
+  Decoder decoder(make_select_store(setup, options, make_tier(options, 4 * kRow).value(),
+                                    std::make_unique<Scarce>(Selection{.rows = 400}, scarce))
+                      .value());
+  decoder.fill(20);
+  const std::unique_ptr<Step> step = decoder.begin(1);
+  ASSERT_NE(step, nullptr);
+  for (uint32_t layer = 0; layer < kShape.layers; ++layer) decoder.write(*step, layer);
+  scarce = true;
+  step->commit({.rows = {{0}, {0}}});
+  for (const uint32_t slot : {0U, 1U}) {
+    EXPECT_TRUE(ran_out_of_memory(decoder.store(), decoder.seq(slot)));
+    EXPECT_EQ(decoder.store().length(decoder.seq(slot)), 20U);
+    EXPECT_NO_THROW(decoder.store().close(decoder.seq(slot)));
+  }
+  EXPECT_EQ(decoder.store().usage().slow_bytes, 0U);
+}
+
 TEST(SelectTier, RefusesPoliciesThatHaveNoUseForIt) {
   const auto error = [](const std::string& policy, const char* tier = "ram") {
     return make_store({"tiered", {}}, setup_of(policy, tier)).error().message;

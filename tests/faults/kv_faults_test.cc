@@ -110,6 +110,8 @@ struct Request {
       look(**step, layer, in, scratch);
     }
     (*step)->commit(in.kept);
+    // The step has ended though it is still held, so the store takes calls even if rows are lost.
+    if (!failure(store, to).empty()) store.close(store.open({}).seq);
     return true;
   }
   Rows rows() const {  // the rows of seq

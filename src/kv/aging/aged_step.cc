@@ -55,7 +55,12 @@ void AgedStep::view_rows(const Query& query, base::Arena&, kernels::View& out) {
 
 // Moves rows that become old first, because the kept fresh rows take their places in the buffer.
 void AgedStep::keep_all(const Kept& kept) {
-  if (passage_.step != nullptr) pass(kept);
+  try {
+    if (passage_.step != nullptr) pass(kept);
+  } catch (...) {  // end the inner step here: the sequences may be closed before this step is gone
+    passage_ = {};
+    throw;
+  }
   passage_ = {};
   CheckedStep::keep_all(kept);
   release();

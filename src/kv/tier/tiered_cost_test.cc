@@ -87,6 +87,22 @@ TEST(TieredCost, OfRowsThatAreLoadedIsOfThoseThatAreInNoFrame) {
     }
 }
 
+TEST(TieredCost, AForkWritesItsFullUnitsHoweverRowsAreRead) {
+  for (const char* access : {"copy", "load"}) {
+    kv::Setup setup = test_setup(kShape);
+    setup.tier.spec = parse_spec(fmt::format("ram:unit=8,size=16MiB,access={}", access)).value();
+    Pair p("tiered", kShape);
+    p.store = make_store({"tiered", {}}, setup).value();
+    const SeqId seq = p.open();
+    p.add(seq, 30);
+    const uint64_t before = p.store->usage().slow_written_bytes;
+    EXPECT_EQ(before, 3 * kRegions * kUnit) << access;
+    p.fork(seq);
+    EXPECT_EQ(p.store->usage().slow_written_bytes - before, 3 * kRegions * kUnit) << access;
+    p.expect_contents();
+  }
+}
+
 TEST(TieredCost, OfAPromptThatIsLoadedIsThatOfItsOwnRows) {
   kv::Setup setup = test_setup(kShape);
   setup.tier.spec = parse_spec("ram:unit=8,access=load").value();

@@ -173,7 +173,8 @@ bool TieredStore::copy_units(TieredSequence& from, TieredSequence& to) {
   return true;
 }
 
-// Copies unit by unit from where it is, in a frame or in the tier.
+// Copies unit by unit from where it is, in a frame or in the tier. What is written counts, and
+// takes the tier's channel, as in TieredStep::store_full.
 void TieredStore::load_units(const TieredSequence& from, const TieredSequence& to) {
   std::byte* const tier = frames_->tier().memory();
   const size_t all = size_t{layout_.full(from.length)} * layout_.regions;
@@ -182,6 +183,8 @@ void TieredStore::load_units(const TieredSequence& from, const TieredSequence& t
     if (frame == kNoFrame) begin_load(layout_.bytes);
     std::memcpy(tier + at(to, index),
                 frame == kNoFrame ? tier + at(from, index) : frames_->data(frame), layout_.bytes);
+    frames_->tier().load(layout_.bytes);
+    forked_bytes_ += layout_.bytes;
   }
 }
 
@@ -338,7 +341,7 @@ Usage TieredStore::count() const {
   usage.cached_bytes = cached_bytes();
   usage.slow_bytes = extents_.taken_bytes();
   usage.slow_read_bytes = counts.read_bytes + loaded_bytes_.load(std::memory_order_relaxed);
-  usage.slow_written_bytes = counts.written_bytes;
+  usage.slow_written_bytes = counts.written_bytes + forked_bytes_;
   usage.copied_bytes = copied_bytes_;
   usage.page_bytes = layout_.bytes;
   return usage;

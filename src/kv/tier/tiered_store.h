@@ -103,6 +103,7 @@ class TieredStore final : public CheckedStore {
   Extents extents_;
   std::vector<std::unique_ptr<Sequence>> closed_;  // closed sequences with transfers under way
   uint64_t copied_bytes_ = 0;
+  uint64_t forked_bytes_ = 0;               // written to the tier by load_units()
   std::atomic<uint64_t> loaded_bytes_ = 0;  // from the tier, without frames
 };
 

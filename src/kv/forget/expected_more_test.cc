@@ -80,6 +80,30 @@ TEST(Expected, CountsTheQueriesOfAStep) {
   }
 }
 
+// A sequence that grows has its former rows until they are copied: the plan counts both, so that
+// what it says is enough, whether tokens come in pieces or one by one.
+TEST(Forgetting, ALoadFindsRoomInTheMemoryThatThePlanSays) {
+  constexpr uint32_t kTokens = 300, kPiece = 30;
+  for (const char* policy :
+       {"h2o:budget=200", "h2o:budget=0.5,least=0", "streaming:budget=0.7,least=40",
+        "scissorhands:budget=0.6,least=80,drop=16", "snapkv:budget=150,window=8,drop=4,heads=ada",
+        "expected:budget=0.5,least=100,drop=8", "kvzap:budget=150,drop=4",
+        "duo:budget=150,recent=20,drop=4"}) {
+    SCOPED_TRACE(policy);
+    const std::string text = fmt::format("virtual {}", policy);
+    const uint64_t bytes = cost_of(spec_of(text), setup_for(text, kShape),
+                                   {.tokens = kTokens, .sequences = 1, .step = kPiece})
+                               .value()
+                               .fast_bytes;
+    for (const uint32_t piece : {kPiece, 7U, 1U}) {
+      Pair pair(text, kShape, bytes);
+      const SeqId seq = pair.open();
+      while (pair.store->length(seq) < kTokens && !testing::Test::HasFatalFailure())
+        pair.add(seq, std::min(piece, kTokens - pair.store->length(seq)));
+    }
+  }
+}
+
 // Returns the values of the rows that stay of 40, whose keys and queries are transformed or not.
 std::vector<std::byte> kept_values(bool transformed) {
   constexpr uint32_t kRows = 40, kWide = 32;

@@ -179,6 +179,10 @@ base::Result<Cost> forget_cost(const Setup& setup, const Layout& layout, const F
     const uint64_t heads = uint64_t{setup.shape.layers} * setup.shape.kv_heads;
     const uint64_t held = rule.most_held(0, load.tokens - fresh);
     bytes += fresh * token + rule.score_bytes(setup.shape, heads * held, fresh);
+    // A sequence that grows has its former pool too, until its rows are copied.
+    const uint32_t former = most == 0 ? 0 : (most - 1) / RowPool::kBlockRows * RowPool::kBlockRows;
+    bytes +=
+        RowPool::bytes_of(setup.shape, together, RowPool::blocks_of(together, former), rule.window);
     scratch = choosers(rule, setup) *
               ForgetChoice::bytes_of(rule, setup.shape, together * (held + fresh));
   }

@@ -119,8 +119,8 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
   uint64_t bytes_ = 0;  // ForgetStore::step_bytes of all slots, and scratch; held by the store
 };
 
-// Implement Policy::make and cost for a rule. With load.step > 1, Cost::fast_bytes has the bytes of
-// the last step too, which it takes until it ends.
+// Implement Policy::make and cost for a rule. With load.step > 1, Cost::fast_bytes has what the
+// last step takes until it ends too, if it is one in which the sequences grow.
 base::Result<std::unique_ptr<Store>> make_forget_store(const Setup& setup, const Layout& layout,
                                                        const ForgetRule& rule);
 base::Result<Cost> forget_cost(const Setup& setup, const Layout& layout, const ForgetRule& rule,

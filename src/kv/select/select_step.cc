@@ -111,14 +111,14 @@ SelectStep::SelectStep(SelectStore& store, std::vector<StepSlot> step_slots,
 }
 
 void SelectStep::inputs(uint32_t layer, const float* x, std::span<const uint32_t> positions) {
-  KVICK_CHECK(layer < store_.shape().layers, "layer {} of {}", layer, store_.shape().layers);
+  check_layer(layer);
   KVICK_CHECK(!side_.empty(), "inputs of a store that wants none");
   KVICK_CHECK_EQ(positions.size(), tokens());
   const size_t layer_bytes = tokens() * store_.shape().kv_heads * side_bytes();
   store_.selector_->project({.layer = layer, .x = x, .positions = positions},
                             side_.data() + layer * layer_bytes, predicted_.data());
   predicted_layer_ = layer;
-  if (fetcher_ != nullptr) prefetch(layer);
+  if (store_.foresees_) prefetch(layer);
 }
 
 // The choice needs no queries, only SelectRequest::predicted. So rows are read from the tier while

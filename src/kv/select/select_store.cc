@@ -57,12 +57,14 @@ base::Status<> check_place(const Setup& setup, const Selector& selector, bool lo
 }  // namespace
 
 SelectStore::SelectStore(const Setup& setup, std::unique_ptr<CheckedStore> inner,
-                         const RowStore* rows, std::unique_ptr<const Selector> selector)
+                         const RowStore* rows, std::unique_ptr<const Selector> selector,
+                         bool foresees)
     : CheckedStore(setup, inner->most_tokens()),
       inner_(std::move(inner)),
       rows_(rows),
       selector_(std::move(selector)),
-      summary_(selector_->summary()) {}
+      summary_(selector_->summary()),
+      foresees_(foresees) {}
 
 // The inner store's facets, except that rows cannot be moved if commit writes summaries or side
 // rows, which would be lost.
@@ -298,12 +300,13 @@ base::Result<std::unique_ptr<Store>> make_select_store(const Setup& setup,
                                                        const TierOptions& options,
                                                        std::unique_ptr<Tier> tier,
                                                        std::unique_ptr<const Selector> selector) {
-  const bool loads = loads_rows(setup_of_rows(setup, *selector), options);
-  KVICK_TRY_VOID(check_place(setup, *selector, loads && tier->memory() != nullptr));
+  const bool loads =
+      loads_rows(setup_of_rows(setup, *selector), options) && tier->memory() != nullptr;
+  KVICK_TRY_VOID(check_place(setup, *selector, loads));
   KVICK_TRY(std::unique_ptr<CheckedStore> rows,
             make_tiered_store(setup_of_rows(setup, *selector), options, std::move(tier)));
   return std::unique_ptr<Store>(
-      std::make_unique<SelectStore>(setup, std::move(rows), nullptr, std::move(selector)));
+      std::make_unique<SelectStore>(setup, std::move(rows), nullptr, std::move(selector), !loads));
 }
 
 namespace {

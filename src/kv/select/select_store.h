@@ -30,9 +30,10 @@ struct SelectSequence : Sequence {
 
 class SelectStore final : public CheckedStore, public RowMover, public Buckets {
  public:
-  // rows: the same store as `inner`, or null if its rows are in a slower tier.
+  // rows: the same store as `inner`, or null if its rows are in a slower tier. foresees: whether
+  // that tier reads rows ahead (RowFetcher::prefetch).
   SelectStore(const Setup& setup, std::unique_ptr<CheckedStore> inner, const RowStore* rows,
-              std::unique_ptr<const Selector> selector);
+              std::unique_ptr<const Selector> selector, bool foresees = false);
 
   StoreFacets facets() override;
   uint32_t spare_rows(SeqId seq) const override {
@@ -95,6 +96,7 @@ class SelectStore final : public CheckedStore, public RowMover, public Buckets {
   const RowStore* rows_;
   std::unique_ptr<const Selector> selector_;
   SummaryShape summary_;
+  const bool foresees_;
   // Bytes of summaries. Each block subtracts its own bytes when freed, and the last one may outlive
   // the store; hence shared.
   std::shared_ptr<std::atomic<uint64_t>> own_bytes_ = std::make_shared<std::atomic<uint64_t>>(0);

@@ -242,7 +242,7 @@ TEST(Policies, EstimateLogitsByTheModelsScale) {
 
 // A side row is four bytes: the input's first element, negated for head 1. Chooses the rows with
 // the largest values.
-class Largest final : public Selector {
+class Largest : public Selector {
  public:
   explicit Largest(const Selection& selection) : Selector(selection) {}
   SummaryShape summary() const override { return {.rows = 8, .bytes = 8 * sizeof(float)}; }
@@ -351,6 +351,48 @@ TEST(SideRows, FollowTheirRowsThroughForksDroppedStepsAndPaths) {
     for (const MapEntry& piece : map_of(*t.store)) mapped += piece.bytes;
     EXPECT_EQ(mapped, t.store->usage().allocated_bytes);
     for (const auto& [seq, values] : t.twin) t.store->close(seq);
+  }
+}
+
+class Counting final : public Largest {
+ public:
+  Counting(const Selection& selection, uint32_t& choices) : Largest(selection), made_(choices) {}
+  void choose(const SelectRequest& question, base::Arena& scratch,
+              SelectedRows& choice) const override {
+    ++made_;
+    Largest::choose(question, scratch, choice);
+  }
+
+ private:
+  uint32_t& made_;
+};
+
+TEST(SideRows, ChooseBeforeTheQueriesAreThereOnlyWhereRowsAreReadAhead) {
+  for (const bool loads : {false, true}) {
+    kv::Setup setup = {.shape = {.layers = 2, .kv_heads = 2, .head_dim = 8, .max_tokens = 200}};
+    setup.tier.spec = parse_spec(loads ? "ram:size=16MiB" : "ram:size=16MiB,access=copy").value();
+    const TierOptions options = read_tier(*setup.tier.spec).value();
+    uint32_t choices = 0;
+    const auto store = make_select_store(setup, options, make_tier(options, 512).value(),
+                                         std::make_unique<Counting>(Selection{.rows = 8}, choices))
+                           .value();
+    const SeqId seq = store->open({}).seq;
+    const std::vector<float> floats(20 * 2 * 8, 1);
+    for (const uint32_t fresh : {20U, 1U}) {
+      const Slot slot = {.seq = seq, .fresh = fresh};
+      std::vector<uint32_t> positions(fresh);
+      std::iota(positions.begin(), positions.end(), store->length(seq));
+      const auto step = store->begin({{&slot, 1}}).value();
+      for (uint32_t layer = 0; layer < 2; ++layer) {
+        step->facets().inputs->inputs(layer, floats.data(), positions);
+        step->write(layer, floats.data(), floats.data());
+        base::Arena scratch;
+        kernels::View view;
+        step->view({.layer = layer, .q = floats.data(), .q_stride = 8}, scratch, view);
+      }
+      step->commit(Kept::all({{&slot, 1}}));
+    }
+    EXPECT_EQ(choices, loads ? 2U : 2U + 4U) << "views of one head, and all heads beforehand";
   }
 }
 

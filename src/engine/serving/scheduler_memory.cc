@@ -20,6 +20,17 @@ uint64_t piece_bytes(const Engine& engine, const StoreKind& kind, uint32_t token
   return rows.ok() && all.ok() ? all->fast_bytes - rows->fast_bytes : 0;
 }
 
+// Returns the bytes that a sequence of `committed` tokens will take for `tokens` more, beyond those
+// it has. What a policy that forgets keeps follows from the number of tokens: behind a budget of
+// rows it grows no more.
+uint64_t growth_bytes(const StoreSet& stores, const StoreKind& kind, uint32_t committed,
+                      uint64_t tokens) {
+  if (!kind.traits.forgets) return StoreSet::growth_bytes(kind, committed, tokens);
+  const auto then = static_cast<uint32_t>(std::min<uint64_t>(committed + tokens, UINT32_MAX));
+  const uint64_t needed = stores.needed_bytes(kind, then, 1);
+  return needed - std::min(needed, stores.needed_bytes(kind, committed, 1));
+}
+
 }  // namespace
 
 // Returns the bytes that a job of this rank can get: free and cached ones, cached ones of other
@@ -56,7 +67,7 @@ bool Scheduler::fits(const RunningJob& running) {
       // context at once.
       growth += answer.seq && answer.committed == 0
                     ? stores_.needed_bytes(*one->kind, static_cast<uint32_t>(tokens), 1)
-                    : StoreSet::growth_bytes(*one->kind, answer.committed, tokens);
+                    : growth_bytes(stores_, *one->kind, answer.committed, tokens);
       growth += piece_bytes(engine_, *one->kind, answer.length(), std::min(pending, step));
     }
   }

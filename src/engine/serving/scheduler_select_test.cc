@@ -177,6 +177,32 @@ TEST(SchedulerSelect, APromptIsReadInShorterPiecesWhereALongOneFindsNoRoom) {
   }
 }
 
+// The rows of a prompt that is being read have their room already, however many tokens are left.
+TEST(SchedulerSelect, APromptThatIsBeingReadLeavesRoomForOthersBehindItsBudget) {
+  const auto engine = tiny_engine(256);
+  SchedulerOptions options;
+  options.kv = parse_kv_options("", "", "", "h2o:budget=24").value();
+  options.most_step_tokens = 60;
+  options.kv_bytes =
+      2 * engine->cost(options.kv, {.tokens = 110, .sequences = 1, .step = 60}).value().fast_bytes;
+  const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
+  std::list<Heard> heard;
+  for (const uint64_t id : {1U, 2U}) {
+    Job job = job_of(prompt_of(100), 10);
+    listen(job, heard.emplace_back());
+    scheduler->add(JobId{id}, std::move(job));
+    scheduler->step();
+    EXPECT_EQ(scheduler->metrics().running, id);
+  }
+  run_all(*scheduler);
+  for (const Heard& one : heard) {
+    ASSERT_TRUE(one.outcome.has_value());
+    EXPECT_FALSE(one.outcome->error.has_value());
+    EXPECT_EQ(one.tokens.at(0).size(), 10U);
+  }
+  EXPECT_EQ(scheduler->metrics().recomputations, 0U);
+}
+
 // Each sequence's budget follows from its own checks.
 TEST(SchedulerSelect, JobsHeldToALossAreAnsweredTogetherAsAloneAndCounted) {
   const auto engine = tiny_engine(512);

@@ -1,7 +1,11 @@
 // Tests groups of layers with windows, and groups that follow a policy.
 
+#include <algorithm>
+#include <cstring>
 #include <gtest/gtest.h>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 #include "kv/registry/registry.h"
@@ -122,6 +126,82 @@ TEST(GroupedStore, AsksTheObserverOfALayersOwnGroupWhatItObserves) {
   const auto step = store->begin({{&slot, 1}}).value();
   EXPECT_EQ(step->facets().observer->apart(0), Observer::kQueriesOnly) << "it has none";
   EXPECT_EQ(step->facets().observer->apart(1), 8u);
+}
+
+// Layers that see all tokens forget by the policy, the others keep their window, whatever drafts
+// are rejected and whatever goes on in a fork.
+TEST(GroupedStore, APolicyForgetsInItsOwnGroupWhileWindowsAndForksGoOn) {
+  constexpr uint32_t kHeads = 2, kDim = 32, kBudget = 20, kSinks = 2, kWindow = 8;
+  const LayerSpec full = {.kv_heads = kHeads, .k_dim = kDim, .v_dim = kDim};
+  LayerSpec window = full;
+  window.window = kWindow;
+  const auto store =
+      make_store(parse_spec("virtual").value(),
+                 {.shape = {.max_tokens = kContext,
+                            .k_type = kernels::DType::kF32,
+                            .v_type = kernels::DType::kF32},
+                  .layers = {full, window, full},
+                  .select = {.spec = parse_spec("streaming:budget=20,sinks=2").value()}})
+          .value();
+  std::map<SeqId, std::vector<uint32_t>> twin;  // numbers of committed rows
+  uint32_t next = 1;
+  // Returns the numbers of the committed rows that a view shows: each element of a row is its
+  // number.
+  const auto shown_in = [](const kernels::View& view) {
+    std::vector<uint32_t> shown;
+    for (const kernels::Segment& segment : view.past)
+      for (const kernels::Run& run : segment.runs)
+        for (uint32_t i = 0; i < run.rows; ++i) {
+          float number = 0;
+          std::memcpy(&number, segment.v + size_t{run.row + i} * segment.v_stride, sizeof number);
+          shown.push_back(static_cast<uint32_t>(number));
+        }
+    std::sort(shown.begin(), shown.end());
+    return shown;
+  };
+  const auto add = [&](SeqId seq, uint32_t fresh, const std::vector<uint32_t>& kept) {
+    std::vector<uint32_t>& rows = twin[seq];
+    const uint32_t first = std::exchange(next, next + fresh);
+    std::vector<float> floats;
+    for (uint32_t i = 0; i < fresh; ++i)
+      floats.insert(floats.end(), kHeads * kDim, static_cast<float>(first + i));
+    const Slot slot = {.seq = seq, .fresh = fresh, .tokens = {}};
+    const auto step = store->begin({{&slot, 1}}).value();
+    for (uint32_t layer = 0; layer < 3; ++layer) {
+      step->write(layer, floats.data(), floats.data());
+      std::vector<uint32_t> expected = rows;
+      const auto size = static_cast<uint32_t>(rows.size());
+      if (layer == 1)
+        expected.erase(expected.begin(), expected.end() - std::min(size, kWindow - 1));
+      else if (size > kBudget)
+        expected.erase(expected.begin() + kSinks, expected.end() - (kBudget - kSinks));
+      for (uint32_t head = 0; head < kHeads; ++head) {
+        base::Arena scratch;
+        kernels::View view;
+        step->view({.layer = layer, .head = head}, scratch, view);
+        EXPECT_EQ(shown_in(view), expected) << size << " rows, layer " << layer;
+        EXPECT_EQ(kernels::rows_of(view.fresh), fresh);
+      }
+    }
+    step->commit({.rows = {kept}});
+    for (const uint32_t row : kept) rows.push_back(first + row);
+    EXPECT_EQ(store->length(seq), rows.size());
+  };
+  const SeqId one = store->open({}).seq;
+  std::vector<uint32_t> all(30);
+  std::iota(all.begin(), all.end(), 0);
+  add(one, 30, all);
+  add(one, 4, {0, 2});
+  add(one, 30, {});
+  const SeqId other = store->fork(one).value();
+  twin[other] = twin[one];
+  for (uint32_t i = 0; i < 12; ++i) {
+    add(one, 1, {0});
+    add(other, 3, {0, 1});
+  }
+  store->close(one);
+  add(other, 5, {0, 1, 2, 3, 4});
+  add(other, 1, {0});
 }
 
 TEST(GroupedStore, RefusesCallsOnItsSequencesWhileAStepIsAlive) {

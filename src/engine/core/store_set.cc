@@ -3,6 +3,20 @@
 #include <algorithm>
 
 namespace kvick::engine {
+namespace {
+
+// Returns StoreKind::block_tokens. Called once per store: usage() visits every block.
+uint32_t block_tokens_of(const kv::Store& store, const kv::Traits& traits) {
+  // Blocks of all groups have equal tokens; usage().page_bytes is that of the largest in bytes.
+  const uint64_t block = store.usage().page_bytes;
+  uint64_t token = 0;
+  for (const kv::Shape& shape : store.info().groups) token = std::max(token, shape.token_bytes());
+  const bool whole = traits.shares_prefix && token > 0 && block > 0 && block % token == 0;
+  return whole ? static_cast<uint32_t>(block / token) : 1;
+}
+
+}  // namespace
+
 base::Result<StoreSet> StoreSet::make(Engine& engine, const KvOptions& standard,
                                       std::shared_ptr<kv::Budget> budget) {
   StoreSet set(engine, std::move(budget));
@@ -25,6 +39,7 @@ base::Result<StoreKind*> StoreSet::add(const KvOptions& options) {
   kind.most_tokens = kind.store->most_tokens();
   kind.traits = kv::traits_of_groups(*kv::find_strategy(all.spec.name), kind.store->info().groups,
                                      all.spec, all.select);
+  kind.block_tokens = block_tokens_of(*kind.store, kind.traits);
   kinds_.push_back(std::move(kind));
   return &kinds_.back();
 }
@@ -50,15 +65,6 @@ base::Result<StoreKind*> StoreSet::find(const KvOptions& options) {
     kinds_.erase(unused);
   }
   return add(options);
-}
-
-uint32_t StoreKind::block_tokens() const {
-  // Blocks of all groups have equal tokens; usage().page_bytes is that of the largest in bytes.
-  const uint64_t block = store->usage().page_bytes;
-  uint64_t token = 0;
-  for (const kv::Shape& shape : store->info().groups) token = std::max(token, shape.token_bytes());
-  const bool whole = traits.shares_prefix && token > 0 && block % token == 0;
-  return whole ? static_cast<uint32_t>(block / token) : 1;
 }
 
 base::Status<> StoreSet::renew(StoreKind& kind) {

@@ -18,16 +18,15 @@ struct StoreKind {
   kv::Traits traits;
   model::Role prompt_role = model::Role::kAnswer;  // Engine::prompt_role
   std::unique_ptr<kv::Store> store;
-  uint32_t most_tokens = 0;  // Store::most_tokens
-  uint32_t jobs = 0;         // jobs that use it
+  uint32_t most_tokens = 0;   // Store::most_tokens
+  uint32_t block_tokens = 1;  // tokens of a block that prompts can share; 1: it shares no blocks
+  uint32_t jobs = 0;          // jobs that use it
   // A call that changes the store threw. Its sequences are unusable, and StoreSet::renew replaces
   // it.
   bool broken = false;
 
   // Whether a token's row depends on whether it is a prompt's or an answer's.
   bool tells_roles() const { return prompt_role != model::Role::kAnswer || !reads_all(options); }
-  // Returns the tokens of a block that prompts can share; 1 if the store shares no blocks.
-  uint32_t block_tokens() const;
 
   // Makes a call that changes the store.
   template <typename Call>

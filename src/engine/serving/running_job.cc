@@ -43,7 +43,7 @@ bool RunningJob::will_share(std::span<const Token> prompt) {
   const auto own = std::span(first.tokens).first(std::min(outcome.prompt_tokens, prompt_rows()));
   const auto parting = std::ranges::mismatch(own, prompt).in1;
   const auto common = static_cast<uint32_t>(parting - own.begin());
-  const uint32_t block = kind->block_tokens();
+  const uint32_t block = kind->block_tokens;
   if (kind->store->facets().checkpoints == nullptr)
     return common >= first.committed + std::max(kWorthWaiting, block);
   const auto after = std::ranges::upper_bound(cuts, common);

@@ -195,7 +195,7 @@ TEST(Scheduler, EvictsOldRowsOfAnotherKindBeforeNewerOnesOfItsOwn) {
   options.kv = parse_kv_options("paged:block=4", "").value();
   Job old = job_of(std::vector<Token>(120, 5), 1);
   old.kv = parse_kv_options("paged:block=8", "").value();
-  expect_oldest_rows_go(*engine, options, old, 100);
+  expect_oldest_rows_go(*engine, options, old, 96);
 }
 
 TEST(Scheduler, EvictsOldRowsOfTheDraftModelBeforeNewerOnesOfTheModel) {
@@ -207,7 +207,7 @@ TEST(Scheduler, EvictsOldRowsOfTheDraftModelBeforeNewerOnesOfTheModel) {
   SchedulerOptions options;
   options.kv = parse_kv_options("paged:block=4", "f16").value();
   options.spec = parse_spec_options("draft:gain=off,model=" + path).value();
-  expect_oldest_rows_go(*engine, options, job_of(std::vector<Token>(20, 5), 20), 80);
+  expect_oldest_rows_go(*engine, options, job_of(std::vector<Token>(20, 5), 20), 64);
   std::filesystem::remove(path);
 }
 

@@ -125,7 +125,7 @@ void Scheduler::flush() noexcept {
 // rest.
 void Scheduler::make_room(const StoreKind& kind, std::span<const StepWork> work) {
   if (stores_.kinds().size() == 1 && speculation_.draft_idle_seconds() < 0) return;
-  const uint64_t block = kind.block_tokens();
+  const uint64_t block = kind.block_tokens;
   const auto whole = [&](uint64_t tokens) { return (tokens + block - 1) / block * block; };
   uint64_t needed = 0;
   for (const StepWork& one : work) {

@@ -65,7 +65,7 @@ Metrics Scheduler::metrics() const {
   all.kv_limit_bytes = stores_.max_bytes();
   all.kv = stores_.usage();
   all.token_bytes = stores_.standard().store->info().token_bytes();
-  all.block_tokens = stores_.standard().block_tokens();
+  all.block_tokens = stores_.standard().block_tokens;
   all.reuse_age = stores_.reuse_ages();
   all.draft_bytes = speculation_.draft_usage().allocated_bytes;
   all.files = file_counts();

@@ -29,8 +29,8 @@ std::string operation_of(const std::string& route) {
   if (route.find("embed") != std::string::npos) return "embeddings";
   if (route.find("rerank") != std::string::npos || route.find("score") != std::string::npos)
     return "rerank";
-  const bool completes =
-      route == "/v1/completions" || route == "/infill" || route == "/api/generate";
+  const bool completes = route == "/v1/completions" || route == "/completion" ||
+                         route == "/infill" || route == "/api/generate";
   return completes ? "text_completion" : "chat";
 }
 

@@ -160,6 +160,25 @@ TEST(Otlp, SendsASpanOfARequestAndOneForEachPartOfIt) {
   EXPECT_EQ(attributes_of(spans[spans.size() - 2])["kvick.tokens"]["intValue"], "5");
 }
 
+TEST(Otlp, NamesTheOperationByTheRoute) {
+  for (const auto& [route, operation] : {std::pair("/completion", "text_completion"),
+                                         {"/v1/completions", "text_completion"},
+                                         {"/infill", "text_completion"},
+                                         {"/api/generate", "text_completion"},
+                                         {"/v1/chat/completions", "chat"},
+                                         {"/v1/messages", "chat"},
+                                         {"/api/embed", "embeddings"},
+                                         {"/score", "rerank"}}) {
+    RequestFacts one = facts();
+    one.route = route;
+    const Json all = Json::parse(otlp_text(std::span(&one, 1), "1"))["resourceSpans"][0];
+    EXPECT_EQ(
+        attributes_of(all["scopeSpans"][0]["spans"][0])["gen_ai.operation.name"]["stringValue"],
+        operation)
+        << route;
+  }
+}
+
 TEST(Otlp, MarksWhatFailed) {
   RequestFacts failed = facts();
   failed.status = 500, failed.error = "the engine failed", failed.error_code = "engine_failed";

@@ -14,6 +14,13 @@ std::string gauge(std::string_view name, std::string_view help, std::string_view
                      help, labels, value);
 }
 
+std::string counter(std::string_view name, std::string_view help, std::string_view labels,
+                    uint64_t value) {
+  return fmt::format(
+      "# HELP vllm:{0}_total {1}\n# TYPE vllm:{0}_total counter\nvllm:{0}_total{{{2}}} {3}\n", name,
+      help, labels, value);
+}
+
 }  // namespace
 
 std::string vllm_metrics_text(const engine::Metrics& metrics, const std::string& model) {
@@ -33,7 +40,15 @@ std::string vllm_metrics_text(const engine::Metrics& metrics, const std::string&
          gauge("cache_config_info", "Tokens of a block, and blocks that the cache has room for.",
                fmt::format("{},block_size=\"{}\",num_gpu_blocks=\"{}\"", label,
                            metrics.block_tokens, metrics.kv_limit_bytes / block),
-               1);
+               1) +
+         counter("prefix_cache_queries", "Tokens of prompts that were looked up in the cache.",
+                 label, metrics.prompt_tokens) +
+         counter("prefix_cache_hits", "Tokens of prompts that were found in the cache.", label,
+                 metrics.cached_tokens) +
+         counter("prompt_tokens", "Tokens of prompts.", label, metrics.prompt_tokens) +
+         counter("generation_tokens", "Tokens of answers.", label, metrics.generated_tokens) +
+         counter("num_preemptions", "Preemptions of requests.", label,
+                 metrics.swaps + metrics.recomputations);
 }
 
 }  // namespace kvick::server

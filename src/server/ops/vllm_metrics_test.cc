@@ -16,6 +16,11 @@ TEST(VllmMetrics, HaveTheNamesThatRoutersRead) {
   metrics.kv.cached_bytes = 350;
   metrics.token_bytes = 5;
   metrics.block_tokens = 4;
+  metrics.prompt_tokens = 70;
+  metrics.cached_tokens = 40;
+  metrics.generated_tokens = 9;
+  metrics.swaps = 1;
+  metrics.recomputations = 4;
   const std::string text = vllm_metrics_text(metrics, "m");
   const std::string label = R"({model_name="m",engine="0"})";
   EXPECT_TRUE(has(text, "vllm:num_requests_waiting" + label + " 3")) << text;
@@ -25,6 +30,12 @@ TEST(VllmMetrics, HaveTheNamesThatRoutersRead) {
                   "vllm:cache_config_info"
                   R"({model_name="m",engine="0",block_size="4",num_gpu_blocks="50"} 1)"))
       << text;
+  EXPECT_TRUE(has(text, "# TYPE vllm:prefix_cache_hits_total counter")) << text;
+  EXPECT_TRUE(has(text, "vllm:prefix_cache_queries_total" + label + " 70")) << text;
+  EXPECT_TRUE(has(text, "vllm:prefix_cache_hits_total" + label + " 40")) << text;
+  EXPECT_TRUE(has(text, "vllm:prompt_tokens_total" + label + " 70")) << text;
+  EXPECT_TRUE(has(text, "vllm:generation_tokens_total" + label + " 9")) << text;
+  EXPECT_TRUE(has(text, "vllm:num_preemptions_total" + label + " 5")) << text;
 }
 
 TEST(VllmMetrics, AreNumbersWithoutACache) {

@@ -223,7 +223,12 @@ void Generation::on(JobEnd of) {
   counts.cached += of.outcome.cached_tokens;
   counts.moved += of.outcome.moved_tokens;
   counts.answer += of.outcome.generated_tokens;
-  if (of.outcome.error) end_of_answer_.error = error_of(*of.outcome.error);
+  if (of.outcome.error && !end_of_answer_.error) {
+    end_of_answer_.error = error_of(*of.outcome.error);
+    // The request fails as a whole, so its other jobs would compute in vain.
+    for (size_t job = 0; job < ids_.size(); ++job)
+      if (job != of.job) service_.cancel(ids_[job]);
+  }
   if (of.outcome.given) end_of_answer_.given = of.outcome.given;
   if (--running_ == 0) finish();
 }

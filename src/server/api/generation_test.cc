@@ -170,6 +170,28 @@ TEST_F(AnswerThreads, CountAJobOnceThatEndsBeforeTheNextOneIsSubmitted) {
   EXPECT_EQ(reply->noted->facts().answer_tokens, 2U);
 }
 
+TEST_F(AnswerThreads, CancelTheOtherJobsOfARequestWhenOneFails) {
+  for (const char* stream : {"false", "true"}) {
+    SCOPED_TRACE(stream);
+    log_.clear(), service_.jobs.clear(), service_.cancelled.clear();
+    const auto reply =
+        complete("A", fmt::format(R"({{"prompt":["x","y","z"],"stream":{}}})", stream));
+    run(answers_);
+    ASSERT_EQ(service_.jobs.size(), 3U);
+    service_.jobs[1].on_end({.error = engine::Refusal{engine::Refusal::Why::kFailed, "broke", ""}});
+    run(answers_), run(network_);
+    EXPECT_EQ(service_.cancelled, (std::vector<size_t>{0, 2}));
+    EXPECT_TRUE(log_.empty());
+    service_.jobs[0].on_end({.error = engine::Refusal{engine::Refusal::Why::kFailed, "too", ""}});
+    service_.jobs[2].on_end({});
+    run(answers_), run(network_);
+    EXPECT_EQ(service_.cancelled.size(), 2U);
+    ASSERT_FALSE(log_.empty());
+    EXPECT_EQ(log_.back(), stream == std::string("true") ? "A: end" : "A: 500");
+    EXPECT_EQ(reply->noted->facts().error, "broke");
+  }
+}
+
 // Uses real sockets and threads.
 TEST(Answers, AreWrittenWhileTheServerAnswersOthers) {
   TestServer server({.answer_threads = 1});

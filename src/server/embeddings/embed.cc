@@ -150,16 +150,19 @@ void EmbeddingJobs::take(size_t text, const engine::JobOutcome& outcome) {
   std::optional<engine::Refusal> error = outcome.error;
   if (record_ != nullptr) record_->change([&](RequestFacts& facts) { facts.add(outcome); });
   bool more = false;
+  std::vector<engine::JobId> in_vain;  // of a request that fails because of this job
   {
     const std::lock_guard lock(mutex_);
     embeddings_.vectors[text] = std::move(embedding);
     if (error && !error_) error_ = std::move(error);
     embeddings_.tokens += outcome.prompt_tokens;
     stopped_ = stopped_ || outcome.error;
+    if (outcome.error) in_vain.swap(ids_);
     --running_;
     ++ended_;
     more = has_more();
   }
+  cancel(in_vain);
   if (more) {
     try_until_done([&] { threads_.background([self = shared_from_this()] { self->submit(); }); });
   } else if (is_over()) {

@@ -117,6 +117,20 @@ TEST_F(Embed, SaysWhatAJobCouldNotGoOnFor) {
   EXPECT_EQ(error_->message, "the engine failed");
 }
 
+TEST_F(Embed, CancelsTheOtherJobsWhenOneFails) {
+  start(kMostTextsAtOnce + 1);
+  service_.jobs[1].on_end(
+      {.error = engine::Refusal{engine::Refusal::Why::kFailed, "the engine failed", ""}});
+  EXPECT_EQ(service_.jobs.size(), kMostTextsAtOnce) << "another text was submitted";
+  EXPECT_EQ(service_.cancelled.size(), kMostTextsAtOnce);
+  EXPECT_EQ(ends_, 0);
+  for (size_t job = 0; job < service_.jobs.size(); ++job)
+    if (job != 1) service_.jobs[job].on_end({});
+  EXPECT_EQ(ends_, 1);
+  ASSERT_TRUE(error_.has_value());
+  EXPECT_EQ(error_->message, "the engine failed");
+}
+
 // When the service ends, it cancels running jobs like this.
 TEST_F(Embed, SaysThatAJobWasCancelled) {
   start(2);

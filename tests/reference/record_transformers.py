@@ -96,9 +96,36 @@ CONFIGS = {
         **{**SIZES, "num_hidden_layers": 7, "intermediate_size": [64] * 7}, head_dim=16, sliding_window=12, final_logit_softcapping=6.0,
         layer_types=(["sliding_attention"] * 2 + ["full_attention"]) * 2 + ["sliding_attention"], hidden_size_per_layer_input=32,
         vocab_size_per_layer_input=VOCAB, num_kv_shared_layers=3, laurel_rank=32, activation_sparsity_pattern=[0.9, 0.7] + [0.0] * 5),
+    "seed_oss": lambda: T.SeedOssConfig(**SIZES, head_dim=16),
+    "ernie4_5": lambda: T.Ernie4_5Config(**SIZES, head_dim=16),
+    "ernie4_5_moe": lambda: T.Ernie4_5_MoeConfig(**SIZES, moe_intermediate_size=32, moe_k=2, moe_num_experts=4, moe_num_shared_experts=2,
+                                                 moe_layer_start_index=1),
+    "exaone4": lambda: T.Exaone4Config(**{**SIZES, "num_hidden_layers": 4}, sliding_window=12, sliding_window_pattern=4),
+    "exaone4_full": lambda: T.Exaone4Config(**SIZES, sliding_window=None, sliding_window_pattern=None,
+                                            layer_types=["full_attention"] * 2),
+    "cohere": lambda: T.CohereConfig(**SIZES, logit_scale=0.5),
+    "cohere2": lambda: T.Cohere2Config(**{**SIZES, "num_hidden_layers": 4}, logit_scale=0.5, sliding_window=12),
+    "olmoe": lambda: T.OlmoeConfig(**SIZES, num_experts=4, num_experts_per_tok=2),
+    "hunyuan_v1_dense": lambda: T.HunYuanDenseV1Config(**SIZES, head_dim=16, rope_parameters={
+        "rope_type": "dynamic", "alpha": 50.0, "factor": 1.0, "rope_theta": 10000.0}),
+    "arcee": lambda: T.ArceeConfig(**SIZES),
+    "nemotron": lambda: T.NemotronConfig(**SIZES, rope_parameters={"rope_type": "default", "rope_theta": 10000.0,
+                                                                   "partial_rotary_factor": 0.5}),
+    "nemotron_h": lambda: nemotron_h(["linear_attention", "mlp", "full_attention", "linear_attention"]),
+    "nemotron_h_moe": lambda: nemotron_h(["linear_attention", "moe", "full_attention", "moe"], n_routed_experts=4, num_experts_per_tok=2,
+                                         moe_intermediate_size=32, moe_shared_expert_intermediate_size=64, routed_scaling_factor=2.5,
+                                         n_group=2, topk_group=1),
+    # transformers normalises the output of all groups together; mamba_ssm, llama.cpp and kvick each group.
+    "mamba2": lambda: T.Mamba2Config(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_heads=4, head_dim=16, state_size=8, expand=2,
+                                     n_groups=1, chunk_size=16, pad_token_id=0, bos_token_id=1, eos_token_id=2),
 }
 # Two cases with the same weights: experts in floats, and in MXFP4 blocks.
 SAME_SEED = {"gpt_oss_mxfp4": "gpt_oss"}
+
+
+def nemotron_h(kinds, **own):
+    return T.NemotronHConfig(**SIZES | {"num_hidden_layers": None}, layers_block_type=kinds, head_dim=16, ssm_state_size=8, mamba_num_heads=4,
+                             mamba_head_dim=16, n_groups=2, chunk_size=16, **own)
 
 
 def gemma4(**own):

@@ -86,7 +86,7 @@ base::Status<> read_layer_types(const Mapper& map, std::vector<bool>& slides) {
 // 0: all layers have it.
 uint64_t window_period(const Mapper& map, std::string_view architecture) {
   if (architecture == "gemma2" || architecture == "gpt-oss") return 2;
-  if (architecture == "olmo2") return 4;
+  if (architecture == "olmo2" || architecture == "exaone4" || architecture == "cohere2") return 4;
   if (architecture != "gemma3") return 0;
   const auto told = map.config().get_uint("sliding_window_pattern", 6);
   return told.ok() ? *told : 6;
@@ -218,6 +218,10 @@ base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
   HfConfig result;
   result.modules = family->modules;
   result.architecture = family->architecture;
+  if (result.architecture == "nemotron_h") {
+    KVICK_TRY(const bool experts, nemotron_has_experts(config));
+    if (experts) result.architecture = "nemotron_h_moe";
+  }
   result.gate_up = family->gate_up;
   Mapper map(config, result.architecture, out);
   out["general.architecture"].data = result.architecture;
@@ -228,10 +232,13 @@ base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
   KVICK_TRY(result.tied, config.get_bool("tie_word_embeddings", family->tied));
   if (result.architecture == "opt") {
     KVICK_TRY_VOID(map_opt(map));
+  } else if (family->map_all != nullptr) {
+    KVICK_TRY_VOID(family->map_all(map));
+    result.state_groups = std::get<uint64_t>(out[result.architecture + ".ssm.group_count"].data);
   } else {
     KVICK_TRY_VOID(map_rotary_family(map, *family));
   }
-  KVICK_TRY(result.layers, config.get_uint("num_hidden_layers"));
+  result.layers = std::get<uint64_t>(out[result.architecture + ".block_count"].data);
   const bool old = config.find("num_nextn_predict_layers").has_value();
   KVICK_TRY(result.unread_layers,
             config.get_uint(old ? "num_nextn_predict_layers" : "num_mtp_layers", 0));

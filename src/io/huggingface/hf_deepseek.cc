@@ -1,4 +1,4 @@
-// DeepSeek V2 and V3, and models built like them: GLM-4.5 to 4.7, MiniCPM3.
+// DeepSeek V2 and V3, and models built like them: GLM-4.5 to 4.7, MiniCPM3; Nemotron-H's experts.
 
 #include <cmath>
 
@@ -91,6 +91,21 @@ Status<> map_deepseek3(Mapper& map) {
   KVICK_TRY_VOID(map_latent(map));
   KVICK_TRY_VOID(map_stretched(map));
   KVICK_TRY_VOID(map_routed(map, true));
+  return map_groups(map);
+}
+
+Status<> map_nemotron_experts(Mapper& map) {
+  if (map.config().find("moe_latent_size"))
+    return base::fail("{} says that experts have a latent width, which kvick does not run",
+                      map.config().label("moe_latent_size"));
+  KVICK_TRY_VOID(map.copy_size("n_routed_experts", "expert_count"));
+  KVICK_TRY_VOID(map.copy_size("num_experts_per_tok", "expert_used_count"));
+  KVICK_TRY_VOID(map.copy_size("moe_intermediate_size", "expert_feed_forward_length"));
+  KVICK_TRY_VOID(
+      map.copy_size("moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"));
+  KVICK_TRY(const uint64_t shared, map.size("n_shared_experts", 1));
+  map.set("expert_shared_count", shared);
+  KVICK_TRY_VOID(map_router(map, true));
   return map_groups(map);
 }
 

@@ -76,6 +76,29 @@ constexpr Rename kPhi3[] = {
     {"self_attn.qkv_proj", "attn_qkv"},
     {"mlp.gate_up_proj", "ffn_up"},
 };
+constexpr Rename kSeedOss[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+};
+constexpr Rename kHunyuan[] = {
+    {"self_attn.query_layernorm", "attn_q_norm"},
+    {"self_attn.key_layernorm", "attn_k_norm"},
+};
+constexpr Rename kErnieMoe[] = {
+    {"mlp.gate", "ffn_gate_inp"},
+    {"mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias"},
+    {"mlp.experts.*.gate_proj", "ffn_gate"},
+    {"mlp.experts.*.up_proj", "ffn_up"},
+    {"mlp.experts.*.down_proj", "ffn_down"},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+};
+// The experts' matrices of one layer are one tensor, which join_tensors splits.
+constexpr Rename kQwenVlMoe[] = {
+    {"self_attn.q_norm", "attn_q_norm"},    {"self_attn.k_norm", "attn_k_norm"},
+    {"mlp.gate", "ffn_gate_inp"},           {"mlp.experts.gate_proj", "ffn_gate_exps"},
+    {"mlp.experts.up_proj", "ffn_up_exps"}, {"mlp.experts.down_proj", "ffn_down_exps"},
+};
 constexpr Rename kQwenMoe[] = {
     {"self_attn.q_norm", "attn_q_norm"},
     {"self_attn.k_norm", "attn_k_norm"},
@@ -124,6 +147,29 @@ constexpr Rename kGraniteHybrid[] = {
     {"mamba.out_proj", "ssm_out"},
     {"shared_mlp.input_linear", "ffn_up"},
     {"shared_mlp.output_linear", "ffn_down"},
+};
+// Nemotron-H, whose layers are one block each, and Mamba-2.
+constexpr Rename kMixers[] = {
+    {"norm", "attn_norm"},
+    {"mixer.in_proj", "ssm_in"},
+    {"mixer.conv1d", "ssm_conv1d"},
+    {"mixer.dt_bias", "ssm_dt.bias"},
+    {"mixer.A_log", "ssm_a_log"},
+    {"mixer.D", "ssm_d"},
+    {"mixer.norm", "ssm_norm"},
+    {"mixer.out_proj", "ssm_out"},
+    {"mixer.q_proj", "attn_q"},
+    {"mixer.k_proj", "attn_k"},
+    {"mixer.v_proj", "attn_v"},
+    {"mixer.o_proj", "attn_output"},
+    {"mixer.up_proj", "ffn_up"},
+    {"mixer.down_proj", "ffn_down"},
+    {"mixer.gate", "ffn_gate_inp"},
+    {"mixer.gate.e_score_correction_bias", "exp_probs_b.bias"},
+    {"mixer.experts.*.up_proj", "ffn_up"},
+    {"mixer.experts.*.down_proj", "ffn_down"},
+    {"mixer.shared_experts.up_proj", "ffn_up_shexp"},
+    {"mixer.shared_experts.down_proj", "ffn_down_shexp"},
 };
 constexpr Rename kLfm2[] = {
     {"operator_norm", "attn_norm"},
@@ -267,6 +313,19 @@ Status<> map_qwen_moe(Mapper& map) {
   return base::Done{};
 }
 
+Status<> map_olmoe(Mapper& map) {
+  if (map.config().find("clip_qkv"))
+    return base::fail("{} limits queries, keys and values, which kvick does not support",
+                      map.config().label("clip_qkv"));
+  return map_qwen_moe(map);
+}
+
+Status<> map_ernie_moe(Mapper& map) {
+  KVICK_TRY_VOID(map.copy_size("moe_num_experts", "expert_count"));
+  KVICK_TRY_VOID(map.copy_size("moe_k", "expert_used_count"));
+  return map.copy_size("moe_intermediate_size", "expert_feed_forward_length");
+}
+
 // Maps which layers have a gated delta net.
 Status<> map_delta_layers(Mapper& map) {
   const JsonObject& config = map.config();
@@ -373,6 +432,40 @@ Status<> map_stablelm(Mapper& map) {
   return map_layer_norms(map);
 }
 
+// The bases of rotation for long contexts are in map_rope.
+Status<> map_hunyuan(Mapper& map) {
+  KVICK_TRY_VOID(map.require_flag("use_cla", false));
+  return map.require_flag("use_qk_norm", true);
+}
+Status<> map_nemotron(Mapper& map) {
+  KVICK_TRY(const double epsilon, positive(map.config(), "norm_eps", 1e-5));
+  map.set("attention.layer_norm_epsilon", epsilon);
+  return base::Done{};
+}
+Status<> map_cohere(Mapper& map) {
+  KVICK_TRY_VOID(map.require_flag("use_qk_norm", false));
+  KVICK_TRY(const double scale, positive(map.config(), "logit_scale", 0.0625));
+  map.set("logit_scale", scale);
+  return map_layer_norms(map);
+}
+// GGUF's logit_scale divides.
+Status<> map_minicpm(Mapper& map) {
+  const JsonObject& config = map.config();
+  KVICK_TRY(const uint64_t experts, config.get_uint("num_experts", 0));
+  if (experts != 0)
+    return base::fail("{} is {}; kvick reads MiniCPM without experts", config.label("num_experts"),
+                      experts);
+  KVICK_TRY(const uint64_t width, map.size("hidden_size"));
+  KVICK_TRY(const uint64_t layers, map.size("num_hidden_layers"));
+  KVICK_TRY(const double embedding, positive(config, "scale_emb", 1));
+  KVICK_TRY(const double depth, positive(config, "scale_depth", 1));
+  KVICK_TRY(const double base, positive(config, "dim_model_base", 1));
+  map.set("embedding_scale", embedding);
+  map.set("residual_scale", depth / std::sqrt(static_cast<double>(layers)));
+  map.set("logit_scale", static_cast<double>(width) / base);
+  return base::Done{};
+}
+
 // The setting must be on. The first files have a number instead, which transformers only compares
 // with 0.
 Status<> require_temperatures(const Mapper& map) {
@@ -406,6 +499,10 @@ constexpr std::string_view kGemma3Defaults =
     R"("vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,)"
     R"( "max_position_embeddings": 131072, "rope_theta": 1000000.0, "sliding_window": 4096,)"
     R"( "query_pre_attn_scalar": 256)";
+
+// transformers has these values where a file has none.
+constexpr std::string_view kErnieDefaults = R"("rope_theta": 500000.0)";
+constexpr std::string_view kNemotronDefaults = R"("partial_rotary_factor": 0.5)";
 
 constexpr std::array kFamilies = {
     HfFamily{.model_type = "llama", .architecture = "llama"},
@@ -539,6 +636,58 @@ constexpr std::array kFamilies = {
              .activation = kTanhGelu,
              .modules = kStarcoder,
              .map = map_layer_norms},
+    HfFamily{.model_type = "nemotron_h",
+             .architecture = "nemotron_h",
+             .modules = kMixers,
+             .map_all = map_nemotron_h},
+    HfFamily{.model_type = "mamba2",
+             .architecture = "mamba2",
+             .modules = kMixers,
+             .map_all = map_mamba2},
+    HfFamily{.model_type = "qwen3_vl_text", .architecture = "qwen3vl", .modules = kHeadNorms},
+    HfFamily{.model_type = "qwen3_vl_moe_text",
+             .architecture = "qwen3vlmoe",
+             .gate_up = GateUp::kHalves,
+             .modules = kQwenVlMoe,
+             .map = map_qwen_moe},
+    HfFamily{.model_type = "qwen2_5_vl_text", .architecture = "qwen2vl"},
+    HfFamily{.model_type = "olmoe", .architecture = "olmoe", .modules = kQwenMoe, .map = map_olmoe},
+    HfFamily{.model_type = "seed_oss", .architecture = "seed_oss", .modules = kSeedOss},
+    HfFamily{.model_type = "ernie4_5",
+             .architecture = "ernie4_5",
+             .tied = true,
+             .interleaved = true,
+             .defaults = kErnieDefaults},
+    HfFamily{.model_type = "ernie4_5_moe",
+             .architecture = "ernie4_5-moe",
+             .tied = true,
+             .interleaved = true,
+             .modules = kErnieMoe,
+             .map = map_ernie_moe,
+             .defaults = kErnieDefaults},
+    HfFamily{.model_type = "exaone4", .architecture = "exaone4", .modules = kOlmo},
+    HfFamily{.model_type = "cohere",
+             .architecture = "command-r",
+             .tied = true,
+             .interleaved = true,
+             .map = map_cohere},
+    HfFamily{.model_type = "cohere2",
+             .architecture = "cohere2",
+             .tied = true,
+             .interleaved = true,
+             .map = map_cohere},
+    HfFamily{.model_type = "hunyuan_v1_dense",
+             .architecture = "hunyuan-dense",
+             .modules = kHunyuan,
+             .map = map_hunyuan},
+    HfFamily{.model_type = "minicpm", .architecture = "minicpm", .tied = true, .map = map_minicpm},
+    HfFamily{.model_type = "arcee", .architecture = "arcee", .activation = "relu2"},
+    HfFamily{.model_type = "nemotron",
+             .architecture = "nemotron",
+             .shifted_norms = true,
+             .activation = "relu2",
+             .map = map_nemotron,
+             .defaults = kNemotronDefaults},
     HfFamily{.model_type = "opt", .architecture = "opt", .tied = true},
 };
 

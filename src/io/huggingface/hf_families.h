@@ -19,6 +19,8 @@ struct HfFamily {
   GateUp gate_up = GateUp::kNone;                // HfConfig::gate_up
   std::span<const Rename> modules = {};          // HfConfig::modules
   base::Status<> (*map)(Mapper& map) = nullptr;  // maps fields that only this family has
+  // Maps all fields, in place of `map` and of the fields that most families have.
+  base::Status<> (*map_all)(Mapper& map) = nullptr;
   // transformers' defaults, as JSON, of fields that published files omit.
   std::string_view defaults = {};
 };

@@ -89,6 +89,13 @@ base::Status<> map_mamba_layers(Mapper& map);
 base::Status<> map_lfm2(Mapper& map);
 base::Status<> map_lfm2_moe(Mapper& map);
 
+// Map all fields of models whose layers are one block each. See hf_states.cc, for experts
+// hf_deepseek.cc.
+base::Result<bool> nemotron_has_experts(const JsonObject& config);
+base::Status<> map_nemotron_h(Mapper& map);
+base::Status<> map_nemotron_experts(Mapper& map);
+base::Status<> map_mamba2(Mapper& map);
+
 // Maps rotary keys from rope_theta, rope_scaling and rope_parameters; see hf_rope.cc.
 base::Status<> map_rope(Mapper& map, const HfHeads& sizes);
 

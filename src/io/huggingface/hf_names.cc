@@ -14,6 +14,8 @@ constexpr Rename kRotaryOuter[] = {
     {"embed_tokens.weight", "token_embd.weight"},
     {"norm.weight", "output_norm.weight"},
     {"norm.bias", "output_norm.bias"},
+    {"embeddings.weight", "token_embd.weight"},
+    {"norm_f.weight", "output_norm.weight"},
     {"embedding_norm.weight", "token_embd_norm.weight"},
     {"embed_tokens_per_layer.weight", "per_layer_token_embd.weight"},
     {"per_layer_model_projection.weight", "per_layer_model_proj.weight"},
@@ -116,13 +118,17 @@ base::Result<std::optional<std::string>> map_tensor_name(const HfConfig& config,
     if (config.tied) return std::optional<std::string>();
     return std::optional<std::string>("output.weight");
   }
-  if (config.architecture.starts_with("qwen3") && name.starts_with("mtp."))
+  if ((config.architecture.starts_with("qwen3") || config.architecture.starts_with("nemotron_h")) &&
+      name.starts_with("mtp."))
     return std::optional<std::string>();  // the draft layers
+  if (config.architecture == "ernie4_5-moe" && name.starts_with("model.mtp_"))
+    return std::optional<std::string>();
   std::string_view rest = name;
   if (config.nested && !drop_prefix(rest, "model.language_model.") &&
       !drop_prefix(rest, "language_model.model."))
     return std::optional<std::string>();
   drop_prefix(rest, "model.");  // absent if the file holds only the decoder
+  drop_prefix(rest, "backbone.");
   std::optional<std::string> mapped;
   if (!opt || drop_prefix(rest, "decoder.")) {
     if (const auto outer = opt ? look_up(kOptOuter, rest) : look_up(kRotaryOuter, rest)) {

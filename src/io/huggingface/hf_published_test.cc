@@ -1,5 +1,6 @@
 // Fields that config.json of published folders omits, or writes in its own way.
 
+#include <cmath>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -215,6 +216,157 @@ TEST(HfPublished, LimitsAndWindowsThatAreNullAreNone) {
   EXPECT_EQ(
       *open_with(phi, "model.embed_tokens.weight")->get_uint("phi3.attention.sliding_window", 1),
       2047u);
+}
+
+// Returns what is wrong with a config, or "none".
+std::string error_of(const json& config, const char* embedding = "model.embed_tokens.weight") {
+  const auto file = open_with(with(config, {{"tie_word_embeddings", true}}), embedding);
+  return file.ok() ? "none" : file.error().message;
+}
+
+TEST(HfPublished, HunyuansAlphaIsTheBasesFactor) {
+  const json alpha = {{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}};
+  const json config =
+      with(llama_config(), {{"model_type", "hunyuan_v1_dense"}, {"tie_word_embeddings", true}});
+  const auto file = open_with(with(config, {{"rope_scaling", alpha}}), "model.embed_tokens.weight");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_float("hunyuan-dense.rope.scaling.alpha"), 1000.0);
+  EXPECT_FALSE(file->metadata().contains("hunyuan-dense.rope.scaling.type"));
+  EXPECT_NE(error_of(with(llama_config(), {{"rope_scaling", alpha}})).find("is 'dynamic'"),
+            std::string::npos);
+  EXPECT_NE(error_of(with(config, {{"use_cla", true}})).find("'use_cla' is true"),
+            std::string::npos);
+}
+
+TEST(HfPublished, MiniCpmsFactorsAreGgufs) {
+  const json config = with(
+      llama_config(),
+      {{"model_type", "minicpm"}, {"scale_emb", 12}, {"scale_depth", 1.4}, {"dim_model_base", 4}});
+  const auto file =
+      open_with(with(config, {{"tie_word_embeddings", true}}), "model.embed_tokens.weight");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_float("minicpm.embedding_scale"), 12.0);
+  EXPECT_DOUBLE_EQ(*file->get_float("minicpm.residual_scale"), 1.4 / std::sqrt(2.0));
+  EXPECT_EQ(*file->get_float("minicpm.logit_scale"), 2.0);
+  EXPECT_NE(error_of(with(config, {{"num_experts", 8}})).find("'num_experts' is 8"),
+            std::string::npos);
+}
+
+TEST(HfPublished, SettingsThatNewFamiliesLackAreRefused) {
+  const json olmoe = {{"model_type", "olmoe"}, {"num_experts", 4}, {"num_experts_per_tok", 2}};
+  EXPECT_EQ(error_of(with(llama_config(), olmoe)), "none");
+  EXPECT_NE(
+      error_of(with(with(llama_config(), olmoe), {{"clip_qkv", 8.0}})).find("'clip_qkv' limits"),
+      std::string::npos);
+  const json cohere = with(llama_config(), {{"model_type", "cohere"}, {"layer_norm_eps", 1e-5}});
+  EXPECT_EQ(error_of(cohere), "none");
+  EXPECT_NE(error_of(with(cohere, {{"use_qk_norm", true}})).find("'use_qk_norm' is true"),
+            std::string::npos);
+}
+
+TEST(HfPublished, Ernie45sDraftLayersAreLeftOut) {
+  const HfConfig ernie{.architecture = "ernie4_5-moe",
+                       .modules = find_hf_family("ernie4_5_moe")->modules,
+                       .layers = 2};
+  for (const char* name : {"model.mtp_block.0.mlp.up_proj.weight", "model.mtp_emb_norm.0.weight"})
+    EXPECT_EQ(map_tensor_name(ernie, name, "here")->value_or(""), "") << name;
+  EXPECT_EQ(map_tensor_name(ernie, "model.layers.1.mlp.moe_statics.e_score_correction_bias", "here")
+                ->value_or(""),
+            "blk.1.exp_probs_b.bias");
+}
+
+json nemotron_config() {
+  return {{"model_type", "nemotron_h"},
+          {"vocab_size", 6},
+          {"hidden_size", 8},
+          {"hybrid_override_pattern", "M-*M"},
+          {"intermediate_size", 12},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},
+          {"head_dim", 4},
+          {"max_position_embeddings", 64},
+          {"mamba_num_heads", 4},
+          {"mamba_head_dim", 4},
+          {"ssm_state_size", 8},
+          {"n_groups", 2},
+          {"conv_kernel", 4},
+          {"mlp_hidden_act", "relu2"},
+          {"tie_word_embeddings", true},
+          {"time_step_limit", {0.0, nullptr}}};
+}
+base::Result<ModelFile> open_nemotron(const json& changes) {
+  return open_with(with(nemotron_config(), changes), "backbone.embeddings.weight");
+}
+
+TEST(HfPublished, NemotronsPatternSaysWhatEachLayerIs) {
+  using Each = std::vector<uint64_t>;
+  const auto dense = open_nemotron(json::object());
+  ASSERT_TRUE(dense.ok()) << dense.error().message;
+  EXPECT_EQ(*dense->get_string("general.architecture"), "nemotron_h");
+  EXPECT_EQ(*dense->get_uint("nemotron_h.block_count"), 4u);
+  EXPECT_EQ(*dense->get_uint_each("nemotron_h.attention.head_count_kv", 4), (Each{0, 0, 2, 0}));
+  EXPECT_EQ(*dense->get_uint_each("nemotron_h.feed_forward_length", 4), (Each{0, 12, 0, 0}));
+  EXPECT_EQ(*dense->get_uint("nemotron_h.ssm.inner_size"), 16u);
+  EXPECT_EQ(*dense->get_uint("nemotron_h.ssm.group_count"), 2u);
+
+  const json experts = {{"hybrid_override_pattern", "ME*"},
+                        {"n_routed_experts", 4},
+                        {"num_experts_per_tok", 2},
+                        {"moe_intermediate_size", 16},
+                        {"moe_shared_expert_intermediate_size", 24},
+                        {"routed_scaling_factor", 2.5}};
+  const auto mixed = open_nemotron(experts);
+  ASSERT_TRUE(mixed.ok()) << mixed.error().message;
+  EXPECT_EQ(*mixed->get_string("general.architecture"), "nemotron_h_moe");
+  EXPECT_EQ(*mixed->get_uint_each("nemotron_h_moe.feed_forward_length", 3), (Each{0, 16, 0}));
+  EXPECT_EQ(*mixed->get_uint("nemotron_h_moe.expert_gating_func"), 2u);
+  EXPECT_EQ(*mixed->get_float("nemotron_h_moe.expert_weights_scale"), 2.5);
+
+  const auto error = [](const json& changes) {
+    return error_of(with(nemotron_config(), changes), "backbone.embeddings.weight");
+  };
+  EXPECT_NE(error({{"hybrid_override_pattern", "MX"}}).find("has a layer 'X'; kvick knows M, *"),
+            std::string::npos);
+  EXPECT_NE(error(with(experts, {{"moe_latent_size", 4}})).find("experts have a latent width"),
+            std::string::npos);
+  EXPECT_NE(error({{"time_step_limit", {0.0, 0.1}}}).find("'time_step_limit' limits the steps"),
+            std::string::npos);
+  EXPECT_NE(error({{"mlp_hidden_act", "silu"}}).find("'mlp_hidden_act' is 'silu'"),
+            std::string::npos);
+}
+
+TEST(HfPublished, AStatesNormIsOfItsGroups) {
+  const TestFolder folder;
+  folder.write("config.json", nemotron_config().dump());
+  folder.write("model.safetensors", weights({{"backbone.embeddings.weight", {6, 8}},
+                                             {"backbone.layers.0.mixer.norm.weight", {16}},
+                                             {"backbone.layers.0.mixer.A_log", {4}},
+                                             {"backbone.layers.0.mixer.conv1d.weight", {48, 1, 4}},
+                                             {"backbone.norm_f.weight", {8}},
+                                             {"mtp.layers.0.norm.weight", {8}}}));
+  const auto file = ModelFile::open(folder.path());
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file->tensors().size(), 5u);
+  const auto shape = [&](const char* name) {
+    const Tensor* tensor = file->find(name);
+    return tensor == nullptr ? std::vector<uint64_t>() : tensor->shape;
+  };
+  EXPECT_EQ(shape("blk.0.ssm_norm.weight"), (std::vector<uint64_t>{2, 8}));
+  EXPECT_EQ(shape("blk.0.ssm_conv1d.weight"), (std::vector<uint64_t>{48, 4}));
+  EXPECT_EQ(shape("blk.0.ssm_a_log"), (std::vector<uint64_t>{4}));
+  EXPECT_EQ(shape("output_norm.weight"), (std::vector<uint64_t>{8}));
+}
+
+TEST(HfPublished, Mamba2HasNoHeadsAndNoWidths) {
+  const json config = {{"model_type", "mamba2"}, {"vocab_size", 6}, {"hidden_size", 8},
+                       {"num_hidden_layers", 2}, {"num_heads", 4},  {"head_dim", 4},
+                       {"state_size", 16},       {"n_groups", 1},   {"tie_word_embeddings", true}};
+  const auto file = open_with(config, "backbone.embeddings.weight");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_uint("mamba2.block_count"), 2u);
+  EXPECT_EQ(*file->get_uint("mamba2.attention.head_count"), 0u);
+  EXPECT_EQ(*file->get_uint("mamba2.ssm.inner_size"), 16u);
+  EXPECT_EQ(*file->get_uint("mamba2.ssm.state_size"), 16u);
 }
 
 }  // namespace

@@ -88,8 +88,14 @@ base::Status<> map_long_rope(Mapper& map, const JsonObject& rope) {
 base::Status<> map_scaling(Mapper& map, const JsonObject& rope) {
   KVICK_TRY(std::string type, rope.get_string("type", "default"));
   KVICK_TRY(type, rope.get_string("rope_type", type));
-  if (type == "default") return base::Done{};
+  // In models for images, the positions of images have several sections; those of texts are plain.
+  if (type == "default" || type == "mrope") return base::Done{};
   KVICK_TRY(const std::string model, map.config().get_string("model_type"));
+  if (type == "dynamic" && model == "hunyuan_v1_dense" && rope.find("alpha")) {
+    KVICK_TRY(const double alpha, positive(rope, "alpha"));
+    map.set("rope.scaling.alpha", alpha);
+    return base::Done{};
+  }
   if (type == "proportional" && model == "gemma4_text") return base::Done{};  // map_gemma4 maps it
   if (type == "longrope" || type == "su") return map_long_rope(map, rope);
   if (type != "linear" && type != "yarn" && type != "llama3")

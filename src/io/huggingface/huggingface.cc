@@ -149,6 +149,14 @@ base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, con
     tensor.name = *mapped;
     if (tensor.name.ends_with("conv1d.weight") || tensor.name.ends_with("shortconv.conv.weight"))
       drop_channels_of_one(tensor);
+    // GGUF has [groups][inner / groups].
+    if (tensor.name.ends_with("ssm_norm.weight") && tensor.shape.size() == 1 &&
+        config.state_groups > 1 && tensor.shape[0] % config.state_groups == 0)
+      tensor.shape = {config.state_groups, tensor.shape[0] / config.state_groups};
+    // ERNIE 4.5 has [1][experts].
+    if (tensor.name.ends_with("exp_probs_b.bias") && tensor.shape.size() == 2 &&
+        tensor.shape[0] == 1)
+      tensor.shape.erase(tensor.shape.begin());
     KVICK_TRY_VOID(builder.add_tensor(std::move(tensor)));
   }
   return base::Done{};

@@ -134,9 +134,8 @@ void SelfAttention::prepare(const Pass& pass, const Heads& heads, uint32_t token
   for (uint32_t h = 0; h < heads.count; ++h) {
     float* head = row + size_t{h} * dim;
     if (heads.norm == QkNorm::kHead) heads.weight.apply(kernels, head, dim, config.norm_eps, head);
-    if (turns == nullptr) continue;
-    kernels.rope(head, turns, rope.dims, rope.interleaved);
-    if (heads.norm == QkNorm::kRotated)
+    if (turns != nullptr) kernels.rope(head, turns, rope.dims, rope.interleaved);
+    if (heads.norm == QkNorm::kBehindRope || (heads.norm == QkNorm::kRotated && turns != nullptr))
       heads.weight.apply(kernels, head, dim, config.norm_eps, head);
   }
 }

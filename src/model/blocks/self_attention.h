@@ -6,8 +6,9 @@ namespace kvick::model {
 
 // Norms of queries and keys. kHead: RMSNorm of each head before rotation. kAllHeads: the model's
 // kind of norm over all heads of a token together, before rotation. kRotated: RMSNorm of each head
-// without weights after rotation, in layers that rotate (Llama 4).
-enum class QkNorm : uint8_t { kNone, kHead, kAllHeads, kRotated };
+// without weights after rotation, in layers that rotate (Llama 4). kBehindRope: RMSNorm of each
+// head after rotation (Hunyuan).
+enum class QkNorm : uint8_t { kNone, kHead, kAllHeads, kRotated, kBehindRope };
 
 // Grouped-query attention (Ainslie et al. 2023) with the variations of the families.
 class SelfAttention final : public Block {

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cmath>
 
 #include "model/families/family.h"
 #include "model/families/read_config.h"
+#include "model/states/state_block.h"
 
 namespace kvick::model {
 
@@ -29,18 +31,74 @@ base::Status<> configure_smollm3(const io::ModelFile&, Config& config) {
   return base::Done{};
 }
 
-// Factors on embeddings, residuals and logits (Granite 3.0 technical report 2024). Granite models
-// that keep states have no rotation at all.
-base::Status<> configure_granite(const io::ModelFile& file, Config& config) {
+namespace {
+
+// Reads factors on embeddings, residuals and logits. Those in `config` are the defaults; GGUF's
+// logit_scale divides.
+base::Status<> read_factors(const io::ModelFile& file, Config& config) {
   const auto factor = [&](const char* key, float& out) -> base::Status<> {
-    KVICK_TRY(const double value, positive_number(file, config.arch + "." + key, 1));
+    KVICK_TRY(const double value, positive_number(file, config.arch + "." + key, out));
     out = static_cast<float>(value);
     return base::Done{};
   };
   KVICK_TRY_VOID(factor("embedding_scale", config.embedding_scale));
   KVICK_TRY_VOID(factor("residual_scale", config.residual_scale));
-  KVICK_TRY_VOID(factor("logit_scale", config.logit_scale));
-  config.logit_scale = 1 / config.logit_scale;
+  float divisor = 1 / config.logit_scale;
+  KVICK_TRY_VOID(factor("logit_scale", divisor));
+  config.logit_scale = 1 / divisor;
+  return base::Done{};
+}
+
+// Only layers with a window rotate, if there are any.
+void rotate_windows_only(Config& config) {
+  const auto windowed = [](const LayerConfig& layer) { return layer.window != 0; };
+  if (std::ranges::none_of(config.layers, windowed)) return;
+  for (LayerConfig& layer : config.layers)
+    if (!windowed(layer)) layer.rope = LayerConfig::kNone;
+}
+
+}  // namespace
+
+// Files of 2024 lack the factors (openbmb's configuration_minicpm.py has them).
+base::Status<> configure_minicpm(const io::ModelFile& file, Config& config) {
+  config.embedding_scale = 12;
+  config.residual_scale = 1.4F / std::sqrt(static_cast<float>(config.layer_count()));
+  config.logit_scale = 256.0F / static_cast<float>(config.dim);
+  return read_factors(file, config);
+}
+
+base::Status<> configure_exaone4(const io::ModelFile&, Config& config) {
+  rotate_windows_only(config);
+  return base::Done{};
+}
+
+// In these files logit_scale multiplies.
+base::Status<> configure_cohere(const io::ModelFile& file, Config& config) {
+  if (file.find("blk.0.attn_q_norm.weight") != nullptr)
+    return base::fail(
+        "{}: its heads have norms with weights of their own, as in Command R+, which kvick does "
+        "not "
+        "run",
+        file.path());
+  KVICK_TRY(const double scale, positive_number(file, config.arch + ".logit_scale", 1));
+  config.logit_scale = static_cast<float>(scale);
+  rotate_windows_only(config);
+  return base::Done{};
+}
+
+// Both blocks read the same norm, and their sum is added to the residual stream.
+base::Result<Layer> read_cohere_layer(const BlockReader& reader, const Family& family, Parts&) {
+  KVICK_TRY(std::unique_ptr<Block> attention, SelfAttention::read(reader, family.attention));
+  KVICK_TRY(std::unique_ptr<Block> wide, read_feed_forward(reader, family.feed_forward));
+  Layer layer(1);
+  layer[0] = side_by_side(std::move(attention), std::move(wide));
+  return layer;
+}
+
+// Factors on embeddings, residuals and logits (Granite 3.0 technical report 2024). Granite models
+// that keep states have no rotation at all.
+base::Status<> configure_granite(const io::ModelFile& file, Config& config) {
+  KVICK_TRY_VOID(read_factors(file, config));
   KVICK_TRY(const bool rotates, file.get_bool(config.arch + ".rope.scaling.finetuned", true));
   if (!rotates)
     for (LayerConfig& layer : config.layers) layer.rope = LayerConfig::kNone;

@@ -42,6 +42,13 @@ constexpr std::array kFamilies = {
     Family{.name = "qwen3moe",
            .experts = {.normalised = true},
            .attention = {.qk_norm = QkNorm::kHead}},
+    // The text part of Qwen2-VL, Qwen2.5-VL and Qwen3-VL. A text's tokens have the same position in
+    // all sections of their rotary embedding.
+    Family{.name = "qwen2vl", .attention = {.qkv_bias = kRequired}},
+    Family{.name = "qwen3vl", .attention = {.qk_norm = QkNorm::kHead}},
+    Family{.name = "qwen3vlmoe",
+           .experts = {.normalised = true},
+           .attention = {.qk_norm = QkNorm::kHead}},
     // Gemma 2: norms before and after each block, windows in every other layer, softcaps (Gemma 2
     // report 2024). Gemma 3: five layers with a window for each layer without, and normalised heads
     // instead of softcaps (Gemma 3 report 2025).
@@ -98,6 +105,44 @@ constexpr std::array kFamilies = {
            .configure = configure_mistral3,
            .experts = {.normalised = true}},
     Family{.name = "smollm3", .interleaved = true, .configure = configure_smollm3},
+    Family{.name = "minicpm", .interleaved = true, .configure = configure_minicpm},
+    Family{.name = "seed_oss", .feed_forward = {.norms = kAfterAttention}},
+    Family{.name = "ernie4_5", .interleaved = true},
+    Family{.name = "ernie4_5-moe", .interleaved = true, .experts = {.normalised = true}},
+    Family{
+        .name = "arcee", .interleaved = true, .feed_forward = {.form = FeedForward::kReluSquared}},
+    Family{.name = "nemotron",
+           .eps_key = "attention.layer_norm_epsilon",
+           .norms = NormKind::kLayer,
+           .feed_forward = {.form = FeedForward::kReluSquared}},
+    // Norms of heads after their rotation (Hunyuan 2025).
+    Family{.name = "hunyuan-dense", .attention = {.qk_norm = QkNorm::kBehindRope}},
+    // Norms only after the blocks. The 32B has windows in three of four layers, and only these
+    // rotate (EXAONE 4.0 report 2025).
+    Family{.name = "exaone4",
+           .windows = {.period = 4, .scaled = Scaled::kAlways},
+           .configure = configure_exaone4,
+           .attention = {.qk_norm = QkNorm::kHead,
+                         .norms = {.before = "", .after = "post_attention_norm"}},
+           .feed_forward = {.norms = {.before = "", .after = "post_ffw_norm"}}},
+    // Attention and feed-forward block side by side, behind one norm. Command R7B and Command A
+    // have
+    // windows in three of four layers, and only these rotate (Command A report 2025).
+    Family{.name = "command-r",
+           .interleaved = true,
+           .eps_key = "attention.layer_norm_epsilon",
+           .configure = configure_cohere,
+           .norms = NormKind::kLayerWithoutBias,
+           .feed_forward = {.norms = {.before = "attn_norm"}},
+           .read_layer = read_cohere_layer},
+    Family{.name = "cohere2",
+           .interleaved = true,
+           .eps_key = "attention.layer_norm_epsilon",
+           .windows = {.period = 4, .scaled = Scaled::kAlways},
+           .configure = configure_cohere,
+           .norms = NormKind::kLayerWithoutBias,
+           .feed_forward = {.norms = {.before = "attn_norm"}},
+           .read_layer = read_cohere_layer},
     Family{.name = "granite",
            .interleaved = true,
            .configure = configure_granite,
@@ -128,6 +173,7 @@ constexpr std::array kFamilies = {
            .attention = {.qk_norm = QkNorm::kAllHeads,
                          .norms = {.before = "", .after = "post_attention_norm"}},
            .feed_forward = {.norms = {.before = "", .after = "post_ffw_norm"}}},
+    Family{.name = "olmoe", .attention = {.qk_norm = QkNorm::kAllHeads}},
     // Chunked windows with rotation; every fourth layer has neither (Llama 4, 2025).
     Family{.name = "llama4",
            .interleaved = true,

@@ -93,6 +93,11 @@ base::Result<Layer> read_gemma3n_layer(const BlockReader& reader, const Family& 
 base::Result<Layer> read_gemma4_layer(const BlockReader& reader, const Family& family,
                                       Parts& parts);
 base::Status<> configure_smollm3(const io::ModelFile& file, Config& config);
+base::Status<> configure_minicpm(const io::ModelFile& file, Config& config);
+base::Status<> configure_exaone4(const io::ModelFile& file, Config& config);
+base::Status<> configure_cohere(const io::ModelFile& file, Config& config);
+base::Result<Layer> read_cohere_layer(const BlockReader& reader, const Family& family,
+                                      Parts& parts);
 base::Status<> configure_granite(const io::ModelFile& file, Config& config);
 base::Status<> configure_mistral3(const io::ModelFile& file, Config& config);
 base::Status<> configure_llama4(const io::ModelFile& file, Config& config);

@@ -340,7 +340,9 @@ Result<Config> read_config(const io::ModelFile& file, const Family* family, uint
   for (uint32_t i = 0; i < config.layer_count(); ++i)
     config.layers[i].sinks = file.find(fmt::format("blk.{}.attn_sinks.weight", i)) != nullptr;
   if (family->configure != nullptr) KVICK_TRY_VOID(family->configure(file, config));
-  config.norm_behind_rope = config.head_norms && family->attention.qk_norm == QkNorm::kRotated;
+  const QkNorm heads = family->attention.qk_norm;
+  config.norm_behind_rope =
+      config.head_norms && (heads == QkNorm::kRotated || heads == QkNorm::kBehindRope);
   if (blocks == Blocks::kDrafter) {
     KVICK_TRY(const uint32_t drafting, drafting_blocks(file, config));
     config.layers = {config.layers[config.layers.size() - drafting]};

@@ -242,6 +242,56 @@ TEST(ReadConfig, ReadsScaleAndSoftcaps) {
   EXPECT_EQ(config.logit_softcap, 30.0F);
 }
 
+TEST(ReadConfig, ChangesTheBaseByHunyuansAlpha) {
+  const Config config = read([](io::Metadata& keys) {
+    keys["toy.rope.freq_base"] = {1e4};
+    keys["toy.rope.scaling.alpha"] = {50.0};
+  });
+  const double base = 1e4 * std::pow(50.0, 16.0 / 14);
+  EXPECT_DOUBLE_EQ(config.rope_of(0).frequency[1], std::pow(base, -2.0 / 16));
+}
+
+// Reads the config of a family's model, under the toy's name.
+Config read_family(std::string_view arch, const Change& change) {
+  Family family = *find_family(arch);
+  family.name = kToy.name;
+  auto config = config_with(change, &family);
+  EXPECT_TRUE(config.ok()) << (config.ok() ? "" : config.error().message);
+  return config.ok() ? *config : Config{};
+}
+
+// The first files of MiniCPM have no factors.
+TEST(ReadConfig, KnowsMiniCpmsFactors) {
+  const Config early = read_family("minicpm", [](io::Metadata&) {});
+  EXPECT_EQ(early.embedding_scale, 12.0F);
+  EXPECT_FLOAT_EQ(early.residual_scale, 0.7F);
+  EXPECT_FLOAT_EQ(early.logit_scale, 4.0F);
+  const Config told = read_family("minicpm", [](io::Metadata& keys) {
+    keys["toy.embedding_scale"] = {3.0};
+    keys["toy.residual_scale"] = {0.5};
+    keys["toy.logit_scale"] = {2.0};
+  });
+  EXPECT_EQ(told.embedding_scale, 3.0F);
+  EXPECT_EQ(told.residual_scale, 0.5F);
+  EXPECT_EQ(told.logit_scale, 0.5F);
+}
+
+TEST(ReadConfig, RotatesOnlyLayersWithAWindowWhereSomeHaveOne) {
+  for (const char* arch : {"exaone4", "cohere2"}) {
+    const auto plain = read_family(arch, [](io::Metadata&) {});
+    for (const LayerConfig& layer : plain.layers) EXPECT_NE(layer.rope, LayerConfig::kNone) << arch;
+    const auto windowed = read_family(arch, [](io::Metadata& keys) {
+      keys["toy.attention.sliding_window"] = {uint64_t{128}};
+      keys["toy.logit_scale"] = {0.25};
+    });
+    for (uint32_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(windowed.layers[i].window, i == 3 ? 0u : 128u) << arch;
+      EXPECT_EQ(windowed.layers[i].rope == LayerConfig::kNone, i == 3) << arch;
+    }
+    EXPECT_EQ(windowed.logit_scale, std::string_view(arch) == "cohere2" ? 0.25F : 1.0F);
+  }
+}
+
 // GGUF files of the first months lack keys for facts that became known later.
 TEST(ReadConfig, KnowsWhatEarlyFilesDoNotSay) {
   const auto read_as = [](std::string_view arch, const Change& change) {

@@ -151,7 +151,10 @@ Result<Rope> read_rope(const io::ModelFile& file, const Config& config, const Ro
                 named("dimension_count"), rope.dims, head_dim);
   KVICK_TRY(double all, positive_number(file, prefix + "freq_base", 10000));
   if (keys.base != 0) all = keys.base;
-  KVICK_TRY(const double base, positive_number(file, named("freq_base"), all));
+  KVICK_TRY(double base, positive_number(file, named("freq_base"), all));
+  // Hunyuan's scaling for long contexts, which changes the base only.
+  KVICK_TRY(const double alpha, positive_number(file, prefix + "scaling.alpha", 1));
+  if (head_dim > 2) base *= std::pow(alpha, double{1} * head_dim / (head_dim - 2));
   KVICK_TRY(rope.interleaved, file.get_bool("kvick.rope.interleaved", keys.interleaved));
   rope.frequency.resize(rope.dims / 2);
   for (size_t i = 0; i < rope.frequency.size(); ++i)

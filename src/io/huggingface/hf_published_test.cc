@@ -369,5 +369,31 @@ TEST(HfPublished, Mamba2HasNoHeadsAndNoWidths) {
   EXPECT_EQ(*file->get_uint("mamba2.ssm.state_size"), 16u);
 }
 
+// Qwen3-VL's config says outside of the text part whether the output matrix is the embedding.
+TEST(HfPublished, TheWholeConfigMaySayThatTheEmbeddingIsTheOutput) {
+  json text =
+      with(llama_config(),
+           {{"model_type", "qwen3_vl_text"},
+            {"head_dim", 8},
+            {"rope_scaling",
+             {{"mrope_interleaved", true}, {"mrope_section", {2, 1, 1}}, {"rope_type", "mrope"}}}});
+  text.erase("tie_word_embeddings");
+  const auto opened = [&](bool outside) {
+    return open_with(
+        {{"model_type", "qwen3_vl"}, {"tie_word_embeddings", outside}, {"text_config", text}},
+        "model.language_model.embed_tokens.weight");
+  };
+  const auto file = opened(true);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_string("general.architecture"), "qwen3vl");
+  EXPECT_EQ(*file->get_uint("qwen3vl.rope.dimension_count"), 8u);
+  EXPECT_FALSE(file->metadata().contains("qwen3vl.rope.scaling.type"));
+  const auto missing = opened(false);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_NE(missing.error().message.find("has no tensor 'lm_head.weight'"), std::string::npos);
+  text["tie_word_embeddings"] = false;  // the text part's own field takes precedence
+  EXPECT_FALSE(opened(true).ok());
+}
+
 }  // namespace
 }  // namespace kvick::io

@@ -240,6 +240,9 @@ base::Result<ModelFile> open_huggingface(const std::string& folder) {
   ModelFileBuilder builder(Container::kHuggingFace, folder);
   KVICK_TRY(HfConfig config, map_config(config_json, builder.metadata()));
   config.nested = text_json.has_value();
+  if (config.nested && !config_json.find("tie_word_embeddings")) {
+    KVICK_TRY(config.tied, whole_json.get_bool("tie_word_embeddings", config.tied));
+  }
   KVICK_TRY(const Scheme scheme, read_scheme(whole_json));
   builder.metadata()["general.name"].data = folder_name(path);
   KVICK_TRY(std::vector<Shard> shards, find_shards(path));

@@ -148,5 +148,28 @@ TEST(HuggingFace, PartsOfAQuantisedTensorMayLieInSeveralShards) {
   EXPECT_EQ(rows, again);
 }
 
+TEST(HuggingFace, RotationsThatAFolderLeavesOutAreTransformers) {
+  json config = with(llama_config(), {{"tie_word_embeddings", true}});
+  config.erase("rope_theta");
+  const auto open_as = [&](const char* type, const json& changes) {
+    const TestFolder folder;
+    folder.write("config.json", with(with(config, {{"model_type", type}}), changes).dump());
+    folder.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
+    auto file = ModelFile::open(folder.path());
+    EXPECT_TRUE(file.ok()) << (file.ok() ? "" : file.error().message);
+    return file;
+  };
+  const json none = json::object();
+  EXPECT_EQ(*open_as("llama", none)->get_float("llama.rope.freq_base"), 1e4);
+  EXPECT_EQ(*open_as("smollm3", none)->get_float("smollm3.rope.freq_base"), 2e6);
+  EXPECT_EQ(*open_as("olmo3", none)->get_float("olmo2.rope.freq_base"), 5e5);
+  const json own = {{"rope_parameters", {{"rope_theta", 7.0}, {"rope_type", "default"}}}};
+  EXPECT_EQ(*open_as("smollm3", own)->get_float("smollm3.rope.freq_base"), 7.0);
+  const json head = {{"head_dim", 8}};
+  EXPECT_EQ(*open_as("llama", head)->get_uint("llama.rope.dimension_count"), 8u);
+  EXPECT_EQ(*open_as("glm4", head)->get_uint("glm4.rope.dimension_count"), 4u);
+  EXPECT_EQ(*open_as("stablelm", head)->get_uint("stablelm.rope.dimension_count"), 2u);
+}
+
 }  // namespace
 }  // namespace kvick::io

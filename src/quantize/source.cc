@@ -92,21 +92,22 @@ Result<std::vector<SourceTensor>> join_experts(const io::ModelFile& file) {
   return out;
 }
 
-// Splits tensors that hold gate and up of all experts into two.
+// Splits tensors that hold gate and up of all experts, or of the shared one, into two.
 void split_gate_up(std::vector<SourceTensor>& tensors) {
-  constexpr std::string_view kBoth = ".ffn_gate_up_exps.";
+  constexpr std::string_view kBoth = ".ffn_gate_up_";  // "exps" or "shexp" follows
   std::vector<SourceTensor> out;
   for (SourceTensor& tensor : tensors) {
-    const size_t at = tensor.name.find(kBoth);
-    if (at == std::string::npos || tensor.shape.size() != 3 || tensor.shape[1] % 2 != 0) {
+    const size_t at = tensor.name.find(kBoth), dims = tensor.shape.size();
+    if (at == std::string::npos || !tensor.name.ends_with(".weight") || dims < 2 ||
+        tensor.shape[dims - 2] % 2 != 0) {
       out.push_back(std::move(tensor));
       continue;
     }
-    tensor.shape[1] /= 2;
+    tensor.shape[dims - 2] /= 2;
     for (const bool up : {false, true}) {
       out.push_back(tensor);
       out.back().half = up ? SourceTensor::Half::kSecond : SourceTensor::Half::kFirst;
-      out.back().name.replace(at, kBoth.size(), up ? ".ffn_up_exps." : ".ffn_gate_exps.");
+      out.back().name.replace(at, kBoth.size(), up ? ".ffn_up_" : ".ffn_gate_");
     }
   }
   tensors = std::move(out);
@@ -195,7 +196,7 @@ bool SourceTensor::as_stored() const {
 
 uint64_t SourceTensor::origin(uint64_t row) const {
   if (half != Half::kNone) {
-    const uint64_t outputs = shape[1], other = half == Half::kSecond ? outputs : 0;
+    const uint64_t outputs = shape[shape.size() - 2], other = half == Half::kSecond ? outputs : 0;
     return row / outputs * 2 * outputs + other + row % outputs;
   }
   const uint64_t in_head = turned > 0 ? row % head_rows : 0;

@@ -118,6 +118,13 @@ CONFIGS = {
     # transformers normalises the output of all groups together; mamba_ssm, llama.cpp and kvick each group.
     "mamba2": lambda: T.Mamba2Config(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_heads=4, head_dim=16, state_size=8, expand=2,
                                      n_groups=1, chunk_size=16, pad_token_id=0, bos_token_id=1, eos_token_id=2),
+    "granitemoehybrid_experts": lambda: T.GraniteMoeHybridConfig(
+        **{**SIZES, "num_hidden_layers": 3}, embedding_multiplier=3.0, residual_multiplier=0.4, logits_scaling=2.0, attention_multiplier=0.2,
+        num_local_experts=4, num_experts_per_tok=2, shared_intermediate_size=96, mamba_n_heads=4, mamba_d_head=16, mamba_d_state=8,
+        mamba_chunk_size=16, position_embedding_type="nope", layer_types=["linear_attention", "full_attention", "linear_attention"]),
+    "dots1": lambda: T.Dots1Config(**SIZES, **ROUTED, first_k_dense_replace=1, norm_topk_prob=True, n_group=2, topk_group=1),
+    "minimax_m2": lambda: T.MiniMaxM2Config(**SIZES, head_dim=16, num_local_experts=4, num_experts_per_tok=2, rope_parameters={
+        "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}),
 }
 # Two cases with the same weights: experts in floats, and in MXFP4 blocks.
 SAME_SEED = {"gpt_oss_mxfp4": "gpt_oss"}

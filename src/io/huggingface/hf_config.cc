@@ -96,7 +96,8 @@ base::Status<> map_window(Mapper& map, const std::string& architecture) {
   if (!map.config().find("sliding_window")) return base::Done{};
   KVICK_TRY(const uint64_t layers, map.size("num_hidden_layers"));
   std::vector<bool> slides(layers, true);
-  if (architecture.starts_with("qwen")) {  // Qwen's configs have a switch, which is off by default
+  // Qwen's and dots1's configs have a switch, which is off by default.
+  if (architecture.starts_with("qwen") || architecture == "dots1") {
     KVICK_TRY(const bool on, map.config().get_bool("use_sliding_window", false));
     KVICK_TRY(const uint64_t full_layers, map.config().get_uint("max_window_layers", 28));
     for (uint64_t i = 0; i < layers; ++i) slides[i] = on && i >= full_layers;
@@ -238,6 +239,8 @@ base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
   } else {
     KVICK_TRY_VOID(map_rotary_family(map, *family));
   }
+  if (!family->expert_modules.empty() && out.contains(result.architecture + ".expert_count"))
+    result.modules = family->expert_modules;
   result.layers = std::get<uint64_t>(out[result.architecture + ".block_count"].data);
   const bool old = config.find("num_nextn_predict_layers").has_value();
   KVICK_TRY(result.unread_layers,

@@ -94,6 +94,11 @@ Status<> map_deepseek3(Mapper& map) {
   return map_groups(map);
 }
 
+Status<> map_dots1(Mapper& map) {
+  KVICK_TRY_VOID(map_routed(map, true));
+  return map_groups(map);
+}
+
 Status<> map_nemotron_experts(Mapper& map) {
   if (map.config().find("moe_latent_size"))
     return base::fail("{} says that experts have a latent width, which kvick does not run",

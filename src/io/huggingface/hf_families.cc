@@ -148,6 +148,21 @@ constexpr Rename kGraniteHybrid[] = {
     {"shared_mlp.input_linear", "ffn_up"},
     {"shared_mlp.output_linear", "ffn_down"},
 };
+// The shared expert has the names of the dense models' block.
+constexpr Rename kGraniteHybridMoe[] = {
+    {"mamba.in_proj", "ssm_in"},
+    {"mamba.conv1d", "ssm_conv1d"},
+    {"mamba.dt_bias", "ssm_dt.bias"},
+    {"mamba.A_log", "ssm_a_log"},
+    {"mamba.D", "ssm_d"},
+    {"mamba.norm", "ssm_norm"},
+    {"mamba.out_proj", "ssm_out"},
+    {"block_sparse_moe.router.layer", "ffn_gate_inp"},
+    {"block_sparse_moe.input_linear", "ffn_gate_up_exps"},
+    {"block_sparse_moe.output_linear", "ffn_down_exps"},
+    {"shared_mlp.input_linear", "ffn_gate_up_shexp"},
+    {"shared_mlp.output_linear", "ffn_down_shexp"},
+};
 // Nemotron-H, whose layers are one block each, and Mamba-2.
 constexpr Rename kMixers[] = {
     {"norm", "attn_norm"},
@@ -237,6 +252,7 @@ constexpr Rename kDeepseek[] = {
     {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
     {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
 };
+// All but the first are dots1's too.
 constexpr Rename kGlm4Moe[] = {
     {"post_attention_layernorm", "post_attention_norm"},
     {"self_attn.q_norm", "attn_q_norm"},
@@ -249,6 +265,15 @@ constexpr Rename kGlm4Moe[] = {
     {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
     {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
     {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+};
+constexpr Rename kMinimax[] = {
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"block_sparse_moe.gate", "ffn_gate_inp"},
+    {"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias"},
+    {"block_sparse_moe.experts.*.w1", "ffn_gate"},
+    {"block_sparse_moe.experts.*.w2", "ffn_down"},
+    {"block_sparse_moe.experts.*.w3", "ffn_up"},
 };
 constexpr Rename kStarcoder[] = {
     {"mlp.c_fc", "ffn_up"},
@@ -324,6 +349,17 @@ Status<> map_ernie_moe(Mapper& map) {
   KVICK_TRY_VOID(map.copy_size("moe_num_experts", "expert_count"));
   KVICK_TRY_VOID(map.copy_size("moe_k", "expert_used_count"));
   return map.copy_size("moe_intermediate_size", "expert_feed_forward_length");
+}
+
+// The first folders have the number of rotated elements, not their share.
+Status<> map_minimax(Mapper& map) {
+  constexpr uint64_t kSigmoid = 2;  // GGUF's number of the gating function
+  KVICK_TRY_VOID(map.require_name("scoring_func", "sigmoid"));
+  KVICK_TRY_VOID(map.require_flag("use_qk_norm", true));
+  map.set("expert_gating_func", kSigmoid);
+  if (map.config().find("rotary_dim"))
+    KVICK_TRY_VOID(map.copy_size("rotary_dim", "rope.dimension_count"));
+  return map_experts(map);
 }
 
 // Maps which layers have a gated delta net.
@@ -505,6 +541,7 @@ constexpr std::string_view kBase150k = R"("rope_theta": 150000.0)";
 constexpr std::string_view kBase500k = R"("rope_theta": 500000.0)";
 constexpr std::string_view kBase1M = R"("rope_theta": 1000000.0)";
 constexpr std::string_view kBase2M = R"("rope_theta": 2000000.0)";
+constexpr std::string_view kBase5M = R"("rope_theta": 5000000.0)";
 constexpr std::string_view kQuarterRotates = R"("partial_rotary_factor": 0.25)";
 constexpr std::string_view kHalfRotates = R"("partial_rotary_factor": 0.5)";
 
@@ -596,6 +633,7 @@ constexpr std::array kFamilies = {
     HfFamily{.model_type = "granitemoehybrid",
              .architecture = "granitehybrid",
              .modules = kGraniteHybrid,
+             .expert_modules = kGraniteHybridMoe,
              .map = map_granite_hybrid},
     HfFamily{.model_type = "ministral3", .architecture = "mistral3", .map = map_ministral3},
     HfFamily{.model_type = "llama4_text",
@@ -679,6 +717,15 @@ constexpr std::array kFamilies = {
              .defaults = kBase500k},
     HfFamily{.model_type = "qwen2_5_vl_text", .architecture = "qwen2vl", .defaults = kBase1M},
     HfFamily{.model_type = "olmoe", .architecture = "olmoe", .modules = kQwenMoe, .map = map_olmoe},
+    HfFamily{.model_type = "dots1",
+             .architecture = "dots1",
+             .modules = std::span(kGlm4Moe).subspan(1),
+             .map = map_dots1},
+    HfFamily{.model_type = "minimax_m2",
+             .architecture = "minimax-m2",
+             .modules = kMinimax,
+             .map = map_minimax,
+             .defaults = kBase5M},
     HfFamily{.model_type = "seed_oss", .architecture = "seed_oss", .modules = kSeedOss},
     HfFamily{.model_type = "ernie4_5",
              .architecture = "ernie4_5",

@@ -18,6 +18,7 @@ struct HfFamily {
   std::string_view activation = "silu";
   GateUp gate_up = GateUp::kNone;                // HfConfig::gate_up
   std::span<const Rename> modules = {};          // HfConfig::modules
+  std::span<const Rename> expert_modules = {};   // instead, in models with experts; empty: the same
   base::Status<> (*map)(Mapper& map) = nullptr;  // maps fields that only this family has
   // Maps all fields, in place of `map` and of the fields that most families have.
   base::Status<> (*map_all)(Mapper& map) = nullptr;

@@ -81,6 +81,7 @@ struct HfHeads {
 base::Status<> map_deepseek2(Mapper& map);
 base::Status<> map_deepseek3(Mapper& map);
 base::Status<> map_glm4_moe(Mapper& map);
+base::Status<> map_dots1(Mapper& map);
 base::Status<> map_minicpm3(Mapper& map);
 
 // Map layers of Mamba-2 between attention layers, as in Granite; layers of short convolutions; and

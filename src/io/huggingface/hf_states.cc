@@ -208,22 +208,28 @@ Status<> map_mamba2(Mapper& map) {
   return map_state_sizes(map, {"num_heads", "head_dim", "state_size"});
 }
 
-// Accepts the published folders without experts. In these, gate and up are one matrix, and one norm
-// covers the whole output of a state.
+// Accepts the published folders. In these, gate and up are one matrix, and one norm covers the
+// whole output of a state.
 Status<> map_mamba_layers(Mapper& map) {
   static constexpr std::string_view kOthers[] = {"linear_attention", "mamba"};
   const JsonObject& config = map.config();
   KVICK_TRY(const uint64_t experts, config.get_uint("num_local_experts", 8));
   KVICK_TRY(const uint64_t groups, config.get_uint("mamba_n_groups", 1));
-  if (experts != 0 || groups != 1)
-    return base::fail(
-        "{} is {} and 'mamba_n_groups' {}; kvick reads folders of 0 experts and 1 group, and the "
-        "others from GGUF files",
-        config.label("num_local_experts"), experts, groups);
+  if (groups != 1)
+    return base::fail("{} is {}; kvick reads folders of 1 group, and others from GGUF files",
+                      config.label("mamba_n_groups"), groups);
   KVICK_TRY_VOID(map.require_flag("mamba_proj_bias", false));
   KVICK_TRY_VOID(require_free_steps(config));
   KVICK_TRY_VOID(map_kv_heads(map, kOthers));
-  KVICK_TRY_VOID(map.copy_size("shared_intermediate_size", "feed_forward_length"));
+  const std::string_view shared = "shared_intermediate_size";
+  if (experts == 0) {
+    KVICK_TRY_VOID(map.copy_size(shared, "feed_forward_length"));
+  } else {  // feed_forward_length is the width of each, from intermediate_size
+    KVICK_TRY(const uint64_t used, map.size("num_experts_per_tok"));
+    map.set("expert_count", experts);
+    map.set("expert_used_count", used);
+    KVICK_TRY_VOID(map.copy_size(shared, "expert_shared_feed_forward_length"));
+  }
   KVICK_TRY(const uint64_t heads, map.size("mamba_n_heads", 128));
   KVICK_TRY(const uint64_t width, map.size("hidden_size"));
   KVICK_TRY(const uint64_t expand, map.size("mamba_expand", 2));

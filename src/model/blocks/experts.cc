@@ -11,8 +11,8 @@ namespace {
 
 using Activation = MixtureTraits::Activation;
 
-// A batch's tokens in the order in which experts compute them. A pair is a token and one of its
-// choices. The pairs of an expert are adjacent, so that its weights are read once.
+// A batch's pairs of a token and one of its choices. Those of an expert are adjacent, so that its
+// weights are read once.
 struct Pairs {
   std::vector<uint32_t> token;    // [pairs]
   std::vector<float> weight;      // [pairs]
@@ -128,12 +128,9 @@ base::Status<> Mixture::read_experts(const BlockReader& reader) {
   if (!gated()) {
     gate_.resize(numbers_.count);
     KVICK_TRY(up_, read("ffn_up", width, dim, kOptional));
-  } else if (reader.has("ffn_gate_up_exps.weight")) {  // one tensor: gate's rows, then up's
-    const auto half = [&](uint32_t first) {
-      return Slice(2 * width.whole, first + width.first, first + width.first + width.size);
-    };
-    KVICK_TRY(gate_, read("ffn_gate_up", half(0), dim, kOptional));
-    KVICK_TRY(up_, read("ffn_gate_up", half(width.whole), dim, kOptional));
+  } else if (reader.has("ffn_gate_up_exps.weight")) {
+    KVICK_TRY(gate_, read("ffn_gate_up", rows_of_both(width, false), dim, kOptional));
+    KVICK_TRY(up_, read("ffn_gate_up", rows_of_both(width, true), dim, kOptional));
   } else {
     KVICK_TRY(gate_, read("ffn_gate", width, dim, kOptional));
     KVICK_TRY(up_, read("ffn_up", width, dim, kOptional));
@@ -158,10 +155,14 @@ base::Status<> Mixture::read_shared(const BlockReader& reader) {
   if (traits_.parallel) return read_parallel(reader);
   const uint32_t dim = reader.config.dim;
   const Slice width = reader.of_shared_width();
+  const auto part = [&](const char* own, bool up) {
+    if (!reader.has("ffn_gate_up_shexp.weight")) return reader.linear(own, width, dim, kOptional);
+    return reader.linear("ffn_gate_up_shexp", rows_of_both(width, up), dim, kOptional);
+  };
   if (gated()) {
-    KVICK_TRY(shared_.gate, reader.linear("ffn_gate_shexp", width, dim, kOptional));
+    KVICK_TRY(shared_.gate, part("ffn_gate_shexp", false));
   }
-  KVICK_TRY(shared_.up, reader.linear("ffn_up_shexp", width, dim, kOptional));
+  KVICK_TRY(shared_.up, part("ffn_up_shexp", true));
   KVICK_TRY(shared_.down, reader.linear_back("ffn_down_shexp", width, kOptional));
   if (weighed) {
     KVICK_TRY(shared_.share, reader.weights.row(reader.name("ffn_gate_inp_shexp"), dim));
@@ -320,8 +321,7 @@ const float* Mixture::compute_in_turns(const Pass& pass, const Pairs& pairs, con
   return room.out;
 }
 
-// Computes the shared expert's output y, [tokens][dim]. x: the experts' input; if the shared expert
-// has its own norm, x is scratch for its input.
+// Computes the shared expert's output y, [tokens][dim]. x: its input, or scratch for it.
 void Mixture::run_shared(const Pass& pass, float* x, float* y) const {
   const size_t dim = pass.config.dim;
   if (shared_.empty()) {

@@ -56,6 +56,11 @@ class PlainFeedForward final : public Block {
 
 }  // namespace
 
+Slice rows_of_both(Slice width, bool up) {
+  const uint32_t first = (up ? width.whole : 0) + width.first;
+  return {2 * width.whole, first, first + width.size};
+}
+
 base::Result<std::unique_ptr<Block>> read_feed_forward(const BlockReader& reader,
                                                        const FeedForwardTraits& traits) {
   const uint32_t dim = reader.config.dim;
@@ -64,13 +69,9 @@ base::Result<std::unique_ptr<Block>> read_feed_forward(const BlockReader& reader
       traits.form == FeedForward::kGatedSilu || traits.form == FeedForward::kGatedGelu;
   Parts parts;
   KVICK_TRY(parts.norms, reader.norms_of(traits.norms));
-  if (gated &&
-      !reader.has("ffn_gate.weight")) {  // ffn_up holds both: the gate's rows, then up's own
-    const auto half = [&](uint32_t first) {
-      return Slice(2 * ffn.whole, first + ffn.first, first + ffn.first + ffn.size);
-    };
-    KVICK_TRY(parts.gate, reader.linear("ffn_up", half(0), dim, traits.bias));
-    KVICK_TRY(parts.up, reader.linear("ffn_up", half(ffn.whole), dim, traits.bias));
+  if (gated && !reader.has("ffn_gate.weight")) {  // ffn_up holds both
+    KVICK_TRY(parts.gate, reader.linear("ffn_up", rows_of_both(ffn, false), dim, traits.bias));
+    KVICK_TRY(parts.up, reader.linear("ffn_up", rows_of_both(ffn, true), dim, traits.bias));
   } else {
     if (gated) {
       KVICK_TRY(parts.gate, reader.linear("ffn_gate", ffn, dim, traits.bias));

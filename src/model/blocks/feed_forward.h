@@ -8,6 +8,9 @@ namespace kvick::model {
 // Gelu is the approximation with tanh.
 enum class FeedForward : uint8_t { kGatedSilu, kGatedGelu, kGelu, kRelu, kReluSquared };
 
+// Returns the rows of gate or of up in a tensor that has gate's rows, then up's.
+Slice rows_of_both(Slice width, bool up);
+
 struct FeedForwardTraits {
   FeedForward form = FeedForward::kGatedSilu;
   WeightReader::Bias bias = WeightReader::Bias::kOptional;

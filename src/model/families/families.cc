@@ -162,6 +162,12 @@ constexpr std::array kFamilies = {
            .attention = {.qk_norm = QkNorm::kHead},
            .feed_forward = {.norms = kAfterAttention},
            .mixture = {.norms = kAfterAttention}},
+    Family{.name = "dots1",
+           .experts = {.router = ExpertsConfig::Router::kSigmoid},
+           .attention = {.qk_norm = QkNorm::kHead}},
+    Family{.name = "minimax-m2",
+           .experts = {.router = ExpertsConfig::Router::kSigmoid, .normalised = true},
+           .attention = {.qk_norm = QkNorm::kAllHeads}},
     // Latent rows: DeepSeek V2, V3 and R1, Kimi K2, GLM-4.7-Flash (DeepSeek-V2 report 2024).
     // MiniCPM3 is a small dense model with latent rows.
     Family{.name = "deepseek2", .interleaved = true, .configure = configure_deepseek2},

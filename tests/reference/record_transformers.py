@@ -125,6 +125,8 @@ CONFIGS = {
     "dots1": lambda: T.Dots1Config(**SIZES, **ROUTED, first_k_dense_replace=1, norm_topk_prob=True, n_group=2, topk_group=1),
     "minimax_m2": lambda: T.MiniMaxM2Config(**SIZES, head_dim=16, num_local_experts=4, num_experts_per_tok=2, rope_parameters={
         "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}),
+    "hunyuan_v1_moe": lambda: T.HunYuanMoEV1Config(**SIZES, head_dim=16, num_experts=4, moe_topk=[2, 2]),
+    "glm": lambda: T.GlmConfig(**SIZES, head_dim=8, partial_rotary_factor=0.5),
 }
 # Two cases with the same weights: experts in floats, and in MXFP4 blocks.
 SAME_SEED = {"gpt_oss_mxfp4": "gpt_oss"}

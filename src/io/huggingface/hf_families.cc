@@ -83,6 +83,20 @@ constexpr Rename kHunyuan[] = {
     {"self_attn.query_layernorm", "attn_q_norm"},
     {"self_attn.key_layernorm", "attn_k_norm"},
 };
+constexpr Rename kHunyuanMoe[] = {
+    {"self_attn.query_layernorm", "attn_q_norm"},
+    {"self_attn.key_layernorm", "attn_k_norm"},
+    {"mlp.gate.wg", "ffn_gate_inp"},
+    {"mlp.experts.*.gate_proj", "ffn_gate"},
+    {"mlp.experts.*.up_proj", "ffn_up"},
+    {"mlp.experts.*.down_proj", "ffn_down"},
+    {"mlp.shared_mlp.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_mlp.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_mlp.down_proj", "ffn_down_shexp"},
+};
+constexpr Rename kGlm[] = {
+    {"mlp.gate_up_proj", "ffn_up"},
+};
 constexpr Rename kErnieMoe[] = {
     {"mlp.gate", "ffn_gate_inp"},
     {"mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias"},
@@ -473,6 +487,30 @@ Status<> map_hunyuan(Mapper& map) {
   KVICK_TRY_VOID(map.require_flag("use_cla", false));
   return map.require_flag("use_qk_norm", true);
 }
+// Sets a size that files may write once for each layer.
+Status<> copy_one_size(Mapper& map, std::string_view field, std::string_view key) {
+  const auto told = map.config().find(field);
+  if (!told || !told->is_array()) return map.copy_size(field, key);
+  KVICK_TRY(const simdjson::dom::array list, map.config().get_array(field));
+  uint64_t size = 0;
+  for (const Json entry : list) {
+    uint64_t own = 0;
+    if (entry.get(own) != simdjson::SUCCESS || own == 0 || own > kMaxSize ||
+        (size != 0 && own != size))
+      return base::fail("{} must be one number, the same for all layers",
+                        map.config().label(field));
+    size = own;
+  }
+  if (size == 0) return base::fail("{} is an empty list", map.config().label(field));
+  map.set(key, size);
+  return base::Done{};
+}
+Status<> map_hunyuan_moe(Mapper& map) {
+  KVICK_TRY_VOID(map_hunyuan(map));
+  KVICK_TRY_VOID(copy_one_size(map, "num_experts", "expert_count"));
+  KVICK_TRY_VOID(map.copy_size("intermediate_size", "expert_feed_forward_length"));
+  return copy_one_size(map, "moe_topk", "expert_used_count");
+}
 Status<> map_nemotron(Mapper& map) {
   KVICK_TRY(const double epsilon, positive(map.config(), "norm_eps", 1e-5));
   map.set("attention.layer_norm_epsilon", epsilon);
@@ -715,6 +753,10 @@ constexpr std::array kFamilies = {
              .modules = kQwenVlMoe,
              .map = map_qwen_moe,
              .defaults = kBase500k},
+    // Before their text had a part of its own, files had its fields beside those for pictures.
+    HfFamily{.model_type = "qwen2_vl", .architecture = "qwen2vl", .defaults = kBase1M},
+    HfFamily{.model_type = "qwen2_5_vl", .architecture = "qwen2vl", .defaults = kBase1M},
+    HfFamily{.model_type = "qwen2_vl_text", .architecture = "qwen2vl", .defaults = kBase1M},
     HfFamily{.model_type = "qwen2_5_vl_text", .architecture = "qwen2vl", .defaults = kBase1M},
     HfFamily{.model_type = "olmoe", .architecture = "olmoe", .modules = kQwenMoe, .map = map_olmoe},
     HfFamily{.model_type = "dots1",
@@ -755,6 +797,15 @@ constexpr std::array kFamilies = {
              .architecture = "hunyuan-dense",
              .modules = kHunyuan,
              .map = map_hunyuan},
+    HfFamily{.model_type = "hunyuan_v1_moe",
+             .architecture = "hunyuan-moe",
+             .modules = kHunyuanMoe,
+             .map = map_hunyuan_moe},
+    HfFamily{.model_type = "glm",
+             .architecture = "chatglm",
+             .interleaved = true,
+             .modules = kGlm,
+             .defaults = kHalfRotates},
     HfFamily{.model_type = "minicpm", .architecture = "minicpm", .tied = true, .map = map_minicpm},
     HfFamily{.model_type = "arcee", .architecture = "arcee", .activation = "relu2"},
     HfFamily{.model_type = "nemotron",

@@ -123,6 +123,8 @@ base::Result<std::optional<std::string>> map_tensor_name(const HfConfig& config,
     return std::optional<std::string>();  // the draft layers
   if (config.architecture == "ernie4_5-moe" && name.starts_with("model.mtp_"))
     return std::optional<std::string>();
+  if (config.architecture == "qwen2vl" && name.starts_with("visual."))
+    return std::optional<std::string>();
   std::string_view rest = name;
   if (config.nested && !drop_prefix(rest, "model.language_model.") &&
       !drop_prefix(rest, "language_model.model."))

@@ -91,7 +91,7 @@ base::Status<> map_scaling(Mapper& map, const JsonObject& rope) {
   // In models for images, the positions of images have several sections; those of texts are plain.
   if (type == "default" || type == "mrope") return base::Done{};
   KVICK_TRY(const std::string model, map.config().get_string("model_type"));
-  if (type == "dynamic" && model == "hunyuan_v1_dense" && rope.find("alpha")) {
+  if (type == "dynamic" && model.starts_with("hunyuan_v1") && rope.find("alpha")) {
     KVICK_TRY(const double alpha, positive(rope, "alpha"));
     map.set("rope.scaling.alpha", alpha);
     return base::Done{};

@@ -193,11 +193,14 @@ base::Status<> add_tokenizer(const fs::path& folder, const HfConfig& config,
 }
 
 // Returns the config of the text part, "text_config", if the model has other parts; else nullopt.
+// The model may have the name of a family too: Qwen2.5-VL's first files have no text part.
 base::Result<std::optional<JsonObject>> text_config(const JsonObject& config) {
-  KVICK_TRY(const std::string type, config.get_string("model_type", std::string()));
-  if (find_hf_family(type) != nullptr || !config.find("text_config"))
-    return std::optional<JsonObject>();
+  if (!config.find("text_config")) return std::optional<JsonObject>();
   KVICK_TRY(const JsonObject inner, config.get_object("text_config"));
+  KVICK_TRY(const std::string type, config.get_string("model_type", std::string()));
+  KVICK_TRY(const std::string inner_type, inner.get_string("model_type", std::string()));
+  if (find_hf_family(type) != nullptr && find_hf_family(inner_type) == nullptr)
+    return std::optional<JsonObject>();
   return std::optional<JsonObject>(inner);
 }
 

@@ -171,5 +171,54 @@ TEST(HuggingFace, RotationsThatAFolderLeavesOutAreTransformers) {
   EXPECT_EQ(*open_as("stablelm", head)->get_uint("stablelm.rope.dimension_count"), 2u);
 }
 
+// Qwen2.5-VL's first folders have the fields of the text beside those for pictures; later ones have
+// a part for it.
+TEST(HuggingFace, TheTextOfAModelForPicturesMayHaveNoPart) {
+  const json flat =
+      with(llama_config(), {{"model_type", "qwen2_5_vl"},
+                            {"tie_word_embeddings", true},
+                            {"vision_config", {{"depth", 2}}},
+                            {"rope_scaling", {{"type", "mrope"}, {"mrope_section", {1, 1, 0}}}}});
+  const json whole = {{"model_type", "qwen2_5_vl"},
+                      {"text_config", with(flat, {{"model_type", "qwen2_5_vl_text"}})}};
+  for (const bool nested : {false, true}) {
+    const TestFolder folder;
+    folder.write("config.json", (nested ? whole : flat).dump());
+    const std::string text = nested ? "model.language_model." : "model.";
+    const std::string pictures = nested ? "model.visual." : "visual.";
+    folder.write("model.safetensors", weights({{text + "embed_tokens.weight", {6, 8}},
+                                               {pictures + "patch_embed.proj.weight", {2}}}));
+    const auto file = ModelFile::open(folder.path());
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    EXPECT_EQ(*file->get_string("general.architecture"), "qwen2vl");
+    EXPECT_EQ(*file->get_uint("qwen2vl.embedding_length"), 8u);
+    EXPECT_EQ(file->tensors().size(), 1u);
+  }
+}
+
+TEST(HuggingFace, ANumberForEachLayerMustBeTheSameForAll) {
+  const auto open_with = [](const json& experts) {
+    const json config = with(llama_config(), {{"model_type", "hunyuan_v1_moe"},
+                                              {"tie_word_embeddings", true},
+                                              {"num_experts", 4},
+                                              {"moe_topk", experts}});
+    const TestFolder folder;
+    folder.write("config.json", config.dump());
+    folder.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
+    return ModelFile::open(folder.path());
+  };
+  const auto file = open_with(json::array({2, 2}));
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_uint("hunyuan-moe.expert_count"), 4u);
+  EXPECT_EQ(*file->get_uint("hunyuan-moe.expert_used_count"), 2u);
+  for (const json& wrong : {json::array({2, 3}), json::array({2, 0}), json::array({2, "x"})}) {
+    const auto refused = open_with(wrong);
+    ASSERT_FALSE(refused.ok()) << wrong.dump();
+    EXPECT_NE(refused.error().message.find("'moe_topk' must be one number, the same for all"),
+              std::string::npos)
+        << refused.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace kvick::io

@@ -117,6 +117,11 @@ constexpr std::array kFamilies = {
            .feed_forward = {.form = FeedForward::kReluSquared}},
     // Norms of heads after their rotation (Hunyuan 2025).
     Family{.name = "hunyuan-dense", .attention = {.qk_norm = QkNorm::kBehindRope}},
+    Family{.name = "hunyuan-moe",
+           .experts = {.normalised = true},
+           .attention = {.qk_norm = QkNorm::kBehindRope}},
+    // GLM-4-9B of 2024.
+    Family{.name = "chatglm", .interleaved = true},
     // Norms only after the blocks. The 32B has windows in three of four layers, and only these
     // rotate (EXAONE 4.0 report 2025).
     Family{.name = "exaone4",

@@ -22,12 +22,14 @@ TEST(Bpe, MergesByRankAndTakesWholePieces) {
 
 // A piece that no sequence of merges makes becomes a token only in families with whole_pieces.
 TEST(Bpe, SomeFamiliesTakeAPieceWhateverTheMergesSay) {
-  for (const bool whole : {false, true}) {
-    Vocabulary v = byte_vocabulary({"a b", "b c"}, whole ? "llama-bpe" : "dbrx");
+  for (const auto& [name, whole] :
+       {std::pair{"llama-bpe", true}, {"dbrx", false}, {"glm4", true}, {"chatglm-bpe", false}}) {
+    Vocabulary v = byte_vocabulary({"a b", "b c"}, name);
     add_piece(v, "abc");
     const auto tokenizer = make(v);
     EXPECT_EQ(names(*tokenizer, tokenizer->encode("abc", false, false)),
-              whole ? std::vector<std::string>{"abc"} : (std::vector<std::string>{"ab", "c"}));
+              whole ? std::vector<std::string>{"abc"} : (std::vector<std::string>{"ab", "c"}))
+        << name;
   }
 }
 

@@ -36,6 +36,11 @@ constexpr std::array kPatterns = {
     Known{R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
           R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
           "qwen35"},
+    // Seed-OSS
+    Known{
+        R"(Split (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|)"
+        R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
+        "seed-coder"},
     // gpt-oss, Llama 4, Phi-4-mini
     Known{R"(Split [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
           R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
@@ -176,7 +181,7 @@ base::Result<std::string> byte_level_pretokenizer(const JsonObject& root) {
   }
   return base::fail(
       "{} is {}; kvick knows those of gpt-2, smollm, llama-bpe (Llama 3), qwen2, qwen35, "
-      "gpt-4o, tekken, deepseek-coder, deepseek-v2 and deepseek-v3",
+      "gpt-4o, tekken, seed-coder, deepseek-coder, deepseek-v2 and deepseek-v3",
       root.label("pre_tokenizer"), all.empty() ? "absent" : in_quotes(all));
 }
 

@@ -30,6 +30,11 @@ json deepseek3() {
 constexpr const char* kQwen35 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+// The line ends are written as such.
+constexpr const char* kSeed =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?"
+    "[^\\s\\p{L}\\p{N}\r\n]+|\\s*[\r\n]+|\\s+(?!\\S)|\\s+";
+
 constexpr const char* kO200k =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kTekken =
@@ -51,6 +56,7 @@ TEST(HfPretokenizer, KnowsASequenceOfSplits) {
   const json steps = deepseek3();
   EXPECT_EQ(*name_of(steps), "deepseek-v3");
   EXPECT_EQ(*name_of(json::array({split(kQwen35), steps.back()})), "qwen35");
+  EXPECT_EQ(*name_of(json::array({split(kSeed), steps.back()})), "seed-coder");
 }
 
 // DeepSeek-V2-Lite's letters and punctuation.

@@ -18,7 +18,8 @@ Status<> map_stretched(Mapper& map) {
     KVICK_TRY(const JsonObject rope, config.get_object(field));
     KVICK_TRY(std::string type, rope.get_string("type", "default"));
     KVICK_TRY(type, rope.get_string("rope_type", type));
-    if (type != "yarn" || !rope.find("mscale_all_dim")) continue;
+    KVICK_TRY(const double told, rope.get_float("mscale_all_dim", 0));
+    if (type != "yarn" || told == 0) continue;  // 0 means that there is none
     KVICK_TRY(const double factor, positive(rope, "factor"));
     KVICK_TRY(const double all, positive(rope, "mscale_all_dim"));
     KVICK_TRY(const double scale, positive(rope, "mscale", 1));

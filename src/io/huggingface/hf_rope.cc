@@ -30,9 +30,13 @@ base::Status<> map_llama3(Mapper& map, const JsonObject& rope) {
   return map_original_context(map, rope);
 }
 
-// Returns YaRN's factor on cosines and sines. The two fields count only if both are present.
+// Returns YaRN's factor on cosines and sines. The two fields count only if both are present and not
+// 0, as in transformers.
 base::Result<double> yarn_magnitude(const JsonObject& rope, double usual) {
-  if (!rope.find("mscale") || !rope.find("mscale_all_dim")) return usual;
+  for (const std::string_view field : {"mscale", "mscale_all_dim"}) {
+    KVICK_TRY(const double value, rope.get_float(field, 0));
+    if (value == 0) return usual;
+  }
   KVICK_TRY(const double scale, positive(rope, "mscale"));
   KVICK_TRY(const double all, positive(rope, "mscale_all_dim"));
   return (1 + scale * (usual - 1)) / (1 + all * (usual - 1));
@@ -67,8 +71,8 @@ base::Status<> map_factors(Mapper& map, const JsonObject& rope, std::string_view
   return base::Done{};
 }
 
-// LongRoPE (Ding et al. 2024). If the file has no factor on cosines and sines, it follows from the
-// ratio of the context lengths.
+// LongRoPE (Ding et al. 2024). If the file has no factor on cosines and sines, it follows from
+// 'factor' or, without it, from the ratio of the context lengths.
 base::Status<> map_long_rope(Mapper& map, const JsonObject& rope) {
   KVICK_TRY_VOID(map_factors(map, rope, "long_factor", "rope_factors_long"));
   KVICK_TRY_VOID(map_factors(map, rope, "short_factor", "rope_factors_short"));
@@ -76,7 +80,8 @@ base::Status<> map_long_rope(Mapper& map, const JsonObject& rope) {
   const std::string_view field = "original_max_position_embeddings";
   const bool inside = rope.find(field).has_value();
   KVICK_TRY(const double original, positive(inside ? rope : map.config(), field));
-  const double stretched = static_cast<double>(context) / original;
+  KVICK_TRY(const double stretched,
+            positive(rope, "factor", static_cast<double>(context) / original));
   const double usual = stretched > 1 ? std::sqrt(1 + std::log(stretched) / std::log(original)) : 1;
   KVICK_TRY(const double attention, positive(rope, "attention_factor", usual));
   map.set("rope.scaling.type", std::string("longrope"));

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
 #include <tuple>
@@ -218,6 +219,33 @@ TEST(HuggingFace, ANumberForEachLayerMustBeTheSameForAll) {
               std::string::npos)
         << refused.error().message;
   }
+}
+
+// As in transformers' modeling_rope_utils.py.
+TEST(HuggingFace, RotarysFactorsThatAreZeroOrGivenAreTransformers) {
+  const auto attention = [](const json& rope) {
+    const TestFolder folder;
+    folder.write(
+        "config.json",
+        with(llama_config(), {{"tie_word_embeddings", true}, {"rope_scaling", rope}}).dump());
+    folder.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
+    const auto file = ModelFile::open(folder.path());
+    EXPECT_TRUE(file.ok()) << (file.ok() ? "" : file.error().message);
+    return file.ok() ? *file->get_float("llama.rope.scaling.attn_factor") : 0;
+  };
+  json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}, {"mscale", 2.0}, {"mscale_all_dim", 1.0}};
+  const double grown = 0.1 * std::log(4.0), usual = 1 + grown;
+  EXPECT_DOUBLE_EQ(attention(yarn), (1 + 2 * grown) / usual / usual);
+  yarn["mscale_all_dim"] = 0;
+  EXPECT_EQ(attention(yarn), 1.0);
+  json longer = {{"rope_type", "longrope"},
+                 {"long_factor", json::array({2.0})},
+                 {"short_factor", json::array({1.0})},
+                 {"original_max_position_embeddings", 16}};
+  const auto of = [](double factor) { return std::sqrt(1 + std::log(factor) / std::log(16.0)); };
+  EXPECT_DOUBLE_EQ(attention(longer), of(4));  // 64 of 16 tokens
+  longer["factor"] = 8.0;
+  EXPECT_DOUBLE_EQ(attention(longer), of(8));
 }
 
 }  // namespace

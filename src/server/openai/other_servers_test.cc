@@ -1,7 +1,5 @@
 // Fields of vLLM, SGLang and llama-server, by their names.
 
-#include <cmath>
-
 #include "server/openai/kv_transfer.h"
 #include "server/testing/api.h"
 #include "server/testing/requests.h"
@@ -331,63 +329,6 @@ TEST(Chat, EndsItsPromptAsHuggingFaceDoes) {
                   {R"(,"continue_final_message":1)", "continue_final_message", {"true or false"}},
                   {R"(,"add_generation_prompt":1)", "add_generation_prompt", {"true or false"}}},
                  true);
-}
-
-// Ends a job that reports the first three tokens of its prompt, and one token of its answer.
-void report_and_end(const engine::Job& job) {
-  const engine::Token third = job.prompt.at(2);
-  engine::AnswerPiece reports = {.choice = 0, .of_prompt = true};
-  reports.tokens = {{.chosen = {job.prompt[0], NAN}, .top = {}},
-                    {.chosen = {job.prompt[1], -3}, .top = {{300, -1}, {301, -2}}},
-                    {.chosen = {third, -1}, .top = {{third, -1}, {300, -INFINITY}}}};
-  job.on_piece(reports);
-  job.on_piece({.text = "c",
-                .tokens = {{.chosen = {302, -2}, .top = {{302, -2}, {303, -3}}}},
-                .finish = engine::Finish::kLength});
-  job.on_end({});
-}
-
-TEST_F(ApiTest, ReportsThePromptsLogprobsInVllmsForm) {
-  Seen seen;
-  post(seen, "/v1/completions", R"({"prompt":[1,2,3],"prompt_logprobs":2,"logprobs":1})");
-  ASSERT_EQ(service_.jobs.size(), 1U);
-  EXPECT_TRUE(service_.jobs[0].prompt_logprobs);
-  EXPECT_EQ(service_.jobs[0].logprobs, 2U);
-  report_and_end(service_.jobs[0]);
-  const Json choice = seen.json()["choices"][0];
-  const Json& prompt = choice["prompt_logprobs"];
-  ASSERT_EQ(prompt.size(), 3U);
-  EXPECT_TRUE(prompt[0].is_null());
-  ASSERT_EQ(prompt[1].size(), 3U);
-  EXPECT_EQ(prompt[1]["2"]["logprob"], -3.0);
-  EXPECT_TRUE(prompt[1]["2"]["rank"].is_null());  // not among the two likeliest
-  EXPECT_EQ(prompt[1]["2"]["decoded_token"], test_engine().tokenizer().piece(2, true));
-  EXPECT_EQ(prompt[1]["300"]["rank"], 1);
-  EXPECT_EQ(prompt[1]["301"]["rank"], 2);
-  EXPECT_EQ(prompt[1]["301"]["logprob"], -2.0);
-  ASSERT_EQ(prompt[2].size(), 2U);
-  EXPECT_EQ(prompt[2]["3"]["rank"], 1);
-  EXPECT_EQ(prompt[2]["300"]["logprob"], -9999.0);
-  // The answer's own are as without the field.
-  EXPECT_EQ(choice["logprobs"]["token_logprobs"], Json::parse("[-2.0]"));
-  EXPECT_EQ(choice["logprobs"]["top_logprobs"][0].size(), 1U);
-  EXPECT_EQ(choice["text"], "c");
-}
-
-TEST_F(ApiTest, ReportsTheLogprobsOfAChatsPromptBesideItsChoices) {
-  Seen seen, plain;
-  post(seen, "/v1/chat/completions",
-       R"({"messages":[{"role":"user","content":"Hi"}],"prompt_logprobs":0})");
-  ASSERT_EQ(service_.jobs.size(), 1U);
-  report_and_end(service_.jobs[0]);
-  const Json prompt = seen.json()["prompt_logprobs"];
-  ASSERT_EQ(prompt.size(), 3U);
-  EXPECT_EQ(prompt[1].size(), 1U);  // the token itself
-  EXPECT_TRUE(seen.json()["choices"][0]["logprobs"].is_null());
-  post(plain, "/v1/chat/completions", kHello);
-  answer(1), end(1);
-  EXPECT_FALSE(plain.json().contains("prompt_logprobs"));
-  EXPECT_FALSE(service_.jobs[1].prompt_logprobs);
 }
 
 TEST_F(ApiTest, ReadsTheLastTokensOfAPromptThatIsCut) {

@@ -6,9 +6,12 @@
 // The paper gives the share of retrieval heads, so its memory depends on the length too. Here a
 // budget says how many rows stay on average over all heads of all layers, as for the other
 // policies, and the number of retrieval heads follows: with a budget of b rows per head behind n
-// tokens about (b - w) / (n - w) of the heads keep all rows, where w = sinks + recent. Heads give
-// up their oldest rows in ascending order of their scores, so one head lies in between. A head that
-// has given up rows keeps all new ones as soon as the budget allows it.
+// tokens about (b - w) / (n - w) of the heads keep all rows, where w = sinks + recent. A small
+// w, as in the paper, loses far more with such a budget than half of the budget does (ADR 72).
+// Heads give up their oldest rows in ascending order of their scores, so one head lies in between.
+// A head that has given up rows keeps all new ones as soon as the budget allows it.
+
+#include <fmt/format.h>
 
 #include "kv/forget/forget_store.h"
 #include "kv/select/predictor.h"
@@ -20,7 +23,7 @@ constexpr uint32_t kMostDrop = 1 << 20;
 constexpr Option kOptions[] = {
     budget_option(),
     sinks_option("16"),
-    recent_option("64"),
+    half_recent_option(),
     {.name = "file", .summary = "the heads' scores, which kvick train duo finds", .fallback = ""},
     {.name = "drop", .summary = "rows that are given up at a time", .fallback = "16"},
     least_option()};
@@ -30,15 +33,16 @@ base::Result<ForgetRule> rule_of(const Setup& setup) {
   const Spec& spec = setup.select.spec;
   KVICK_TRY_VOID(read_budget(spec, kOptions[0], rule.selection));
   KVICK_TRY(rule.selection.sinks, read_rows(spec, kOptions[1]));
-  KVICK_TRY(rule.selection.recent, read_rows(spec, kOptions[2]));
+  KVICK_TRY_VOID(read_recent(spec, kOptions[2], rule));
   KVICK_TRY(const uint64_t drop, read_number(spec, kOptions[4], 1, kMostDrop));
   rule.drop = static_cast<uint32_t>(drop);
   const uint64_t least = drop + rule.selection.sinks + rule.selection.recent;
   if (rule.selection.share == 0 && rule.selection.rows < least)
     return base::fail(
-        "duo: sinks={}, recent={} and drop={} together are more than a budget of {} rows: lower "
-        "recent",
-        rule.selection.sinks, rule.selection.recent, drop, rule.selection.rows);
+        "duo: sinks={}{} and drop={} together are more than a budget of {} rows: lower them",
+        rule.selection.sinks,
+        rule.half_recent ? "" : fmt::format(", recent={}", rule.selection.recent), drop,
+        rule.selection.rows);
   return rule;
 }
 

@@ -46,6 +46,7 @@ struct Tried {
   uint32_t sinks = 0, recent = 0, drop = 1;
   uint32_t rows = 0, percent = 0;  // the budget: rows, or a share
   std::vector<float> scores;
+  bool half = false;  // the newest rows get half of the budget, not `recent`
 
   // Rows that a head keeps of so many tokens, on average over all heads.
   uint32_t left(uint32_t tokens) const {
@@ -53,6 +54,8 @@ struct Tried {
     const uint32_t budget = std::max(rows, (at * percent + 99) / 100);
     return std::min(tokens, budget - drop + 1 + tokens - at);
   }
+  // Newest rows that always stay.
+  uint32_t newest(uint32_t tokens) const { return half ? (left(tokens) + 1) / 2 : recent; }
 };
 
 // One sequence in a store, and its rows by the definition.
@@ -125,7 +128,7 @@ class Player {
       for (uint32_t number = 0; number < kNumbers; ++number) {
         const Held& head = heads_[number];
         const auto row = std::lower_bound(head.begin(), head.end(), tried_.sinks);
-        if (row == head.end() || *row + tried_.recent >= tokens) continue;
+        if (row == head.end() || *row + tried_.newest(tokens) >= tokens) continue;
         const bool first = from == kNumbers || tried_.scores[number] < tried_.scores[from] ||
                            (tried_.scores[number] == tried_.scores[from] && *row < oldest);
         if (first) {
@@ -169,6 +172,13 @@ TEST(Duo, HeadsWithTheLowestScoresGiveUpTheirOldestRowsFirst) {
                         .rows = 40,
                         .percent = 50,
                         .scores = kScores},
+                       {.policy = "duo:budget=0.5,least=40,sinks=3,drop=4",
+                        .sinks = 3,
+                        .drop = 4,
+                        .rows = 40,
+                        .percent = 50,
+                        .scores = kScores,
+                        .half = true},
                        // Heads with equal scores give up rows of the same age.
                        {.policy = "duo:budget=30,sinks=2,recent=5,drop=4",
                         .sinks = 2,
@@ -267,7 +277,9 @@ TEST(Duo, SaysWhatItNeeds) {
             "duo: the file is a predictor for another policy: kvick train duo makes duo's");
   EXPECT_EQ(refusal("duo:file=x,budget=60,recent=40", scores_of(kScores)),
             "duo: sinks=16, recent=40 and drop=16 together are more than a budget of 60 rows: "
-            "lower recent");
+            "lower them");
+  EXPECT_EQ(refusal("duo:file=x,budget=20", scores_of(kScores)),
+            "duo: sinks=16 and drop=16 together are more than a budget of 20 rows: lower them");
   Shape other = kShape;
   other.layers = 3;
   EXPECT_EQ(refusal("duo:file=x", made_predictor(other, PredictorForm::kRetrieval)),

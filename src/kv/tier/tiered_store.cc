@@ -183,7 +183,7 @@ void TieredStore::load_units(const TieredSequence& from, const TieredSequence& t
     if (frame == kNoFrame) begin_load(layout_.bytes);
     std::memcpy(tier + at(to, index),
                 frame == kNoFrame ? tier + at(from, index) : frames_->data(frame), layout_.bytes);
-    frames_->tier().load(layout_.bytes);
+    frames_->tier().wait_for_channel(layout_.bytes);
     forked_bytes_ += layout_.bytes;
   }
 }

@@ -198,6 +198,17 @@ TEST(Scheduler, EvictsOldRowsOfAnotherKindBeforeNewerOnesOfItsOwn) {
   expect_oldest_rows_go(*engine, options, old, 96);
 }
 
+// A policy's store knows the age of the rows that it chooses from.
+TEST(Scheduler, EvictsOldRowsUnderAPolicyBeforeNewerOnesOfItsOwn) {
+  const auto engine = tiny_engine();
+  SchedulerOptions options;
+  options.kv = parse_kv_options("paged:block=4", "").value();
+  Job old = job_of(std::vector<Token>(120, 5), 1);
+  old.kv =
+      parse_kv_options("paged:block=8", "", "", "quest:budget=48,page=4,dense_layers=0").value();
+  expect_oldest_rows_go(*engine, options, old, 96);
+}
+
 TEST(Scheduler, EvictsOldRowsOfTheDraftModelBeforeNewerOnesOfTheModel) {
   tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
   spec.context = 128;

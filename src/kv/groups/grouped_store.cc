@@ -179,6 +179,14 @@ uint64_t GroupedStore::shrink(uint64_t bytes) {
   return given;
 }
 
+double GroupedStore::idle_seconds() const {
+  double most = -1;
+  for (const auto& store : stores_)
+    if (const Holdings* const holdings = store->facets().holdings)
+      most = std::max(most, holdings->idle_seconds());
+  return most;
+}
+
 // Evicts one block or checkpoint of the group that holds the least recently used one.
 uint64_t GroupedStore::shrink_oldest() {
   Store* oldest = nullptr;

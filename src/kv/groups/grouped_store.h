@@ -47,6 +47,7 @@ class GroupedStore final : public Store, Holdings, Health, RowMover, Buckets, Ch
   // Rows and checkpoints of a prompt are useful only together. So shrink() evicts the least
   // recently used ones over all groups, instead of emptying the first group.
   uint64_t shrink(uint64_t bytes) override;
+  double idle_seconds() const override;
   uint64_t shrink_oldest();
   void make_room(const Batch& batch);
   void keep(SeqId seq, uint32_t at) override;

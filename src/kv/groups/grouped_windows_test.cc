@@ -204,6 +204,33 @@ TEST(GroupedStore, APolicyForgetsInItsOwnGroupWhileWindowsAndForksGoOn) {
   add(other, 1, {0});
 }
 
+// Schedulers with several stores evict by this age.
+TEST(GroupedStore, KnowsTheAgeOfItsCachedRows) {
+  static double seconds = 0;
+  const LayerSpec full = {.kv_heads = 1, .k_dim = 32, .v_dim = 32};
+  const LayerSpec state = {.keeps = LayerSpec::Keeps::kState, .state_bytes = 24};
+  const auto store = make_store(parse_spec("paged:block=4").value(),
+                                {.shape = {.max_tokens = kContext},
+                                 .layers = {full, state},
+                                 .sharing = {.clock = [] { return seconds; }}})
+                         .value();
+  const Holdings* const holdings = store->facets().holdings;
+  ASSERT_NE(holdings, nullptr);
+  const std::vector<Token> tokens = {1, 2, 3, 4};
+  const std::vector<float> rows(tokens.size() * 32, 1);
+  const Slot slot = {.seq = store->open(tokens).seq, .fresh = 4, .tokens = tokens};
+  auto step = store->begin({{&slot, 1}}).value();
+  step->write(0, rows.data(), rows.data());
+  step->write(1, nullptr, nullptr);
+  step->commit(Kept::all({{&slot, 1}}));
+  step.reset();
+  EXPECT_LT(holdings->idle_seconds(), 0) << "nothing is cached yet";
+  store->close(slot.seq);
+  ASSERT_GT(store->usage().cached_bytes, 0U);
+  seconds += 5;
+  EXPECT_EQ(holdings->idle_seconds(), 5);
+}
+
 TEST(GroupedStore, RefusesCallsOnItsSequencesWhileAStepIsAlive) {
   const LayerSpec full = {.kv_heads = 1, .k_dim = 32, .v_dim = 32};
   LayerSpec window = full;

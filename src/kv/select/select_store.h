@@ -44,6 +44,7 @@ class SelectStore final : public CheckedStore, public RowMover, public Buckets {
   uint32_t first_row(SeqId seq) const override { return find(seq).first; }
   void hold_rows(SeqId seq, uint32_t from) override { (void)seq, (void)from; }
   std::vector<MapEntry> map() const override;
+  double idle_seconds() const override { return inner_->idle_seconds(); }
 
  private:
   friend class SelectStep;

@@ -184,22 +184,28 @@ std::optional<engine::Token> one_token(const std::string& text, const text::Toke
   return tokens[0];
 }
 
-// variables: of the chat template, as the request sets them.
-bool asks_for_thoughts(const Json& variables) {
+// Returns whether the request asks for thoughts or declines them, if it does either. variables: of
+// the chat template, as the request sets them. An effort asks for thoughts only beside nothing
+// else: Anthropic's clients also send it with thinking disabled.
+std::optional<bool> wants_thoughts(const Json& variables) {
+  std::optional<bool> wants;
   for (const char* name : {"enable_thinking", "thinking"})
-    if (variables.contains(name) && variables[name] == true) return true;
-  if (!variables.contains("reasoning_effort")) return false;
+    if (variables.contains(name) && variables[name].is_boolean())
+      wants = wants.value_or(false) || variables[name] == true;
+  if (wants || !variables.contains("reasoning_effort")) return wants;
   const Json& effort = variables["reasoning_effort"];
-  return effort.is_string() && effort != "none";
+  if (effort.is_string()) wants = effort != "none";
+  return wants;
 }
 
 // Returns whether an answer in JSON has thoughts before it, where the template opens them: an agent
-// thinks about which tool to call, and who asks for thoughts waits for them. The token that closes
-// thoughts tells where the JSON begins, so the mark must be one.
+// thinks about which tool to call, unless the request declines thoughts, and who asks for thoughts
+// waits for them. The token that closes thoughts tells where the JSON begins, so the mark must be
+// one.
 bool thinks_before_json(const ChatRequest& request, const engine::Engine& engine) {
   const Tools::Choice choice = request.tools.choice;
   return request.thoughts != Thoughts::kInContent && choice != Tools::Choice::kRequired &&
-         (choice == Tools::Choice::kAuto || asks_for_thoughts(request.variables)) &&
+         wants_thoughts(request.variables).value_or(choice == Tools::Choice::kAuto) &&
          one_token(engine.answer_syntax().think_close, engine.tokenizer());
 }
 

@@ -183,7 +183,9 @@ TEST(JsonAnswer, StandsBehindThoughtsThatTheRequestAsksFor) {
   for (const char* fields :
        {R"(,"json_schema":{})", R"(,"json_schema":{},"reasoning_effort":"none")",
         R"(,"json_schema":{},"reasoning_format":"none","chat_template_kwargs":{"thinking":true})",
-        R"(,"json_schema":{},"chat_template_kwargs":{"enable_thinking":false})"}) {
+        R"(,"json_schema":{},"chat_template_kwargs":{"enable_thinking":false})",
+        R"(,"json_schema":{},"reasoning_effort":"high",
+           "chat_template_kwargs":{"enable_thinking":false,"always":true})"}) {
     const Plan plan = planned(fields, engine);
     const std::string prompt = engine.tokenizer().decode(plan.jobs[0].prompt, true);
     EXPECT_TRUE(prompt.starts_with(kOpen)) << fields;
@@ -196,6 +198,20 @@ TEST(JsonAnswer, StandsBehindThoughtsThatTheRequestAsksFor) {
   EXPECT_NE(call.find("</think>"), std::string::npos) << call;
   // Where the mark is several tokens, the thoughts are closed as before.
   EXPECT_NE(prompt_with(kToolsAndSchema).find("</think>"), std::string::npos);
+}
+
+// Some templates open thoughts even if they are told not to.
+TEST(JsonAnswer, OfAnAgentThatDeclinesThoughtsHasNone) {
+  const engine::Engine& engine = marked_thinker();
+  for (const char* declines :
+       {R"(,"reasoning_effort":"none","chat_template_kwargs":{"always":true})",
+        R"(,"chat_template_kwargs":{"enable_thinking":false,"always":true})",
+        R"(,"chat_template_kwargs":{"thinking":false,"always":true})"}) {
+    const Plan plan = planned((std::string(kToolsAndSchema) + declines).c_str(), engine);
+    const std::string prompt = engine.tokenizer().decode(plan.jobs[0].prompt, true);
+    EXPECT_NE(prompt.find("</think>"), std::string::npos) << declines;
+    EXPECT_EQ(plan.syntax, nullptr) << declines;
+  }
 }
 
 // The whole way: what the client gets of thoughts, a call and an answer.

@@ -247,6 +247,7 @@ ApiResult<ChatPrompt> prompt_of(const ChatRequest& request, bool json, const Pla
     const std::vector<engine::Token> close =
         engine.tokenizer().encode("\n" + engine.answer_syntax().think_close + "\n\n", false, true);
     prompt.tokens.insert(prompt.tokens.end(), close.begin(), close.end());
+    prompt.tokens = truncated(request, context.most_tokens, std::move(prompt.tokens));
   }
   return prompt;
 }

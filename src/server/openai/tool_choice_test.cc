@@ -150,6 +150,14 @@ TEST(JsonAnswer, StandsBehindThoughtsThatAreClosed) {
   EXPECT_EQ(prompt_with(R"(,"json_schema":{},"add_generation_prompt":false)"), kOpen);
 }
 
+TEST(JsonAnswer, HasNoLongerPromptThanAsked) {
+  const std::string fields = R"(,"json_schema":{},"chat_template_kwargs":{"always":true})";
+  const std::vector<engine::Token> whole = planned(fields.c_str(), thinker()).jobs[0].prompt;
+  const std::string cut = fmt::format("{},\"truncate_prompt_tokens\":{}", fields, whole.size() - 1);
+  EXPECT_EQ(planned(cut.c_str(), thinker()).jobs[0].prompt,
+            (std::vector<engine::Token>{whole.begin() + 1, whole.end()}));
+}
+
 constexpr const char* kToolsAndSchema = R"(,"tools":[{"type":"function",
     "function":{"name":"f"}}],"json_schema":{"type":"object"})";
 

@@ -337,6 +337,9 @@ TEST_F(ApiTest, ReadsTheLastTokensOfAPromptThatIsCut) {
          R"({"messages":[{"role":"user","content":"Hi"}],"truncate_prompt_tokens":2})");
   const Json many = {{"prompt", std::vector(600, 1)}, {"truncate_prompt_tokens", -1}};
   posted("/v1/completions", to_text(many).c_str());
+  const Seen none =
+      posted("/v1/completions", R"({"prompt":[1,2],"truncate_prompt_tokens":-1,"max_tokens":512})");
+  EXPECT_EQ(none.json()["error"]["param"], "max_tokens") << none.response.body;
   ASSERT_EQ(service_.jobs.size(), 3U);
   EXPECT_EQ(service_.jobs[2].prompt.size(), 512U - 16);  // the context without max_tokens
   EXPECT_EQ(service_.jobs[0].prompt, (std::vector<engine::Token>{2, 3, 4}));

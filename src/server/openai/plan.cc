@@ -71,9 +71,21 @@ ApiResult<std::shared_ptr<const text::Constraint>> allowed_of(const GenerationRe
   return text::allowed_tokens(tokens, vocab);
 }
 
+// Refuses a prompt of as many tokens as fit (truncate_prompt_tokens of -1) if max_tokens leaves
+// room for none.
+ApiStatus check_room(const GenerationRequest& request, uint32_t context) {
+  if (request.max_prompt_tokens != 0U || request.max_tokens < context) return base::Done{};
+  return bad_field(
+      "max_tokens",
+      "max_tokens is {}, which leaves no room for a prompt in the context of {} tokens: "
+      "lower it, or give truncate_prompt_tokens a number",
+      request.max_tokens, context);
+}
+
 // Fills in all of a job except its prompt. format: that of its answer.
 ApiResult<engine::Job> job_of(const GenerationRequest& request, const Json& format,
                               const PlanContext& context) {
+  KVICK_TRY_VOID(check_room(request, context.most_tokens));
   const auto vocab = static_cast<uint32_t>(context.engine.tokenizer().vocabulary().pieces.size());
   const auto checked = engine::check(request.sampling, vocab);
   if (!checked.ok())
@@ -153,9 +165,9 @@ void plan_syntax(const ChatRequest& request, const engine::Engine& engine, bool 
 std::vector<engine::Token> truncated(const GenerationRequest& request, uint32_t context,
                                      std::vector<engine::Token> tokens) {
   if (!request.max_prompt_tokens) return tokens;
-  const uint32_t answer = std::max(request.max_tokens, 1U);
-  const uint32_t room = context > answer ? context - answer : 1;
-  const size_t most = *request.max_prompt_tokens > 0 ? *request.max_prompt_tokens : room;
+  const uint32_t asked = *request.max_prompt_tokens;
+  // Where as many as fit are asked for, check_room() has found room.
+  const size_t most = asked > 0 ? asked : context - std::max(request.max_tokens, 1U);
   if (tokens.size() > most)
     tokens.erase(tokens.begin(), tokens.end() - static_cast<ptrdiff_t>(most));
   return tokens;

@@ -346,7 +346,12 @@ std::vector<float> WeightReader::floats(const io::Tensor& tensor) {
 }
 
 Result<std::vector<float>> WeightReader::vector(const std::string& name, Slice elements) {
-  KVICK_TRY(const io::Tensor* tensor, find(name, {elements.whole}));
+  // llama.cpp's converter keeps the outer dimension of 1 that ERNIE's exp_probs_b has.
+  const io::Tensor* tensor = file_.find(name);
+  std::vector<uint64_t> shape = {elements.whole};
+  if (tensor != nullptr && tensor->shape.size() == 2 && tensor->shape[0] == 1)
+    shape.insert(shape.begin(), 1);
+  KVICK_TRY(tensor, find(name, std::move(shape)));
   part_->bytes += elements.size * sizeof(float);
   std::vector<float> all = floats(*tensor);
   if (elements.all()) return all;

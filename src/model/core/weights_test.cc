@@ -106,6 +106,23 @@ TEST_F(ConvertedWeights, EmbedTokensAndMakeSomeOutputs) {
   }
 }
 
+// llama.cpp's converter writes ERNIE's exp_probs_b in this form; llama-quantize drops the 1.
+TEST_F(ConvertedWeights, MayBeVectorsWithAnOuterDimensionOfOne) {
+  add("row.bias", DType::kF32, {1, 4});
+  add("rows.bias", DType::kF32, {2, 4});
+  std::vector<float> want(4);
+  std::memcpy(want.data(), bytes_.end()[-2].data(), want.size() * sizeof(float));
+  for (const io::ModelFile* file : {&stored_.file, &converted_.file}) {
+    WeightReader reader(*file, options_, place_);
+    const auto row = reader.vector("row.bias", 4);
+    ASSERT_TRUE(row.ok()) << row.error().message;
+    EXPECT_EQ(*row, want);
+    EXPECT_FALSE(reader.vector("row.bias", 3).ok());
+    EXPECT_FALSE(reader.vector("rows.bias", 4).ok());
+    EXPECT_FALSE(reader.vector("rows.bias", 8).ok());
+  }
+}
+
 TEST_F(ConvertedWeights, HaveNoScalesOfMxfp4ThatOverflowWhenMultiplied) {
   add("good.weight", DType::kMXFP4, {16, kDim});
   add("bad.weight", DType::kMXFP4, {16, kDim});

@@ -20,10 +20,10 @@ namespace {
 constexpr std::string_view kToolResponse = "<|tool_response>";
 // Names of tokens that end a turn or a document in published families. A special token with one of
 // these names ends a generation; model files do not mark such tokens otherwise.
-constexpr std::array<std::string_view, 30> kEnds = {
+constexpr std::array<std::string_view, 31> kEnds = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
     "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
-    "<|end_of_text|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>",
+    "<|end_of_text|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>", "[e~[",
     // After these tokens a code model begins another file, or pads.
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
     "<REPO>", "<reponame>", "<|file_sep|>", "<PAD>",

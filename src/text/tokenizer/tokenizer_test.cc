@@ -99,6 +99,8 @@ TEST(Tokenizer, EndsAreEosEotAndTheFamiliesNames) {
   add_piece(v, "<|return|>", TokenKind::kControl);
   add_piece(v, "<|call|>", TokenKind::kControl);  // with these two, <|end|> only ends a message
   EXPECT_EQ(ends(*make(v)), (std::vector<Token>{259, 262, 265, 266, 267}));
+  add_piece(v, "[e~[", TokenKind::kControl);  // 268, MiniMax-M2
+  EXPECT_TRUE(make(v)->ends_generation(268));
   EXPECT_FALSE(make(v)->ends_generation(-1));
 }
 

@@ -227,10 +227,11 @@ std::string error_of(const json& config, const char* embedding = "model.embed_to
 TEST(HfPublished, HunyuansAlphaIsTheBasesFactor) {
   const json alpha = {{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}};
   const json config =
-      with(llama_config(), {{"model_type", "hunyuan_v1_dense"}, {"tie_word_embeddings", true}});
+      with(llama_config(),
+           {{"model_type", "hunyuan_v1_dense"}, {"head_dim", 8}, {"tie_word_embeddings", true}});
   const auto file = open_with(with(config, {{"rope_scaling", alpha}}), "model.embed_tokens.weight");
   ASSERT_TRUE(file.ok()) << file.error().message;
-  EXPECT_EQ(*file->get_float("hunyuan-dense.rope.scaling.alpha"), 1000.0);
+  EXPECT_DOUBLE_EQ(*file->get_float("hunyuan-dense.rope.freq_base"), 5e5 * std::pow(1e3, 8.0 / 6));
   EXPECT_FALSE(file->metadata().contains("hunyuan-dense.rope.scaling.type"));
   EXPECT_NE(error_of(with(llama_config(), {{"rope_scaling", alpha}})).find("is 'dynamic'"),
             std::string::npos);

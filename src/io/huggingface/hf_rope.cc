@@ -90,17 +90,25 @@ base::Status<> map_long_rope(Mapper& map, const JsonObject& rope) {
   return base::Done{};
 }
 
+base::Result<std::string> scaling_type(const JsonObject& rope) {
+  KVICK_TRY(const std::string type, rope.get_string("type", "default"));
+  return rope.get_string("rope_type", type);
+}
+
+// Returns whether the scaling is Hunyuan's, which changes only the base.
+base::Result<bool> scales_base(const Mapper& map, const JsonObject& rope) {
+  KVICK_TRY(const std::string type, scaling_type(rope));
+  KVICK_TRY(const std::string model, map.config().get_string("model_type"));
+  return type == "dynamic" && model.starts_with("hunyuan_v1") && rope.find("alpha");
+}
+
 base::Status<> map_scaling(Mapper& map, const JsonObject& rope) {
-  KVICK_TRY(std::string type, rope.get_string("type", "default"));
-  KVICK_TRY(type, rope.get_string("rope_type", type));
+  KVICK_TRY(const std::string type, scaling_type(rope));
   // In models for images, the positions of images have several sections; those of texts are plain.
   if (type == "default" || type == "mrope") return base::Done{};
+  KVICK_TRY(const bool base_only, scales_base(map, rope));
+  if (base_only) return base::Done{};  // map_rope has the base
   KVICK_TRY(const std::string model, map.config().get_string("model_type"));
-  if (type == "dynamic" && model.starts_with("hunyuan_v1") && rope.find("alpha")) {
-    KVICK_TRY(const double alpha, positive(rope, "alpha"));
-    map.set("rope.scaling.alpha", alpha);
-    return base::Done{};
-  }
   if (type == "proportional" && model == "gemma4_text") return base::Done{};  // map_gemma4 maps it
   if (type == "longrope" || type == "su") return map_long_rope(map, rope);
   if (type != "linear" && type != "yarn" && type != "llama3")
@@ -163,6 +171,12 @@ base::Status<> map_rope(Mapper& map, const HfHeads& sizes) {
       KVICK_TRY(rope, rope->get_object("full_attention"));
     }
     KVICK_TRY_VOID(read_rope_numbers(*rope, numbers));
+  }
+  KVICK_TRY(const bool base_only, rope ? scales_base(map, *rope) : base::Result<bool>(false));
+  if (base_only) {
+    KVICK_TRY(const double alpha, positive(*rope, "alpha"));
+    const auto dim = static_cast<double>(sizes.head_dim);
+    if (dim > 2) numbers.theta *= std::pow(alpha, dim / (dim - 2));
   }
   set_rope(map, sizes, numbers, "");
   if (rope) KVICK_TRY_VOID(map_scaling(map, *rope));

@@ -362,7 +362,20 @@ Status<> map_olmoe(Mapper& map) {
 Status<> map_ernie_moe(Mapper& map) {
   KVICK_TRY_VOID(map.copy_size("moe_num_experts", "expert_count"));
   KVICK_TRY_VOID(map.copy_size("moe_k", "expert_used_count"));
-  return map.copy_size("moe_intermediate_size", "expert_feed_forward_length");
+  KVICK_TRY_VOID(map.copy_size("moe_intermediate_size", "expert_feed_forward_length"));
+  // kvick finds these in the tensors, llama.cpp does not.
+  KVICK_TRY(const uint64_t width, map.size("moe_intermediate_size"));
+  KVICK_TRY(const uint64_t shared, map.config().get_uint("moe_num_shared_experts", 2));
+  KVICK_TRY(const uint64_t dense, map.config().get_uint("moe_layer_start_index", 1));
+  KVICK_TRY(const uint64_t step, map.size("moe_layer_interval", 1));
+  if (shared > kMaxSize)
+    return base::fail("{} is {}; 0 to {} are allowed", map.config().label("moe_num_shared_experts"),
+                      shared, kMaxSize);
+  map.set("expert_shared_count", shared);
+  map.set("expert_shared_feed_forward_length", shared * width);
+  map.set("leading_dense_block_count", dense);
+  map.set("interleave_moe_layer_step", step);
+  return base::Done{};
 }
 
 // The first folders have the number of rotated elements, not their share.
@@ -373,7 +386,31 @@ Status<> map_minimax(Mapper& map) {
   map.set("expert_gating_func", kSigmoid);
   if (map.config().find("rotary_dim"))
     KVICK_TRY_VOID(map.copy_size("rotary_dim", "rope.dimension_count"));
+  KVICK_TRY_VOID(map.copy_size("intermediate_size", "expert_feed_forward_length"));
   return map_experts(map);
+}
+
+// llama.cpp asks for the sections that the positions of pictures have. A text has one position in
+// all of them.
+Status<> map_sections(Mapper& map) {
+  constexpr size_t kSections = 4;
+  for (const std::string_view field : {"rope_scaling", "rope_parameters"}) {
+    if (!map.config().find(field)) continue;
+    KVICK_TRY(const JsonObject rope, map.config().get_object(field));
+    if (!rope.find("mrope_section")) continue;
+    KVICK_TRY(const simdjson::dom::array list, rope.get_array("mrope_section"));
+    std::vector<uint64_t> sections;
+    for (const Json entry : list)
+      if (entry.get(sections.emplace_back()) != simdjson::SUCCESS || sections.size() > kSections)
+        return base::fail("{} must hold up to {} numbers", rope.label("mrope_section"), kSections);
+    sections.resize(kSections);
+    map.set("rope.dimension_sections", std::move(sections));
+  }
+  return base::Done{};
+}
+Status<> map_qwen_vl_moe(Mapper& map) {
+  KVICK_TRY_VOID(map_sections(map));
+  return map_qwen_moe(map);
 }
 
 // Maps which layers have a gated delta net.
@@ -746,18 +783,31 @@ constexpr std::array kFamilies = {
     HfFamily{.model_type = "qwen3_vl_text",
              .architecture = "qwen3vl",
              .modules = kHeadNorms,
+             .map = map_sections,
              .defaults = kBase500k},
     HfFamily{.model_type = "qwen3_vl_moe_text",
              .architecture = "qwen3vlmoe",
              .gate_up = GateUp::kHalves,
              .modules = kQwenVlMoe,
-             .map = map_qwen_moe,
+             .map = map_qwen_vl_moe,
              .defaults = kBase500k},
     // Before their text had a part of its own, files had its fields beside those for pictures.
-    HfFamily{.model_type = "qwen2_vl", .architecture = "qwen2vl", .defaults = kBase1M},
-    HfFamily{.model_type = "qwen2_5_vl", .architecture = "qwen2vl", .defaults = kBase1M},
-    HfFamily{.model_type = "qwen2_vl_text", .architecture = "qwen2vl", .defaults = kBase1M},
-    HfFamily{.model_type = "qwen2_5_vl_text", .architecture = "qwen2vl", .defaults = kBase1M},
+    HfFamily{.model_type = "qwen2_vl",
+             .architecture = "qwen2vl",
+             .map = map_sections,
+             .defaults = kBase1M},
+    HfFamily{.model_type = "qwen2_5_vl",
+             .architecture = "qwen2vl",
+             .map = map_sections,
+             .defaults = kBase1M},
+    HfFamily{.model_type = "qwen2_vl_text",
+             .architecture = "qwen2vl",
+             .map = map_sections,
+             .defaults = kBase1M},
+    HfFamily{.model_type = "qwen2_5_vl_text",
+             .architecture = "qwen2vl",
+             .map = map_sections,
+             .defaults = kBase1M},
     HfFamily{.model_type = "olmoe", .architecture = "olmoe", .modules = kQwenMoe, .map = map_olmoe},
     HfFamily{.model_type = "dots1",
              .architecture = "dots1",

@@ -248,5 +248,48 @@ TEST(HuggingFace, RotarysFactorsThatAreZeroOrGivenAreTransformers) {
   EXPECT_DOUBLE_EQ(attention(longer), of(8));
 }
 
+// kvick takes these numbers from the tensors, or needs them only for pictures; a GGUF file that is
+// made of the folder must have them for llama.cpp.
+TEST(HuggingFace, WhatOnlyLlamaCppAsksForIsMapped) {
+  const auto open_as = [](const char* type, const json& changes) {
+    const TestFolder folder;
+    const json config = with(llama_config(), {{"model_type", type}, {"tie_word_embeddings", true}});
+    folder.write("config.json", with(config, changes).dump());
+    folder.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
+    return ModelFile::open(folder.path());
+  };
+  const auto ernie = open_as("ernie4_5_moe", {{"moe_num_experts", 4},
+                                              {"moe_k", 2},
+                                              {"moe_intermediate_size", 16},
+                                              {"moe_num_shared_experts", 3},
+                                              {"moe_layer_start_index", 1},
+                                              {"moe_layer_interval", 2}});
+  ASSERT_TRUE(ernie.ok()) << ernie.error().message;
+  EXPECT_EQ(*ernie->get_uint("ernie4_5-moe.expert_shared_count"), 3u);
+  EXPECT_EQ(*ernie->get_uint("ernie4_5-moe.expert_shared_feed_forward_length"), 48u);
+  EXPECT_EQ(*ernie->get_uint("ernie4_5-moe.leading_dense_block_count"), 1u);
+  EXPECT_EQ(*ernie->get_uint("ernie4_5-moe.interleave_moe_layer_step"), 2u);
+
+  const auto minimax =
+      open_as("minimax_m2", {{"num_local_experts", 4}, {"num_experts_per_tok", 2}});
+  ASSERT_TRUE(minimax.ok()) << minimax.error().message;
+  EXPECT_EQ(*minimax->get_uint("minimax-m2.expert_feed_forward_length"), 12u);
+
+  const auto rope = [](const json& sections) {
+    return json{{"rope_scaling", {{"type", "mrope"}, {"mrope_section", sections}}}};
+  };
+  const auto pictures = open_as("qwen2_vl", rope(json::array({16, 24, 24})));
+  ASSERT_TRUE(pictures.ok()) << pictures.error().message;
+  EXPECT_EQ(*pictures->get_uint_each("qwen2vl.rope.dimension_sections", 4),
+            (std::vector<uint64_t>{16, 24, 24, 0}));
+  for (const json& wrong : {json::array({1, 1, 1, 1, 1}), json::array({"x"})}) {
+    const auto refused = open_as("qwen2_vl", rope(wrong));
+    ASSERT_FALSE(refused.ok()) << wrong.dump();
+    EXPECT_NE(refused.error().message.find("'mrope_section' must hold up to 4 numbers"),
+              std::string::npos)
+        << refused.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace kvick::io

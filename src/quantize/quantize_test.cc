@@ -1,5 +1,6 @@
 #include "quantize/quantize.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -161,6 +162,34 @@ TEST_F(Quantize, a_folder_becomes_the_gguf_file_of_the_same_weights) {
     EXPECT_TRUE(run("out.gguf", "again.gguf", type("F32")).ok());
     EXPECT_EQ(fs::file_size(at("again.gguf")), fs::file_size(at("out.gguf")));
   }
+}
+
+// EXAONE 4's layers without a window do not rotate.
+TEST_F(Quantize, rotary_divisors_are_those_of_layers_that_rotate) {
+  fs::create_directories(at("hf"));
+  std::ofstream(at("hf/config.json"))
+      << R"({"model_type": "exaone4", "vocab_size": 6, "hidden_size": 64, "intermediate_size": 96,)"
+      << R"( "num_hidden_layers": 4, "num_attention_heads": 4, "max_position_embeddings": 256,)"
+      << R"( "tie_word_embeddings": true, "sliding_window": 32, "rope_theta": 10000.0,)"
+      << R"( "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0,)"
+      << R"( "high_freq_factor": 4.0, "original_max_position_embeddings": 64}})";
+  const std::string header = R"({"model.embed_tokens.weight":)"
+                             R"( {"dtype": "F32", "shape": [6, 64], "data_offsets": [0, 1536]}})";
+  const uint64_t bytes = header.size();
+  std::ofstream(at("hf/model.safetensors"), std::ios::binary)
+      << std::string(reinterpret_cast<const char*>(&bytes), sizeof bytes) << header
+      << std::string(1536, '\0');
+  const io::ModelFile file = open("hf");
+  const auto source = Source::make(file);
+  ASSERT_TRUE(source.ok()) << source.error().message;
+  const auto& tensors = source->tensors();
+  const auto factors = std::find_if(tensors.begin(), tensors.end(), [](const SourceTensor& t) {
+    return t.name == "rope_freqs.weight";
+  });
+  ASSERT_NE(factors, tensors.end());
+  ASSERT_EQ(factors->values.size(), 8u);  // pairs of a head of 16 elements
+  EXPECT_NEAR(factors->values.front(), 1, 1e-6);
+  EXPECT_NEAR(factors->values.back(), 4, 1e-5);
 }
 
 TEST_F(Quantize, an_integer_that_gguf_has_no_room_for_is_an_error) {

@@ -155,7 +155,7 @@ class Converter {
         add_values(std::string(name) + ".weight", *values, out);
     const auto type = file_.get_string(config_.arch + ".rope.scaling.type", std::string());
     if (!type.ok() || *type != "llama3") return;
-    const model::Rope& rope = config_.rope_of_full();
+    const model::Rope& rope = scaled_rope();
     const auto base = file_.get_float(config_.arch + ".rope.freq_base", 10000);
     std::vector<float> divisors;
     for (size_t i = 0; i < rope.frequency.size(); ++i) {
@@ -167,6 +167,13 @@ class Converter {
   }
 
  private:
+  // Returns the rotary embedding that is scaled: that of layers without a window or, where only
+  // layers with a window rotate (EXAONE 4, Llama 4), theirs.
+  const model::Rope& scaled_rope() const {
+    const model::Rope& full = config_.rope_of_full();
+    return full.dims == 0 && !config_.ropes.empty() ? config_.ropes.front() : full;
+  }
+
   static void add_values(std::string name, std::vector<float> values,
                          std::vector<SourceTensor>& out) {
     out.push_back({.name = std::move(name),

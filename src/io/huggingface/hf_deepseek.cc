@@ -47,7 +47,11 @@ Status<> map_latent(Mapper& map, std::optional<uint64_t> value_dim = {}) {
 constexpr uint64_t kSoftmax = 1, kSigmoid = 2;
 
 Status<> map_router(Mapper& map, bool sigmoid) {
-  KVICK_TRY_VOID(map.require_name("scoring_func", sigmoid ? "sigmoid" : "softmax"));
+  KVICK_TRY(const std::string model, map.config().get_string("model_type"));
+  KVICK_TRY(const std::string scoring, map.config().get_string("scoring_func", std::string()));
+  // The first folders of dots.llm1 have topk_method's value there.
+  const bool of_dots = model == "dots1" && scoring == "noaux_tc";
+  if (!of_dots) KVICK_TRY_VOID(map.require_name("scoring_func", sigmoid ? "sigmoid" : "softmax"));
   map.set("expert_gating_func", sigmoid ? kSigmoid : kSoftmax);
   KVICK_TRY(const bool normalised, map.config().get_bool("norm_topk_prob", sigmoid));
   map.set("expert_weights_norm", normalised);

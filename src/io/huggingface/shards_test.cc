@@ -291,5 +291,33 @@ TEST(HuggingFace, WhatOnlyLlamaCppAsksForIsMapped) {
   }
 }
 
+// transformers does not read the field: dots.llm1's router always has sigmoids.
+TEST(HuggingFace, TheFirstFoldersOfDotsNameTheirRouterOtherwise) {
+  const auto open_as = [](const char* type, const char* scoring) {
+    const TestFolder folder;
+    folder.write("config.json", with(llama_config(), {{"model_type", type},
+                                                      {"tie_word_embeddings", true},
+                                                      {"n_routed_experts", 4},
+                                                      {"num_experts_per_tok", 2},
+                                                      {"moe_intermediate_size", 16},
+                                                      {"scoring_func", scoring}})
+                                    .dump());
+    folder.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
+    return ModelFile::open(folder.path());
+  };
+  for (const char* scoring : {"noaux_tc", "sigmoid"}) {
+    const auto file = open_as("dots1", scoring);
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    EXPECT_EQ(*file->get_uint("dots1.expert_gating_func"), 2u);
+  }
+  for (const auto& [type, scoring] :
+       {std::pair{"dots1", "softmax"}, std::pair{"glm4_moe", "noaux_tc"}}) {
+    const auto refused = open_as(type, scoring);
+    ASSERT_FALSE(refused.ok()) << type;
+    EXPECT_NE(refused.error().message.find("'scoring_func' is"), std::string::npos)
+        << refused.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace kvick::io

@@ -105,7 +105,10 @@ constexpr std::array kFamilies = {
            .configure = configure_mistral3,
            .experts = {.normalised = true}},
     Family{.name = "smollm3", .interleaved = true, .configure = configure_smollm3},
-    Family{.name = "minicpm", .interleaved = true, .configure = configure_minicpm},
+    Family{.name = "minicpm",
+           .interleaved = true,
+           .configure = configure_minicpm,
+           .experts = {.normalised = true}},
     Family{.name = "seed_oss", .feed_forward = {.norms = kAfterAttention}},
     Family{.name = "ernie4_5", .interleaved = true},
     Family{.name = "ernie4_5-moe", .interleaved = true, .experts = {.normalised = true}},
@@ -131,8 +134,7 @@ constexpr std::array kFamilies = {
                          .norms = {.before = "", .after = "post_attention_norm"}},
            .feed_forward = {.norms = {.before = "", .after = "post_ffw_norm"}}},
     // Attention and feed-forward block side by side, behind one norm. Command R7B and Command A
-    // have
-    // windows in three of four layers, and only these rotate (Command A report 2025).
+    // have windows in three of four layers, and only these rotate (Command A report 2025).
     Family{.name = "command-r",
            .interleaved = true,
            .eps_key = "attention.layer_norm_epsilon",

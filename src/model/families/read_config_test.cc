@@ -276,6 +276,31 @@ TEST(ReadConfig, KnowsMiniCpmsFactors) {
   EXPECT_EQ(told.logit_scale, 0.5F);
 }
 
+// MiniCPM-MoE's files say nothing of it.
+TEST(ReadConfig, WeightsOfMiniCpmsExpertsAreDividedByTheirSum) {
+  io::ModelFileBuilder builder(io::Container::kGguf, "minicpm.gguf");
+  io::Metadata& keys = builder.metadata();
+  keys["general.architecture"] = {std::string("minicpm")};
+  for (const auto& [key, value] : {std::pair{"block_count", 1},
+                                   {"embedding_length", 64},
+                                   {"context_length", 512},
+                                   {"feed_forward_length", 96},
+                                   {"attention.head_count", 4},
+                                   {"expert_count", 8},
+                                   {"expert_used_count", 2}})
+    keys[std::string("minicpm.") + key] = {static_cast<uint64_t>(value)};
+  EXPECT_TRUE(builder.add_tensor({.name = "token_embd.weight", .shape = {100, 64}}).ok());
+  EXPECT_TRUE(builder.add_tensor({.name = "blk.0.ffn_gate_inp.weight", .shape = {8, 64}}).ok());
+  EXPECT_TRUE(
+      builder.add_tensor({.name = "blk.0.ffn_down_exps.weight", .shape = {8, 64, 96}}).ok());
+  const auto config = read_config(builder.finish());
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  const ExpertsConfig& experts = config->layers[0].experts;
+  EXPECT_EQ(experts.ffn, 96u);
+  EXPECT_TRUE(experts.normalised);
+  EXPECT_EQ(experts.router, ExpertsConfig::Router::kSoftmax);
+}
+
 TEST(ReadConfig, RotatesOnlyLayersWithAWindowWhereSomeHaveOne) {
   for (const char* arch : {"exaone4", "cohere2"}) {
     const auto plain = read_family(arch, [](io::Metadata&) {});

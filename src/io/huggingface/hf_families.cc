@@ -553,8 +553,12 @@ Status<> map_nemotron(Mapper& map) {
   map.set("attention.layer_norm_epsilon", epsilon);
   return base::Done{};
 }
+// Command R has the context that it was trained on in model_max_length, and a shorter one in the
+// usual field.
 Status<> map_cohere(Mapper& map) {
   KVICK_TRY_VOID(map.require_flag("use_qk_norm", false));
+  if (map.config().find("model_max_length"))
+    KVICK_TRY_VOID(map.copy_size("model_max_length", "context_length"));
   KVICK_TRY(const double scale, positive(map.config(), "logit_scale", 0.0625));
   map.set("logit_scale", scale);
   return map_layer_norms(map);

@@ -319,5 +319,20 @@ TEST(HuggingFace, TheFirstFoldersOfDotsNameTheirRouterOtherwise) {
   }
 }
 
+TEST(HuggingFace, CommandRsContextIsTheLongestThatItWasTrainedOn) {
+  const auto context = [](const json& changes) {
+    const TestFolder folder;
+    const json config =
+        with(llama_config(), {{"model_type", "cohere"}, {"tie_word_embeddings", true}});
+    folder.write("config.json", with(config, changes).dump());
+    folder.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
+    const auto file = ModelFile::open(folder.path());
+    EXPECT_TRUE(file.ok()) << (file.ok() ? "" : file.error().message);
+    return file.ok() ? *file->get_uint("command-r.context_length") : 0;
+  };
+  EXPECT_EQ(context(json::object()), 64u);
+  EXPECT_EQ(context({{"model_max_length", 1024}}), 1024u);
+}
+
 }  // namespace
 }  // namespace kvick::io

@@ -123,7 +123,7 @@ CONFIGS = {
         num_local_experts=4, num_experts_per_tok=2, shared_intermediate_size=96, mamba_n_heads=4, mamba_d_head=16, mamba_d_state=8,
         mamba_chunk_size=16, position_embedding_type="nope", layer_types=["linear_attention", "full_attention", "linear_attention"]),
     "dots1": lambda: T.Dots1Config(**SIZES, **ROUTED, first_k_dense_replace=1, norm_topk_prob=True, n_group=2, topk_group=1),
-    "minimax_m2": lambda: T.MiniMaxM2Config(**SIZES, head_dim=16, num_local_experts=4, num_experts_per_tok=2, rope_parameters={
+    "minimax_m2": lambda: T.MiniMaxM2Config(**SIZES, head_dim=16, num_local_experts=5, num_experts_per_tok=2, rope_parameters={
         "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}),
     "hunyuan_v1_moe": lambda: T.HunYuanMoEV1Config(**SIZES, head_dim=16, num_experts=4, moe_topk=[2, 2]),
     "glm": lambda: T.GlmConfig(**SIZES, head_dim=8, partial_rotary_factor=0.5),
@@ -165,6 +165,14 @@ def fill(model, seed):
             scale.copy_((0.8 + 0.1 * torch.randn(scale.shape, generator=random)).to(torch.bfloat16).float())
 
 
+def limit_no_steps(model):
+    """transformers takes time_step_min, which is for the first values of a training, as a lower limit of a model's steps. vLLM and llama.cpp
+    have no limit, as the folders' time_step_limit says."""
+    for layer in model.model.layers:
+        if hasattr(layer.mixer, "time_step_limit"):
+            layer.mixer.time_step_limit = (0.0, float("inf"))
+
+
 def round_experts(model):
     """Rounds the experts of gpt-oss to MXFP4, as transformers reads it; returns their tensors in that format."""
     parts = {}
@@ -199,6 +207,8 @@ def record(name, seed):
     torch.manual_seed(seed)  # for parameters that are initialised randomly, such as sinks
     model = T.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     fill(model, seed)
+    if name.startswith("nemotron_h"):
+        limit_no_steps(model)
     parts = round_experts(model) if name.startswith("gpt_oss") else {}
     folder = HERE / name
     shutil.rmtree(folder, ignore_errors=True)

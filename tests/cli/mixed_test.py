@@ -2,6 +2,7 @@
 options are refused with one line."""
 
 import json
+import time
 import unittest
 
 from made_model import SMALL, CommandTest, make_model
@@ -46,12 +47,24 @@ class Mixed(CommandTest):
             self.assertEqual(status, 200, answer)
             self.assertEqual([choice["text"] for choice in answer["choices"]], 2 * [plain["text"]])
 
+    def wait_for_files(self, folder):
+        """Waits until there are files of rows and no more come: they are written while the answer goes on."""
+        names, until = None, time.monotonic() + 20
+        while time.monotonic() < until:
+            before, names = names, sorted(folder.glob("*.kv"))
+            if names and names == before:
+                return
+            time.sleep(0.3)
+        self.fail(f"no files of rows in {folder}")
+
     def test_prompts_survive_a_kill_but_only_with_paged(self):
         def ask(*options):
             server = Server(self.top, self.env, self.model, "--kv-dir", self.top / "kv", *options)
             self.addCleanup(server.kill)
             status, answer = server.post("/v1/completions", prompt=TEXT[:400], max_tokens=30, temperature=0, ignore_eos=True)
             self.assertEqual(status, 200, answer)
+            if not options:
+                self.wait_for_files(self.top / "kv")
             server.kill()
             return answer["choices"][0]["text"], answer["usage"]["prompt_tokens_details"]["cached_tokens"]
         first, cached = ask()

@@ -172,15 +172,23 @@ TEST_P(Conformance, AForkPastTheCapIsAShortageAndChangesNothing) {
     GTEST_SKIP() << "a fork takes little memory";
   kv::Setup rows = setup_for(GetParam().spec, shape());
   if (!traits().forgets) rows.select = {};  // forks share the data kept beside rows
-  Pair p = pair(bytes_after(60) + cost_of(spec(), rows, {60, 1}).value().fast_bytes - 1);
+  // A policy that forgets needs room for what its steps keep, in which the first forks may fit.
+  const uint64_t room = traits().forgets ? bytes_after(60, 1, 10) : bytes_after(60);
+  Pair p = pair(room + cost_of(spec(), rows, {60, 1}).value().fast_bytes - 1);
   const SeqId a = p.open();
   for (uint32_t i = 0; i < 6; ++i) p.add(a, 10);
-  const Usage before = p.store->usage();
-  const auto fork = p.store->fork(a);
-  ASSERT_FALSE(fork.ok());
-  EXPECT_GT(fork.error().needed_bytes, fork.error().available_bytes);
-  EXPECT_NE(fork.error().what.find("fork of sequence 0"), std::string::npos) << fork.error().what;
-  EXPECT_EQ(p.store->usage(), before);
+  constexpr uint32_t kMostForks = 1000;
+  for (uint32_t forks = 0; forks < kMostForks; ++forks) {
+    const Usage before = p.store->usage();
+    const auto fork = p.store->fork(a);
+    if (fork.ok() && traits().forgets) continue;
+    ASSERT_FALSE(fork.ok());
+    EXPECT_GT(fork.error().needed_bytes, fork.error().available_bytes);
+    EXPECT_NE(fork.error().what.find("fork of sequence 0"), std::string::npos) << fork.error().what;
+    EXPECT_EQ(p.store->usage(), before);
+    return;
+  }
+  FAIL() << "all forks fit";
 }
 
 TEST_P(Conformance, AFailedBeginLeavesNoTraceInAnySlot) {

@@ -338,9 +338,12 @@ TEST(Clusters, SayWhatAnOptionHasToBe) {
   EXPECT_TRUE(refusal("clusters:rest=maybe").starts_with("clusters: rest='maybe' is neither"));
   setup.tier.spec = parse_spec("ram:size=1MiB").value();
   setup.select.spec = parse_spec("clusters").value();
-  EXPECT_TRUE(make_store({"tiered", {}}, setup)
-                  .error()
-                  .message.starts_with("clusters looks at keys of all rows"));
+  EXPECT_TRUE(make_store({"tiered", {}}, setup).ok());
+  setup.tier.spec = parse_spec("ram:size=1MiB,access=copy").value();
+  const auto copied = make_store({"tiered", {}}, setup);
+  ASSERT_FALSE(copied.ok());
+  EXPECT_TRUE(copied.error().message.starts_with("clusters reads rows again"))
+      << copied.error().message;
 }
 
 // Values may be shorter or longer than keys: means of omitted rows must cover whole values.

@@ -29,6 +29,7 @@ import keeping  # noqa: E402
 import machines  # noqa: E402
 import pages  # noqa: E402
 import papers  # noqa: E402
+import policies  # noqa: E402
 import plots  # noqa: E402
 import results  # noqa: E402
 import tables  # noqa: E402
@@ -38,7 +39,8 @@ def parts(docs):
     """{path of a page with generated parts: {name of a part: its text}}"""
     found, claims = results.Results(docs / "results"), papers.load(docs / "papers")
     by_question = {name: getattr(tables, name)(found) for name in ("speed", "strategies", "quality", "serving", "scale")}
-    in_report = {name: pages.moved(by_question[name], "results") for name in ("strategies", "quality", "serving", "scale")}
+    by_question["policies"] = policies.table(found)
+    in_report = {name: pages.moved(by_question[name], "results") for name in ("strategies", "quality", "policies", "serving", "scale")}
     in_report |= {"verdicts": pages.moved(papers.verdict_table(claims), "papers"), "counts": papers.counts(claims)}
     made = {docs / "results/README.md": by_question, docs / "report.md": in_report,
             docs / "results/engines.md": {"comparisons": tables.comparisons(found)},

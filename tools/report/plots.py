@@ -7,6 +7,7 @@ import json
 import re
 
 import curves
+import policies
 import tables
 from results import number
 
@@ -137,6 +138,7 @@ def on_one(draw_on, title):
 PLOTS = {
     "speed": (speed_points, on_one(draw_speed, "Speed beside llama.cpp and ik_llama.cpp, two threads"), (9, 7.4)),
     "quality": (quality_points, on_one(draw_quality, "Quality against bytes, SmolLM2-135M, windows of 2,048 tokens"), (8, 5)),
+    "policies": (policies.points, on_one(policies.draw, "Policies: quality and speed with 25 and 12.5 % of the rows"), (9, 6)),
     "planner": (planner_points, on_one(draw_planner, "Decode speed: what kvick plan said, and what was measured"), (6, 5.2)),
     "depth": (depth_points, on_one(draw_depth, "Decode after a long context, SmolLM2-135M shape in Q8_0, Zen 4"), (8, 4.6)),
     "rates": (curves.points, curves.draw, (10, 9)),

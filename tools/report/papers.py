@@ -65,9 +65,10 @@ def verdict_table(papers):
 def counts(papers):
     verdicts = collections.Counter(claim["verdict"] for entry in papers.values() for claim in entry["claims"])
     hold = verdicts["reproduced"] + verdicts["direction reproduced"]
+    left = verdicts["not yet measured"]
     return (f"Of {sum(verdicts.values())} claims of {len(papers)} papers {hold} hold here in size or direction, {verdicts['refuted']} do "
-            f"not, {verdicts['not testable here']} cannot be tested on these machines, and {verdicts['not yet measured']} have not been "
-            "measured yet.")
+            f"not, {verdicts['not testable here']} cannot be tested on these machines"
+            + (f", and {left} have not been measured yet." if left else "; none is left unmeasured."))
 
 
 def words():

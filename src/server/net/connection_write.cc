@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 
 #include "server/net/connection.h"
@@ -76,11 +77,10 @@ void Connection::drop_slow() {
 void Connection::event(uint64_t number, std::string_view bytes) {
   if (!answers(number) || !begun_) return;
   const size_t most = hub_.options.most_unread_bytes;
-  // One event may be longer than that, such as the logprobs of a long prompt, and each choice of an
-  // answer has one. No client can have read them before the next event comes, so they count apart
-  // until their client has read them.
-  if (unread_bytes() > most + large_events_) return drop_slow();
-  if (bytes.size() > most) large_events_ += bytes.size();
+  // One event may be longer than that, such as the logprobs of a long prompt. No client can have
+  // read it before the next event comes, so it counts apart until its client has read it.
+  if (unread_bytes() > most + large_event_) return drop_slow();
+  if (bytes.size() > most) large_event_ = std::max(large_event_, bytes.size());
   guarded([&] {
     write(stream_chunk(bytes, framing_));
     await_event();
@@ -110,7 +110,7 @@ void Connection::write(std::string_view bytes) {
 void Connection::watch_reader(size_t bytes) {
   const size_t most = hub_.options.most_unread_bytes;
   if (unread_bytes() <= most) {
-    large_events_ = 0;
+    large_event_ = 0;
     if (read_in_time_) backlog_deadline_.clear();
     read_in_time_.reset();
     if (unread_bytes() + bytes > most) bound_wait();

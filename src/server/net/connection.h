@@ -143,8 +143,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_writing_ = false;
   // Bytes that the client has read since backlog_deadline_ was set; nothing: it is not set.
   std::optional<size_t> read_in_time_;
-  // Bytes of the largest unread event that is longer than most_unread_bytes; 0: there is none.
-  size_t large_event_ = 0;
 };
 
 }  // namespace kvick::server

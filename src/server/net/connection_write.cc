@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <boost/asio/buffer.hpp>
 
 #include "server/net/connection.h"
@@ -76,11 +75,7 @@ void Connection::drop_slow() {
 
 void Connection::event(uint64_t number, std::string_view bytes) {
   if (!answers(number) || !begun_) return;
-  const size_t most = hub_.options.most_unread_bytes;
-  // One event may be longer than that, such as the logprobs of a long prompt. No client can have
-  // read it before the next event comes, so it counts apart until its client has read it.
-  if (unread_bytes() > most + large_event_) return drop_slow();
-  if (bytes.size() > most) large_event_ = std::max(large_event_, bytes.size());
+  if (unread_bytes() > hub_.options.most_unread_bytes) return drop_slow();
   guarded([&] {
     write(stream_chunk(bytes, framing_));
     await_event();
@@ -104,13 +99,12 @@ void Connection::write(std::string_view bytes) {
 }
 
 // Limits how long a client may leave more than most_unread_bytes unread. A stream's client is
-// dropped by event(). A whole answer or one event may be longer, so its client has write_time for
-// each most_unread_bytes, and idle_time for the rest. Otherwise it could hold the answer in memory
-// by reading a few bytes now and then.
+// dropped by event(). A whole answer may be longer, so its client has write_time for each
+// most_unread_bytes, and idle_time for the rest. Otherwise it could hold the answer in memory by
+// reading a few bytes now and then.
 void Connection::watch_reader(size_t bytes) {
   const size_t most = hub_.options.most_unread_bytes;
   if (unread_bytes() <= most) {
-    large_event_ = 0;
     if (read_in_time_) backlog_deadline_.clear();
     read_in_time_.reset();
     if (unread_bytes() + bytes > most) bound_wait();

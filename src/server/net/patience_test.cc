@@ -1,6 +1,5 @@
 // How long the server waits for clients that vanish, send or read slowly, or are idle.
 
-#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "server/testing/server.h"
@@ -94,45 +93,6 @@ TEST(Server, GivesALongAnswerMoreTimeThanAnIdleConnection) {
   for (std::string got = piece; bytes < kBytes && got.size() >= piece.size(); bytes += got.size())
     got = client.read_until(piece);
   EXPECT_EQ(bytes, kBytes);
-}
-
-// A handler that streams a large event and small ones behind it.
-class LargeEvent : public Handler {
- public:
-  LargeEvent(size_t bytes, size_t behind) : bytes_(bytes), behind_(behind) {}
-  void handle(HttpRequest, std::shared_ptr<Reply> reply) override {
-    reply->begin_events({});
-    reply->event(std::string(bytes_, '#'));
-    for (size_t i = 0; i < behind_; ++i) reply->event(std::string(1000, 'y'));
-    reply->end_events();
-  }
-
- private:
-  size_t bytes_, behind_;
-};
-
-// All events come before the client can have read anything.
-TEST(Server, GivesTheClientOfAStreamTimeToReadOneLargeEvent) {
-  constexpr size_t kBytes = 4 << 20;
-  LargeEvent handler(kBytes, 3);
-  Running running(handler, {.port = 0, .most_unread_bytes = 64 << 10});
-  Client client(running.port);
-  client.get("/", "Connection: close\r\n");
-  const std::string all = client.read_to_end();
-  EXPECT_TRUE(all.ends_with("0\r\n\r\n")) << all.size() << " bytes";
-  EXPECT_EQ(static_cast<size_t>(std::count(all.begin(), all.end(), '#')), kBytes);
-  running.stop();
-  EXPECT_EQ(running.server.counters().slow, 0U);
-}
-
-TEST(Server, DropsTheClientOfALargeEventThatTooMuchFollows) {
-  LargeEvent handler(256 << 10, 1000);
-  Running running(handler, {.port = 0, .most_unread_bytes = 64 << 10});
-  Client client(running.port);
-  client.get("/");
-  EXPECT_FALSE(client.read_to_end().ends_with("0\r\n\r\n"));
-  running.stop();
-  EXPECT_EQ(running.server.counters().slow, 1U);
 }
 
 // The rest of the answer is below the limit for streams, and every write makes some progress.

@@ -198,7 +198,7 @@ TEST(Scheduler, EvictsOldRowsOfAnotherKindBeforeNewerOnesOfItsOwn) {
   expect_oldest_rows_go(*engine, options, old, 96);
 }
 
-// A policy's store knows the age of the rows that it chooses from.
+// A store under a policy reports the age of its cached rows.
 TEST(Scheduler, EvictsOldRowsUnderAPolicyBeforeNewerOnesOfItsOwn) {
   const auto engine = tiny_engine();
   SchedulerOptions options;

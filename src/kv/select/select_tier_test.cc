@@ -188,7 +188,7 @@ TEST(SelectTier, GroupsRowsAgainThatAreLoaded) {
       expect_as_in_memory(policy, tier);
 }
 
-// What is grouped again comes from the tier and counts as read.
+// Rows that are put into new groups are read from the tier, and these reads are counted.
 TEST(SelectTier, CountsTheRowsThatAreLoadedToGroupThemAgain) {
   const auto setup =
       setup_of("clusters:budget=24,recent=4,cluster=4,block=64", "ram:fast=16KiB,unit=8");

@@ -7,7 +7,7 @@
 namespace kvick::server {
 namespace {
 
-// Returns the sampling of a POST /completion that gives no value, by llama-server's names.
+// Returns the default sampling options of POST /completion, under llama-server's names.
 ApiResult<Json> default_sampling(const engine::ModelSampling& model) {
   UnknownFields unknown(true);
   const Json body = {{"prompt", "x"}};

@@ -93,6 +93,7 @@ PrefixFiles::~PrefixFiles() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    stop_by_ = options_.clock() + options_.closing_seconds;
   }
   queued_.notify_all();
   if (writer_.joinable()) writer_.join();
@@ -208,9 +209,9 @@ void PrefixFiles::write_queued() noexcept {
   while (true) {
     if (writes_.empty() && reads_.empty()) idle_.notify_all();
     queued_.wait(lock, [&] {
-      return stopping_ || (!writes_.empty() && at_read_ != writes_.front().first.id);
+      return writes_.empty() ? stopping_ : at_read_ != writes_.front().first.id;
     });
-    if (stopping_) return;
+    if (stopping_ && (writes_.empty() || options_.clock() >= stop_by_)) return;
     const auto [key, rows] = std::move(writes_.front());
     writes_.pop_front();
     writing_ = true;

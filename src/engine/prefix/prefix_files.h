@@ -28,6 +28,7 @@ struct PrefixFilesOptions {
   uint64_t max_bytes = uint64_t{4} << 30;  // of files; the least recently used are evicted first
   // Bytes of rows that may wait to be written; rows beyond this limit are dropped.
   uint64_t most_queued_bytes = uint64_t{256} << 20;
+  double closing_seconds = 5;  // to write the queued rows at the end; the rest is dropped
   // How files are read, written and removed; null: by the system. Tests pass their own. `read`
   // returns the whole file, or nothing if there is none or it is longer than max_bytes.
   std::function<std::optional<std::string>(const std::filesystem::path&, size_t max_bytes)> read;
@@ -42,7 +43,7 @@ class PrefixFiles final : public PrefixTier {
   // an earlier version and those that were left half written an hour ago or longer. Error: the
   // folder cannot be made, read or written.
   static base::Result<std::unique_ptr<PrefixFiles>> open(PrefixFilesOptions options);
-  // Waits for the file that is being written; drops the queued ones.
+  // Writes the queued rows first, for at most closing_seconds and the file then being written.
   ~PrefixFiles() override;
 
   size_t known(std::span<const BlockId> ids) const override;
@@ -72,6 +73,7 @@ class PrefixFiles final : public PrefixTier {
   mutable std::mutex mutex_;
   std::condition_variable queued_, idle_;
   bool stopping_ = false, writing_ = false;
+  double stop_by_ = 0;  // of `clock`; set with stopping_
   // The blocks whose files the writer writes and the reader reads, or removes if they are damaged.
   // They are never the same block: the reader would remove what was just written.
   std::optional<BlockId> at_write_, at_read_;

@@ -217,6 +217,32 @@ TEST(PrefixFiles, WaitsForNoSlowDiskAndSurvivesAFullOne) {
   EXPECT_EQ(counts.files, 0u);
 }
 
+TEST(PrefixFiles, WritesWhatIsQueuedBeforeItEnds) {
+  for (const double seconds : {5.0, 0.0}) {
+    const Folder folder;
+    std::atomic<bool> ending{false};  // the clock is first asked when the end begins
+    std::atomic<int> written{0};
+    PrefixFilesOptions options = {.folder = folder.path, .closing_seconds = seconds};
+    options.clock = [&] {
+      ending = true;
+      return 0.0;
+    };
+    options.write = [&](const fs::path&, std::string_view) {
+      while (!ending) std::this_thread::yield();
+      ++written;
+      return true;
+    };
+    auto files = std::move(PrefixFiles::open(std::move(options))).value();
+    const auto ids = block_ids(prefix_root("model", ""), tokens_of(4));
+    for (uint32_t i = 0; i < 4; ++i) put(*files, ids[i], i);
+    files.reset();
+    if (seconds > 0)
+      EXPECT_EQ(written, 4);
+    else
+      EXPECT_LE(written, 1);
+  }
+}
+
 TEST(PrefixFiles, LetsNobodyWaitWhileAFileIsRemoved) {
   const Folder folder;
   std::atomic<bool> removing{false}, slow{true};

@@ -208,9 +208,8 @@ void PrefixFiles::write_queued() noexcept {
   std::unique_lock lock(mutex_);
   while (true) {
     if (writes_.empty() && reads_.empty()) idle_.notify_all();
-    queued_.wait(lock, [&] {
-      return writes_.empty() ? stopping_ : at_read_ != writes_.front().first.id;
-    });
+    queued_.wait(
+        lock, [&] { return writes_.empty() ? stopping_ : at_read_ != writes_.front().first.id; });
     if (stopping_ && (writes_.empty() || options_.clock() >= stop_by_)) return;
     const auto [key, rows] = std::move(writes_.front());
     writes_.pop_front();

@@ -92,38 +92,6 @@ TEST(PrefixFiles, GivesBackWhatItWasGivenAlsoAfterARestart) {
   EXPECT_EQ(files->counts().bytes, 3 * block_bytes(kRowBytes));
 }
 
-TEST(PrefixFiles, TellsModelsSaltsAndBeginningsApart) {
-  const auto tokens = tokens_of(2);
-  const auto ids = block_ids(prefix_root("model", ""), tokens);
-  for (const auto& other :
-       {block_ids(prefix_root("model2", ""), tokens), block_ids(prefix_root("model", "a"), tokens),
-        block_ids(prefix_root("mode", "l"), tokens),
-        block_ids(prefix_root("model", ""), tokens_of(2, 1))})
-    for (const BlockId& id : other) EXPECT_EQ(std::count(ids.begin(), ids.end(), id), 0);
-  // The same second block after another first block has another id.
-  auto changed = tokens;
-  changed[0] = 77;
-  EXPECT_NE(block_ids(prefix_root("model", ""), changed)[1], ids[1]);
-}
-
-TEST(PrefixFiles, NoticesEveryFlippedByteAndEveryTruncation) {
-  const BlockId id = block_ids(prefix_root("model", ""), tokens_of(1))[0];
-  const std::string sound = encode_block(id, rows_of(0));
-  const auto sound_to = [&](const std::string& bytes) {
-    return decode_block(id, kRowBytes, std::as_bytes(std::span(bytes))).ok();
-  };
-  ASSERT_TRUE(sound_to(sound));
-  std::mt19937 random(5);
-  for (size_t i = 0; i < 1000; ++i) {
-    std::string bytes = sound;
-    bytes[i < 72 ? i : random() % bytes.size()] ^= static_cast<char>(1 + random() % 255);
-    EXPECT_FALSE(sound_to(bytes));
-  }
-  for (size_t i = 0; i < 1000; ++i)
-    EXPECT_FALSE(sound_to(sound.substr(0, random() % sound.size())));
-  EXPECT_FALSE(sound_to(sound + "x"));
-}
-
 TEST(PrefixFiles, TakesNoFileThatIsDamagedForeignOrGoneAndCountsIt) {
   const Folder folder;
   const auto ids = block_ids(prefix_root("model", ""), tokens_of(4));

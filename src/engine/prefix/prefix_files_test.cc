@@ -188,10 +188,11 @@ TEST(PrefixFiles, WaitsForNoSlowDiskAndSurvivesAFullOne) {
 TEST(PrefixFiles, WritesWhatIsQueuedBeforeItEnds) {
   for (const double seconds : {5.0, 0.0}) {
     const Folder folder;
-    std::atomic<bool> ending{false};  // the clock is first asked when the end begins
+    static std::atomic<bool> ending;  // the clock is first asked when the end begins
+    ending = false;
     std::atomic<int> written{0};
     PrefixFilesOptions options = {.folder = folder.path, .closing_seconds = seconds};
-    options.clock = [&] {
+    options.clock = [] {
       ending = true;
       return 0.0;
     };

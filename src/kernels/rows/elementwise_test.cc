@@ -123,6 +123,63 @@ TEST(ElementWise, DotColumnsSumsTheProductsOfEachRow) {
   });
 }
 
+// The scores of any range of rows equal those of the rows alone, and the products of the codes with
+// queries rounded to 16 bits.
+TEST(ElementWise, ScoreQuadsSumsTheProductsOfEachRow) {
+  constexpr uint32_t kBlockRows = 64, kBlocks = 3;
+  for_each_set([](const Table& table) {
+    if (table.score_quads == nullptr) return;
+    for (const uint32_t dims : {4, 16, 32, 36, 64, 100})
+      for (const size_t queries : {1, 2, 3, 4, 6}) {
+        std::mt19937 random(dims);
+        std::vector<std::byte> codes(size_t{kBlocks} * kBlockRows * dims);
+        for (std::byte& code : codes) code = static_cast<std::byte>(random() % 255 - 127);
+        const std::byte* blocks[kBlocks];
+        for (uint32_t b = 0; b < kBlocks; ++b) blocks[b] = &codes[size_t{b} * kBlockRows * dims];
+        const auto q = random_floats(queries * dims, 11);
+        const auto score = [&](uint32_t first, uint32_t last, const float* from, size_t n) {
+          std::vector<float> out(n * (last - first + 1), 77);
+          table.score_quads({.blocks = blocks,
+                             .block_rows = kBlockRows,
+                             .dims = dims,
+                             .first = first,
+                             .last = last},
+                            from, n, out.data(), last - first + 1);
+          for (size_t i = 0; i < n; ++i) EXPECT_EQ(out[(i + 1) * (last - first + 1) - 1], 77);
+          return out;
+        };
+        constexpr uint32_t kRows = kBlockRows * kBlocks;
+        const std::vector<float> all = score(0, kRows, q.data(), queries);
+        for (size_t query = 0; query < queries; ++query) {
+          float most = 0;
+          for (uint32_t d = 0; d < dims; ++d) most = std::max(most, std::abs(q[query * dims + d]));
+          for (uint32_t row = 0; row < kRows; ++row) {
+            double sum = 0, size = 0;
+            for (uint32_t d = 0; d < dims; ++d) {
+              const auto code = static_cast<int8_t>(
+                  blocks[row / kBlockRows][(d / 4 * kBlockRows + row % kBlockRows) * 4 + d % 4]);
+              sum += double{q[query * dims + d]} * code;
+              size += std::abs(code);
+            }
+            EXPECT_NEAR(all[query * (kRows + 1) + row], sum, most / 64000 * size + 1e-5 * size);
+          }
+        }
+        for (const auto& [first, last] :
+             {std::pair{0u, 1u}, {3u, 5u}, {5u, 190u}, {16u, 64u}, {63u, 130u}, {191u, 192u}}) {
+          const std::vector<float> some = score(first, last, q.data(), queries);
+          for (size_t query = 0; query < queries; ++query) {
+            const std::vector<float> alone = score(first, last, &q[query * dims], 1);
+            for (uint32_t row = first; row < last; ++row) {
+              EXPECT_EQ(some[query * (last - first + 1) + row - first],
+                        all[query * (kRows + 1) + row]);
+              EXPECT_EQ(alone[row - first], all[query * (kRows + 1) + row]);
+            }
+          }
+        }
+      }
+  });
+}
+
 TEST(ElementWise, FindsWhatIsAboveALimit) {
   for_each_set([](const Table& table) {
     for (const size_t n : kSizes) {

@@ -37,6 +37,7 @@ KVICK_TARGET_AVX512_BEGIN
 #include "kernels/rows/levels_impl.h"
 #include "kernels/rows/token_weights.h"
 #include "kernels/rows/elementwise_impl.h"
+#include "kernels/rows/quads_impl.h"
 #include "kernels/rows/delta_rule_impl.h"
 #include "kernels/isa/vec_avx512.h"
 // clang-format on
@@ -46,6 +47,7 @@ namespace kvick::kernels {
 
 void fill_rows_avx512(Table& table) {
   fill_rows<VecAvx512>(table);
+  table.score_quads = score_quads<VecAvx512>;
   table.delta_rule = delta_rule<VecAvx512>;
 }
 

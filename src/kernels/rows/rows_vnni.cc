@@ -1,5 +1,5 @@
-// Attention with AVX-512 VNNI, whose integer products multiply quantised keys. All other functions
-// are those of rows_avx512.cc.
+// Attention and the choice of rows with AVX-512 VNNI, whose integer products multiply codes. All
+// other functions are those of rows_avx512.cc.
 
 #include "kernels/table/rows.h"
 
@@ -32,6 +32,7 @@ KVICK_TARGET_VNNI_BEGIN
 #include "kernels/attention/attention_columns.h"
 #include "kernels/attention/attention_dots.h"
 #include "kernels/attention/attention_impl.h"
+#include "kernels/rows/quads_impl.h"
 #include "kernels/isa/vec_avx512.h"
 #include "kernels/isa/vec_vnni.h"
 // clang-format on
@@ -47,6 +48,7 @@ void attend_chunk_vnni(const View& view, const Queries& queries, uint32_t chunk,
 void fill_rows_vnni(Table& table) {
   fill_rows_avx512(table);
   table.attend_chunk = attend_chunk_vnni;
+  table.score_quads = score_quads<VecVnni>;
 }
 
 }  // namespace kvick::kernels

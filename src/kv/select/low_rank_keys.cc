@@ -18,8 +18,15 @@ void LowRankKeys::put(const RowsOfHead& rows, uint32_t row, std::span<const floa
   put(rows, row, std::span<const std::byte>(stored));
 }
 
-// A block is [rank][kBlockRows], because dot_columns reads one value of many rows at a time.
+// A block is [rank][kBlockRows], because dot_columns reads one value of many rows at a time, or
+// [rank / 4][kBlockRows][4].
 void LowRankKeys::put(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> key) const {
+  if (quads()) {
+    std::byte* at = rows.summary(row / kBlockRows) + size_t{row % kBlockRows} * 4;
+    for (uint32_t r = 0; r < rank_; r += 4, at += size_t{kBlockRows} * 4)
+      std::copy_n(key.data() + r, 4, at);
+    return;
+  }
   const size_t bytes = kernels::dtype_bytes(type_, 1);
   std::byte* at = rows.summary(row / kBlockRows) + row % kBlockRows * bytes;
   for (uint32_t r = 0; r < rank_; ++r, at += kBlockRows * bytes)
@@ -37,7 +44,7 @@ void LowRankKeys::choose(const SelectRequest& question, std::span<const float> q
   std::fill(weights.begin(), weights.end(), 0.0F);
   for (size_t first = 0; first < count; first += most) {
     const size_t n = std::min(most, count - first);
-    score(question, queries.subspan(first * rank_, n * rank_), scores);
+    score(question, queries.subspan(first * rank_, n * rank_), scratch, scores);
     for (size_t i = 0; i < n; ++i) {
       float* const row = scores.data() + i * rows;
       const float sum = kernels_.exp_row(row, rows, 1);
@@ -52,7 +59,19 @@ void LowRankKeys::choose(const SelectRequest& question, std::span<const float> q
 
 // Sets scores to [queries][last - first].
 void LowRankKeys::score(const SelectRequest& question, std::span<const float> queries,
-                        std::span<float> scores) const {
+                        base::Arena& scratch, std::span<float> scores) const {
+  if (quads()) {
+    const TopRows& top_rows = question.top_rows;
+    const auto blocks = scratch.make<const std::byte*>(question.rows.blocks.size());
+    for (uint32_t b = 0; b < blocks.size(); ++b) blocks[b] = question.rows.summary(b);
+    return kernels_.score_quads({.blocks = blocks.data(),
+                                 .block_rows = kBlockRows,
+                                 .dims = rank_,
+                                 .first = top_rows.first,
+                                 .last = top_rows.last},
+                                queries.data(), queries.size() / rank_, scores.data(),
+                                top_rows.last - top_rows.first);
+  }
   const size_t bytes = kernels::dtype_bytes(type_, 1);
   const TopRows& top_rows = question.top_rows;
   for (uint32_t at = top_rows.first; at < top_rows.last;) {

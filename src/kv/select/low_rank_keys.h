@@ -34,7 +34,11 @@ class LowRankKeys {
  private:
   static constexpr uint32_t kBlockRows = 256;
 
-  void score(const SelectRequest& question, std::span<const float> queries,
+  // Whether a block is quads (kernels::Quads), not columns.
+  bool quads() const {
+    return kernels_.score_quads != nullptr && type_ == kernels::DType::kStatic8 && rank_ % 4 == 0;
+  }
+  void score(const SelectRequest& question, std::span<const float> queries, base::Arena& scratch,
              std::span<float> scores) const;
 
   const kernels::Table& kernels_;

@@ -25,6 +25,23 @@ class ChosenRuns {
       begin += rows;
     }
   }
+  // Adds single rows, ascending. A run is written anew for each row and its place advances without
+  // a branch: with one, chosen rows took 7 ns each on Zen 4.
+  void add(std::span<const uint32_t> rows) {
+    for (auto row = rows.begin(); row != rows.end();) {
+      add(*row, *row + 1);  // may continue the last run
+      const uint32_t end = run_->pos + run_->rows, shift = run_->row - run_->pos;
+      kernels::Run* at = &out_[count_ - 1];
+      uint32_t first = at->pos, last = *row++;
+      for (; row != rows.end() && *row < end; last = *row++) {
+        const bool apart = *row != last + 1;
+        at += apart ? 1 : 0;
+        first = apart ? *row : first;
+        *at = {.row = first + shift, .rows = *row + 1 - first, .pos = first};
+      }
+      count_ = static_cast<size_t>(at - out_.data()) + 1;
+    }
+  }
   std::span<const kernels::Run> runs() const { return out_.first(count_); }
 
  private:
@@ -282,12 +299,7 @@ void SelectStep::narrow(const TopRows& top_rows, const SelectedRows& choice, bas
   const uint32_t count = kernels::rows_of(past);
   ChosenRuns runs(past.runs, scratch.make<kernels::Run>(past.runs.size() + top_rows.take + 2));
   runs.add(0, top_rows.first);
-  for (auto row = choice.rows.begin(); row != choice.rows.end();) {
-    const uint32_t first = *row;
-    uint32_t end = first + 1;
-    while (++row != choice.rows.end() && *row == end) ++end;
-    runs.add(first, end);
-  }
+  runs.add(choice.rows);
   runs.add(top_rows.last, count);
   past.runs = runs.runs();
   past.bucket = out.fresh.bucket = {};

@@ -86,7 +86,8 @@ std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const
   if (take == 0) return {};
   const std::span<uint32_t> taken = scratch.make<uint32_t>(take);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  uint32_t low = ordered(-kInfinity) - 1, high = ordered(kInfinity);
+  const uint32_t lowest = ordered(-kInfinity) - 1;
+  uint32_t low = lowest, high = ordered(kInfinity);
   size_t above_low = scores.size(), above_high = 0;
   Guesses guesses(scores, take);
   while (high - low > 1) {
@@ -101,17 +102,25 @@ std::span<const uint32_t> highest(const kernels::Table& kernels, std::span<const
     else
       high = middle, above_high = above;
   }
-  // How many scores equal to the lowest taken score are taken.
   const float least = float_of(high);
   size_t equal = take - kernels.count_above(scores.data(), scores.size(), least), n = 0;
-  for (uint32_t i = 0; i < scores.size() && n < take; ++i) {
-    if (scores[i] > least || (scores[i] == least && equal > 0)) {
+  if (low == lowest) {  // too few scores are above -infinity
+    for (uint32_t i = 0; i < scores.size() && n < take; ++i) {
+      if (!(scores[i] >= least) || (scores[i] == least && equal == 0)) continue;
       if (scores[i] == least) --equal;
       taken[n++] = i;
     }
+    if (n < take) take_numbers_first(scores, taken);  // NaN is above no threshold
+    return taken;
   }
-  // NaN is above no threshold.
-  if (n < take) take_numbers_first(scores, taken);
+  const std::span<uint32_t> found = scratch.make<uint32_t>(above_low);
+  kernels.indices_above(scores.data(), scores.size(), float_of(low), found.data());
+  for (size_t i = 0; n < take; ++i) {
+    const bool is_equal = scores[found[i]] == least;
+    if (is_equal && equal == 0) continue;
+    equal -= is_equal ? 1 : 0;
+    taken[n++] = found[i];
+  }
   return taken;
 }
 

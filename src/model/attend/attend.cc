@@ -22,10 +22,6 @@ constexpr uint32_t kPromptQueries = 384;
 constexpr size_t kViewGrain = 64;
 constexpr size_t kChoosingGrain = 1;  // if views depend on the queries and take work
 
-kernels::Partial partial_at(float* memory, uint32_t queries) {
-  return {.max = memory, .sum = memory + queries, .acc = memory + size_t{2} * queries};
-}
-
 }  // namespace
 
 BatchAttention::BatchAttention(const Config& config, const Batch& batch, TokenRange range,
@@ -116,6 +112,11 @@ BatchAttention::Paths BatchAttention::paths_of(const Slot& slot) {
 void BatchAttention::run(uint32_t layer, const Attended& attended) {
   enter(layer, attended);
   for (base::Arena& arena : workspace_.scratch) arena.reset();
+  if (chooses_few()) {
+    run_choosing();
+    if (facets_.observer != nullptr) observe_all();
+    return;
+  }
   base::ThreadPool& pool = workspace_.pool;
   const size_t grain = facets_.per_query ? kChoosingGrain : kViewGrain;
   pool.parallel_for(views_.size(), grain, [&](size_t begin, size_t end, unsigned worker) {
@@ -340,13 +341,10 @@ void BatchAttention::run_by_chunk() {
     }
   });
   for (size_t i = 0; i < pieces.size();) {
-    const Task& task = plan_->tasks[pieces[i].task];
-    const uint32_t n = queries_of(task);
-    const kernels::Partial state = partial_at(memory + pieces[i].offset, n);
     size_t next = i + 1;
-    for (; next < pieces.size() && pieces[next].task == pieces[i].task; ++next)
-      kernels_.merge(state, partial_at(memory + pieces[next].offset, n), n, numbers_->v_dim);
-    finish(task, state);
+    while (next < pieces.size() && pieces[next].task == pieces[i].task) ++next;
+    merge_chunks(plan_->tasks[pieces[i].task], memory + pieces[i].offset,
+                 static_cast<uint32_t>(next - i));
     i = next;
   }
 }

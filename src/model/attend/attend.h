@@ -80,6 +80,9 @@ class BatchAttention {
   // Size of one Partial, in floats, for this many query rows.
   size_t partial_floats(uint32_t queries) const { return size_t{queries} * (2 + numbers_->v_dim); }
 
+  static kernels::Partial partial_at(float* memory, uint32_t queries) {
+    return {.max = memory, .sum = memory + queries, .acc = memory + size_t{2} * queries};
+  }
   // Computes the softmax state of a chunk, in the arithmetic of the task's role.
   void attend_chunk(const Task& task, const kernels::Queries& queries, uint32_t chunk,
                     kernels::Partial out, float* probs) const;
@@ -87,6 +90,11 @@ class BatchAttention {
   void make_view(size_t i, unsigned worker);
   void run_task(size_t i, unsigned worker);
   void run_by_chunk();
+  // Whether run_choosing() computes the current layer: few views, which take work, a task each.
+  bool chooses_few() const;
+  void run_choosing();
+  // Merges the results of a task's chunks, which lie one after the other, and writes its output.
+  void merge_chunks(const Task& task, float* memory, uint32_t chunks);
   // Returns the first of a slot's tokens that kv::Observer::apart names.
   uint32_t first_apart(uint32_t slot) const;
   bool gives_probs() const;  // whether an observer wants the current layer's probabilities

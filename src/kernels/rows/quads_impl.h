@@ -1,0 +1,131 @@
+#pragma once
+// Scores of low-rank keys by integer products (Table::score_quads), for vector types with
+// V::kCodeDots. Included inside a target region, after elementwise headers and attention_codes.h.
+//
+// As for quantised keys (attention_codes.h), a query is rounded to 16-bit integers with one scale
+// per 32 dimensions, and integer sums are exact:
+//
+//   score = fma chain over groups g of 32 dimensions, in order, of dot[g] * query scale[g]
+//
+// so the bits depend neither on the instruction set nor on where a range of rows begins.
+
+namespace kvick::kernels {
+namespace {
+
+template <class V>
+struct QuadScores {
+  using F = typename V::F;
+  using I = typename V::I;
+  static constexpr int kTile = 4, kVectors = 2;
+  static constexpr uint32_t kLanes = V::kLanes;
+  static constexpr uint32_t kMostGroups = kMaxHeadDim / kRowGroup;
+  static constexpr int32_t kZero = 128;  // codes are signed; V multiplies unsigned ones
+
+  const Quads& quads;
+  alignas(64) int8_t first[kTile * kMaxHeadDim];
+  alignas(64) int8_t second[kTile * kMaxHeadDim];
+  float scale[kTile * kMostGroups];
+  int32_t start[kTile * kMostGroups];
+
+  explicit QuadScores(const Quads& some) : quads(some) {}
+
+  void set(const float* q, int queries) {
+    for (int m = 0; m < queries; ++m)
+      for (uint32_t d = 0; d < quads.dims; d += kRowGroup) {
+        float padded[kRowGroup] = {};
+        for (uint32_t i = d; i < quads.dims && i < d + kRowGroup; ++i)
+          padded[i - d] = q[m * quads.dims + i];
+        const uint32_t at = m * kMaxHeadDim + d, group = m * kMostGroups + d / kRowGroup;
+        start[group] = -kZero * V::split_query(padded, first + at, second + at, scale[group]);
+      }
+  }
+
+  // Sets to[m][r] to the scores of kLanes rows each, from row `row` of a block on.
+  template <int M, int R>
+  [[gnu::always_inline]] inline void score(const std::byte* block, uint32_t row,
+                                           F (&to)[M][R]) const {
+    const uint32_t all = quads.dims / 4;
+    for (uint32_t g = 0; g * 8 < all; ++g) {
+      I high[M][R], low[M][R];
+      KVICK_UNROLL for (int m = 0; m < M; ++m) KVICK_UNROLL for (int r = 0; r < R; ++r) {
+        high[m][r] = V::zeros();
+        low[m][r] = V::set_int(start[m * kMostGroups + g]);
+      }
+      const uint32_t end = all < g * 8 + 8 ? all : g * 8 + 8;
+      for (uint32_t j = g * 8; j < end; ++j) {
+        const std::byte* const line = block + (size_t{j} * quads.block_rows + row) * 4;
+        I codes[R];
+        KVICK_UNROLL for (int r = 0; r < R; ++r) codes[r] = V::template unsigned_codes<DType::kQ8>(
+            reinterpret_cast<const float*>(line + size_t{kLanes} * 4 * r), false);
+        KVICK_UNROLL for (int m = 0; m < M; ++m) KVICK_UNROLL for (int r = 0; r < R; ++r) {
+          high[m][r] = V::dot_first(high[m][r], codes[r], first + m * kMaxHeadDim + 4 * j);
+          low[m][r] = V::dot_second(low[m][r], codes[r], second + m * kMaxHeadDim + 4 * j);
+        }
+      }
+      KVICK_UNROLL for (int m = 0; m < M; ++m) KVICK_UNROLL for (int r = 0; r < R; ++r) {
+        const F dot = V::joined(high[m][r], low[m][r]);
+        const F factor = V::set(scale[m * kMostGroups + g]);
+        to[m][r] = g == 0 ? V::mul(dot, factor) : V::fma(dot, factor, to[m][r]);
+      }
+    }
+  }
+
+  // Scores rows [begin, end) of a block, which is whole vectors long, and prefetches the next
+  // block. Blocks lie apart, so the processor's own prefetching begins anew in each.
+  template <int M>
+  void block(const std::byte* codes, const std::byte* next, uint32_t begin, uint32_t end,
+             float* out, size_t stride) const {
+    const auto part = [&](uint32_t row) {  // some of the kLanes rows from `row` on
+      F scores[M][1];
+      score<M, 1>(codes, row, scores);
+      alignas(64) float lanes[kLanes];
+      for (int m = 0; m < M; ++m) {
+        V::store(lanes, scores[m][0]);
+        for (uint32_t i = 0; i < kLanes; ++i)
+          if (row + i >= begin && row + i < end) out[m * stride + (row + i - begin)] = lanes[i];
+      }
+    };
+    uint32_t row = begin;
+    if (row % kLanes != 0) {
+      part(row / kLanes * kLanes);
+      row = (row / kLanes + 1) * kLanes;
+    }
+    for (; row + kVectors * kLanes <= end; row += kVectors * kLanes) {
+      F scores[M][kVectors];
+      for (uint32_t j = 0; j < quads.dims / 4 && next != nullptr; ++j)
+        ask_for_lines(next + (size_t{j} * quads.block_rows + row) * 4, 64, kVectors * kLanes / 16);
+      score<M, kVectors>(codes, row, scores);
+      KVICK_UNROLL for (int m = 0; m < M; ++m) KVICK_UNROLL for (int r = 0; r < kVectors; ++r)
+          V::store(out + m * stride + (row - begin) + r * kLanes, scores[m][r]);
+    }
+    for (; row < end; row += kLanes) part(row);
+  }
+
+  template <int M>
+  void run(const float* q, float* out, size_t stride) {
+    set(q, M);
+    for (uint32_t at = quads.first; at < quads.last;) {
+      const uint32_t b = at / quads.block_rows, begin = b * quads.block_rows;
+      const uint32_t end =
+          quads.last < begin + quads.block_rows ? quads.last : begin + quads.block_rows;
+      const std::byte* const next = end < quads.last ? quads.blocks[b + 1] : nullptr;
+      block<M>(quads.blocks[b], next, at - begin, end - begin, out + (at - quads.first), stride);
+      at = end;
+    }
+  }
+};
+
+template <class V>
+void score_quads(const Quads& quads, const float* q, size_t queries, float* out, size_t stride) {
+  KVICK_CHECK(quads.dims % 4 == 0 && quads.dims <= kMaxHeadDim && quads.block_rows % V::kLanes == 0,
+              "quads of {} dimensions in blocks of {}", quads.dims, quads.block_rows);
+  QuadScores<V> scores(quads);
+  const auto step = [&](size_t n) { queries -= n, q += n * quads.dims, out += n * stride; };
+  for (; queries >= 4; step(4)) scores.template run<4>(q, out, stride);
+  if (queries == 3) scores.template run<3>(q, out, stride);
+  if (queries == 2) scores.template run<2>(q, out, stride);
+  if (queries == 1) scores.template run<1>(q, out, stride);
+}
+
+}  // namespace
+}  // namespace kvick::kernels

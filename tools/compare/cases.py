@@ -40,6 +40,7 @@ CASES = [
     Case("deep16k-q8", decode=64, depth=16384, kv="q8"),
     Case("prefill8k", prompt=8192),
 ]
+QUICK = "decode,prefill,batch8,deep4k,deep4k-q8"  # one of each kind of work; the README says how long they take
 
 
 def named(text):

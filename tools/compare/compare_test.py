@@ -14,6 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import cases  # noqa: E402
+import compare  # noqa: E402
 import kept  # noqa: E402
 import peers  # noqa: E402
 import report  # noqa: E402
@@ -69,7 +70,7 @@ class Commands(unittest.TestCase):
         self.assertEqual(command[command.index("--kv-type") + 1], "q8")
 
     def test_vllm_gets_the_folder_of_the_file(self):
-        command = self.of("vllm", BATCH)[""]
+        command = self.of("vllm", BATCH)["bf16 folder"]
         self.assertEqual(command[0], "/p/x")
         self.assertEqual(command[command.index("-m") + 1], "/m/f-hf")
         self.assertEqual(command[command.index("-b") + 1], "8")
@@ -319,8 +320,27 @@ class WholeRun(unittest.TestCase):
         self.assertIn("vLLM bf16 computes in bfloat16", done.stdout)
         self.assertIn("--vllm 'vLLM bf16'=PYTHON --hf a.gguf=one-hf --hf b.gguf=refuse-hf --cases", done.stdout)
         rows = [line for line in done.stdout.splitlines() if line.startswith("| decode")]
-        self.assertEqual(rows, ["| decode 128 at 0 | 100.0 | 50.0; **2.00** | **2.00** |", "| decode 128 at 0 | 100.0 | refused [1] | – |"])
+        self.assertEqual(rows, ["| decode 128 at 0 | 100.0 | 50.0, bf16 folder; **2.00** | **2.00** |", "| decode 128 at 0 | 100.0 | refused [1] | – |"])
         self.assertNotIn("bfloat16", self.vllm_run().stdout)
+
+    def test_vllm_is_called_bf16_under_any_name(self):
+        self.assertIn("# kvick, new bf16\n", self.vllm_run("--vllm", "new=theirs", "--hf", "one-hf").stdout)
+        self.assertIn("# kvick, in bf16, new\n", self.vllm_run("--vllm", "in bf16, new=theirs", "--hf", "one-hf").stdout)
+
+    def test_quick_is_one_round_of_one_case_of_each_kind_unless_other_cases_or_rounds_are_given(self):
+        quick = ["decode", "prefill", "batch8", "deep4k", "deep4k-q8"]
+        everything = [case.name for case in cases.CASES]
+        for options, rounds, names in (((), 5, everything), (("--quick",), 1, quick), (("--quick", "--cases", "prefill"), 1, ["prefill"]),
+                                       (("--quick", "--cases", "all"), 1, everything), (("--quick", "--rounds", "2"), 2, quick),
+                                       (("--rounds", "2", "--cases", "decode"), 2, ["decode"])):
+            args, chosen, _ = compare.parsed([__file__, *options])
+            self.assertEqual((args.rounds, [case.name for case in chosen]), (rounds, names), options)
+            self.assertIn(f"--cases {args.cases} --rounds {rounds} ", compare.command_of(args, []))
+
+    def test_less_than_one_round_is_refused(self):
+        done = self.vllm_run("--rounds", "0")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--rounds 0: must be at least 1", done.stderr)
 
     def test_vllm_needs_one_folder_for_each_file(self):
         for options, words in ((("--vllm", "theirs"), "add --hf a.gguf=FOLDER"),

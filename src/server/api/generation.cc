@@ -126,18 +126,20 @@ bool Generation::has_more() {
 // Runs one turn: handles the events in the inbox and writes at most one choice of a whole answer.
 // Then other requests get the thread. A stream's text is sent every kMostAtOnce bytes, not only at
 // the end of the turn. Otherwise the network would notice a client that does not read only after a
-// long turn, while the inbox grows and makes the next turn longer still.
+// long turn, while the inbox grows and makes the next turn longer still. The reports of a prompt go
+// to all choices at once, so they are sent at once: a client can only be given time to read one
+// event that is longer than it may leave unread.
 void Generation::work() noexcept {
   try {
     for (Event& event : take_events()) {
       std::visit([&](auto& one) { on(std::move(one)); }, event);
-      if (events_.size() < kMostAtOnce) continue;
+      if (events_.size() < kMostAtOnce || reports_follow_) continue;
       flush();
       gone_ = has_left();
     }
     if (gone_) writing_body_ = false;
     if (writing_body_) write_choice();
-    flush();
+    if (!reports_follow_) flush();
   } catch (const std::exception&) {
     fail();
   }
@@ -204,6 +206,7 @@ void Generation::on(JobPiece of) {
   }
   KVICK_CHECK(of.piece.choice < plan_->choices, "a piece of choice {} of {}", of.piece.choice,
               plan_->choices);
+  reports_follow_ = of.piece.of_prompt && of.piece.choice + 1 < plan_->choices;
   if (!first_text_) {
     first_text_ = clock_();
     note([&](RequestFacts& facts) { facts.first_text = first_text_; });
@@ -213,6 +216,7 @@ void Generation::on(JobPiece of) {
 
 void Generation::on(JobEnd of) {
   if (!std::exchange(of.noted, true)) note([&](RequestFacts& facts) { facts.add(of.outcome); });
+  reports_follow_ = false;
   if (gone_) return;
   if (plan_ == nullptr) {
     early_.emplace_back(std::move(of));

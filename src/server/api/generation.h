@@ -100,8 +100,10 @@ class Generation : public std::enable_shared_from_this<Generation> {
   AnswerEnd end_of_answer_;
   std::optional<double> first_text_;  // time of clock_
   size_t running_ = 0;
-  bool gone_ = false;          // further output of the jobs is ignored
-  std::string events_;         // bytes of a stream that are not posted yet
+  bool gone_ = false;   // further output of the jobs is ignored
+  std::string events_;  // bytes of a stream that are not posted yet
+  // Further choices' reports of the same prompt follow at once.
+  bool reports_follow_ = false;
   std::string body_, behind_;  // a whole answer that is being written
   bool writing_body_ = false;
   size_t next_choice_ = 0;  // index of the first choice that body_ lacks

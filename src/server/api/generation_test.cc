@@ -150,6 +150,49 @@ TEST_F(AnswerThreads, SendTheEventsOfAStreamInTheirOrder) {
   EXPECT_EQ(log_, (Log{"A: event", "A: event", "A: event", "A: event", "A: end"}));
 }
 
+// The engine gives the prompt's reports to one choice after the other, before any answer's text.
+TEST_F(AnswerThreads, SendTheReportsOfAPromptToAllChoicesInOneEvent) {
+  complete("A", R"({"prompt":"x","n":3,"stream":true,"echo":true,"logprobs":2})");
+  run(answers_), run(network_);
+  log_.clear();
+  const engine::Job& job = service_.jobs.at(0);
+  const auto report = [&](uint32_t choice) {
+    const engine::TokenReport one = {.chosen = {5, -1}, .top = {{5, -1}, {6, -2}}};
+    job.on_piece({.choice = choice,
+                  .text = {},
+                  .token = {},
+                  .tokens = std::vector(5000, one),
+                  .of_prompt = true,
+                  .finish = {}});
+    run(answers_), run(network_);
+  };
+  report(0), report(1);
+  EXPECT_TRUE(log_.empty());
+  report(2);
+  EXPECT_EQ(log_, Log{"A: event"});
+  job.on_piece({.choice = 0, .text = "y"});
+  run(answers_), run(network_);
+  EXPECT_EQ(log_, (Log{"A: event", "A: event"}));
+}
+
+TEST_F(AnswerThreads, SendTheReportsOfAPromptThatHaveComeIfItsJobFails) {
+  complete("A", R"({"prompt":["x","y"],"n":2,"stream":true,"echo":true,"logprobs":2})");
+  run(answers_), run(network_);
+  log_.clear();
+  service_.jobs.at(0).on_piece({.choice = 0,
+                                .text = {},
+                                .token = {},
+                                .tokens = {{.chosen = {5, -1}, .top = {}}},
+                                .of_prompt = true,
+                                .finish = {}});
+  run(answers_), run(network_);
+  EXPECT_TRUE(log_.empty());
+  service_.jobs.at(0).on_end(
+      {.error = engine::Refusal{engine::Refusal::Why::kFailed, "broke", ""}});
+  run(answers_), run(network_);
+  EXPECT_EQ(log_, Log{"A: event"});
+}
+
 TEST_F(AnswerThreads, CountAJobOnceThatEndsBeforeTheNextOneIsSubmitted) {
   const auto end = [&](size_t job, uint32_t prompt_tokens) {
     service_.jobs.at(job).on_piece({.text = "x", .finish = engine::Finish::kEnd});

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 
 #include "server/net/connection.h"
@@ -75,7 +76,12 @@ void Connection::drop_slow() {
 
 void Connection::event(uint64_t number, std::string_view bytes) {
   if (!answers(number) || !begun_) return;
-  if (unread_bytes() > hub_.options.most_unread_bytes) return drop_slow();
+  // One event may be longer than most_unread_bytes, such as the logprobs of a long prompt. No
+  // client can have read it before the next event comes, so the limit is on the bytes beside it.
+  // All together stay below most_unread_bytes and the longest event, however many are that long.
+  const size_t longest = std::max(longest_event_, bytes.size());
+  if (unread_bytes() + bytes.size() > hub_.options.most_unread_bytes + longest) return drop_slow();
+  longest_event_ = longest;
   guarded([&] {
     write(stream_chunk(bytes, framing_));
     await_event();
@@ -98,13 +104,14 @@ void Connection::write(std::string_view bytes) {
   write_some();
 }
 
-// Limits how long a client may leave more than most_unread_bytes unread. A stream's client is
-// dropped by event(). A whole answer may be longer, so its client has write_time for each
-// most_unread_bytes, and idle_time for the rest. Otherwise it could hold the answer in memory by
-// reading a few bytes now and then.
+// Limits how long a client may leave more than most_unread_bytes unread. The client of a stream of
+// short events is dropped by event(). A whole answer or one event may be longer, so its client has
+// write_time for each most_unread_bytes, and idle_time for the rest. Otherwise it could hold the
+// answer in memory by reading a few bytes now and then.
 void Connection::watch_reader(size_t bytes) {
   const size_t most = hub_.options.most_unread_bytes;
   if (unread_bytes() <= most) {
+    longest_event_ = 0;
     if (read_in_time_) backlog_deadline_.clear();
     read_in_time_.reset();
     if (unread_bytes() + bytes > most) bound_wait();

@@ -1,6 +1,9 @@
 // How long the server waits for clients that vanish, send or read slowly, or are idle.
 
+#include <algorithm>
+#include <future>
 #include <gtest/gtest.h>
+#include <numeric>
 
 #include "server/testing/server.h"
 
@@ -93,6 +96,100 @@ TEST(Server, GivesALongAnswerMoreTimeThanAnIdleConnection) {
   for (std::string got = piece; bytes < kBytes && got.size() >= piece.size(); bytes += got.size())
     got = client.read_until(piece);
   EXPECT_EQ(bytes, kBytes);
+}
+
+// A handler that streams events of these lengths at once, before the client can have read anything.
+class Events : public Handler {
+ public:
+  explicit Events(std::vector<size_t> lengths) : lengths_(std::move(lengths)) {}
+  void handle(HttpRequest, std::shared_ptr<Reply> reply) override {
+    reply->on_gone([this] { gone_ = true; });
+    reply->begin_events({});
+    for (const size_t length : lengths_) {
+      reply->event(std::string(length, '#'));
+      if (gone_) return;
+      taken += length;
+    }
+    reply->end_events();
+  }
+  size_t bytes() const { return std::accumulate(lengths_.begin(), lengths_.end(), size_t{0}); }
+  size_t longest() const { return *std::max_element(lengths_.begin(), lengths_.end()); }
+  size_t taken = 0;  // bytes of the events before the one with which the client was dropped
+
+ private:
+  const std::vector<size_t> lengths_;
+  bool gone_ = false;
+};
+
+TEST(Server, GivesTheClientOfAStreamTimeToReadAnEventLongerThanItMayLeaveUnread) {
+  Events events({1000, size_t{3} << 20, 1000, 1000});
+  Running running(events, {.port = 0});
+  Client client(running.port);
+  client.get("/", "Connection: close\r\n");
+  const std::string all = client.read_to_end();
+  EXPECT_TRUE(all.ends_with("0\r\n\r\n")) << all.size() << " bytes";
+  EXPECT_EQ(static_cast<size_t>(std::count(all.begin(), all.end(), '#')), events.bytes());
+  running.stop();
+  EXPECT_EQ(running.server.counters().slow, 0U);
+}
+
+// What is kept for a client that does not read is bounded by one event, not by all long ones.
+TEST(Server, KeepsAtMostOneEventBeyondTheLimitForAClientThatDoesNotRead) {
+  constexpr size_t kMost = 64 << 10;
+  std::vector<size_t> long_and_short(200, 1000);
+  long_and_short.front() = 4 * kMost;
+  const std::vector<std::vector<size_t>> streams = {std::vector<size_t>(200, 1000),
+                                                    std::vector<size_t>(4, 2 * kMost),
+                                                    {2 * kMost, 4 * kMost, 8 * kMost, 16 * kMost},
+                                                    long_and_short};
+  for (size_t i = 0; i < streams.size(); ++i) {
+    SCOPED_TRACE(i);
+    Events events(streams[i]);
+    Running running(events, {.port = 0, .most_unread_bytes = kMost});
+    Client client(running.port);
+    client.get("/");
+    EXPECT_FALSE(client.read_to_end().ends_with("0\r\n\r\n"));
+    running.stop();
+    EXPECT_EQ(running.server.counters().slow, 1U);
+    EXPECT_GT(events.taken, 0U);
+    EXPECT_LE(events.taken, kMost + events.longest());
+  }
+}
+
+// A handler that leaves its reply to the test.
+class KeptReply : public Handler {
+ public:
+  void handle(HttpRequest, std::shared_ptr<Reply> to) override {
+    to->on_gone([this] { gone = true; });
+    to->begin_events({});
+    reply = std::move(to);
+  }
+  std::shared_ptr<Reply> reply;
+  std::atomic<bool> gone = false;
+};
+
+// Each event comes after the network had time to write what it can of those before.
+TEST(Server, DropsAClientThatNeverReadsThoughEachEventIsLongerThanTheLimit) {
+  KeptReply handler;
+  Running running(handler, {.port = 0, .most_unread_bytes = 64 << 10});
+  Client client(running.port, 4096);
+  client.get("/");
+  EXPECT_TRUE(client.read_until("\r\n\r\n").starts_with("HTTP/1.1 200"));
+  const Post network = running.server.threads().network;
+  constexpr int kMostEvents = 1000;  // 256 MB, more than the system's buffers hold
+  int events = 0;
+  for (; events < kMostEvents && !handler.gone; ++events) {
+    std::promise<void> done;
+    network([&] {
+      handler.reply->event(std::string(256 << 10, '#'));
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+  EXPECT_LT(events, kMostEvents);
+  EXPECT_TRUE(handler.gone);
+  running.stop();
+  EXPECT_EQ(running.server.counters().slow, 1U);
 }
 
 // The rest of the answer is below the limit for streams, and every write makes some progress.

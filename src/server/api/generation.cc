@@ -207,6 +207,8 @@ void Generation::on(JobPiece of) {
   KVICK_CHECK(of.piece.choice < plan_->choices, "a piece of choice {} of {}", of.piece.choice,
               plan_->choices);
   reports_follow_ = of.piece.of_prompt && of.piece.choice + 1 < plan_->choices;
+  // With prompt_logprobs alone, the engine reports the answer's tokens in vain.
+  if (!plan_->logprobs && !of.piece.of_prompt) of.piece.tokens.clear();
   if (!first_text_) {
     first_text_ = clock_();
     note([&](RequestFacts& facts) { facts.first_text = first_text_; });

@@ -67,24 +67,43 @@ ApiStatus check_kv(const engine::KvOptions& asked, const ClientLimits& limits,
   return Done{};
 }
 
-// Returns the number of logprobs in the answer to a job.
-uint64_t reported(const engine::Job& job, uint32_t context) {
-  if (!job.logprobs) return 0;
-  const uint64_t prompt = job.prompt.size();
-  const uint64_t room = context - std::min<uint64_t>(prompt, context);
-  const uint64_t answer = job.max_tokens == 0 ? room : std::min<uint64_t>(job.max_tokens, room);
-  return job.choices * ((job.prompt_logprobs ? prompt : 0) + answer) * (1 + *job.logprobs);
+// Numbers of logprobs in an answer.
+struct Reported {
+  uint64_t of_prompts = 0, of_answers = 0;
+};
+
+Reported reported(const Plan& plan, uint32_t context) {
+  Reported numbers;
+  for (const engine::Job& job : plan.jobs) {
+    if (!job.logprobs) continue;
+    const uint64_t prompt = job.prompt.size();
+    const uint64_t room = context - std::min<uint64_t>(prompt, context);
+    const uint64_t answer = job.max_tokens == 0 ? room : std::min<uint64_t>(job.max_tokens, room);
+    const uint64_t per_token = uint64_t{job.choices} * (1 + *job.logprobs);
+    if (job.prompt_logprobs) numbers.of_prompts += prompt * per_token;
+    // With prompt_logprobs alone, the answer's tokens are not reported.
+    if (plan.logprobs) numbers.of_answers += answer * per_token;
+  }
+  return numbers;
+}
+
+ApiStatus too_many(const Reported& numbers, const Plan& plan) {
+  const bool prompts = numbers.of_prompts > numbers.of_answers;
+  const char* const field = plan.prompt_logprobs && prompts ? "prompt_logprobs" : "logprobs";
+  const char* const shorten = prompts                             ? "shorten the prompt"
+                              : plan.jobs.front().max_tokens == 0 ? "set max_tokens"
+                                                                  : "lower max_tokens";
+  return bad_field(field,
+                   "this asks for up to {} logprobs (prompts x n x tokens x likeliest tokens), but "
+                   "an answer has at most {}; {}, lower n or ask for fewer likeliest tokens",
+                   numbers.of_prompts + numbers.of_answers, kMostReported, shorten);
 }
 
 ApiStatus check_size(const Plan& plan, uint32_t context) {
-  uint64_t numbers = 0, echoed = 0;
-  for (const engine::Job& job : plan.jobs) numbers += reported(job, context);
+  const Reported numbers = reported(plan, context);
+  if (numbers.of_prompts + numbers.of_answers > kMostReported) return too_many(numbers, plan);
+  uint64_t echoed = 0;
   for (const std::string& text : plan.echo) echoed += text.size() * plan.choices;
-  if (numbers > kMostReported)
-    return bad_field("logprobs",
-                     "this asks for up to {} logprobs (prompts x n x tokens x likeliest tokens), "
-                     "but an answer has at most {}; lower n, logprobs or max_tokens",
-                     numbers, kMostReported);
   if (echoed > kMostEchoBytes)
     return bad_field("echo",
                      "echo would repeat {} bytes (n times the prompts), but at most {} are "

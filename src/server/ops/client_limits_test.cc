@@ -104,6 +104,7 @@ TEST(ClientLimits, KeepAnswersToASizeThatFitsIntoMemory) {
   EXPECT_EQ(refusal(R"(,"logprobs":20,"max_tokens":2000)", {}, 2048), "");
   // Without max_tokens an answer may fill the context.
   Plan plan;
+  plan.logprobs = 20;
   plan.jobs.resize(2);
   for (engine::Job& job : plan.jobs) {
     job.prompt.assign(1000, 1);
@@ -116,6 +117,28 @@ TEST(ClientLimits, KeepAnswersToASizeThatFitsIntoMemory) {
   EXPECT_TRUE(check_limits(plan, {}, {test_engine(), 2048}).ok());
   for (engine::Job& job : plan.jobs) job.prompt.assign(2'000'000, 1);
   EXPECT_FALSE(check_limits(plan, {}, {test_engine(), 2048}).ok());
+}
+
+// An answer may fill this context, as a chat's without max_tokens. Its tokens count only if they
+// are reported.
+TEST(ClientLimits, CountTheTokensThatAnAnswerReportsAndNameTheFieldThatAskedForThem) {
+  constexpr uint32_t kContext = 131072;
+  EXPECT_EQ(refusal(R"(,"max_tokens":-1,"prompt_logprobs":20)", {}, kContext), "");
+  const std::string open = refusal(R"(,"max_tokens":-1,"logprobs":20)", {}, kContext);
+  EXPECT_TRUE(open.starts_with("logprobs: ")) << open;
+  EXPECT_NE(open.find("; set max_tokens, lower n or ask for fewer likeliest tokens"), open.npos);
+  const std::string both =
+      refusal(R"(,"max_tokens":130000,"logprobs":1,"prompt_logprobs":20)", {}, kContext);
+  EXPECT_TRUE(both.starts_with("logprobs: ")) << both;
+  EXPECT_NE(both.find("; lower max_tokens, "), both.npos) << both;
+  Plan plan = {.jobs = std::vector<engine::Job>(1), .prompt_logprobs = 20};
+  plan.jobs[0].prompt.assign(120'000, 1);
+  plan.jobs[0].logprobs = 20;
+  plan.jobs[0].prompt_logprobs = true;
+  const auto long_prompt = check_limits(plan, {}, {test_engine(), kContext});
+  ASSERT_FALSE(long_prompt.ok());
+  EXPECT_EQ(long_prompt.error().param, "prompt_logprobs");
+  EXPECT_NE(long_prompt.error().message.find("; shorten the prompt, "), std::string::npos);
 }
 
 TEST(ClientLimits, KeepRepeatedPromptsToASizeThatFitsIntoMemory) {

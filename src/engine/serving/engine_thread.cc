@@ -5,6 +5,13 @@
 #include "base/thread.h"
 
 namespace kvick::engine {
+namespace {
+
+// After a map of the cache, the next one waits for this many times as long as the map took. Its
+// time grows with the cache, and jobs may begin and end at any rate.
+constexpr double kMapPause = 50;
+
+}  // namespace
 
 base::Result<std::unique_ptr<EngineThread>> EngineThread::make(Engine& engine,
                                                                const EngineThreadOptions& options) {
@@ -119,6 +126,7 @@ CacheState EngineThread::cache() const {
   std::shared_ptr<const CacheState> cache;
   {
     const std::lock_guard lock(mutex_);
+    if (map_is_old_ && !busy_ && !stopping_) return scheduler_->state();
     cache = cache_;
   }
   return *cache;
@@ -136,19 +144,35 @@ void EngineThread::wait() {
   });
 }
 
-// Takes a snapshot. If that fails, most likely for lack of memory, another one is taken later.
+// Takes snapshots. If that fails, most likely for lack of memory, others are taken later.
 void EngineThread::publish() noexcept {
   try {
     Metrics metrics = scheduler_->metrics();
-    auto cache = std::make_shared<const CacheState>(scheduler_->state());
     const std::lock_guard lock(mutex_);
     metrics_ = std::move(metrics);
-    cache_.swap(cache);  // the old snapshot is freed after the mutex is released
     stale_ = false;
+    map_is_old_ = true;
   } catch (...) {
     const std::lock_guard lock(mutex_);
-    stale_ = true;
+    stale_ = map_is_old_ = true;
+    return;
   }
+  publish_map();
+}
+
+void EngineThread::publish_map() noexcept {
+  const base::Clock clock = options_.batch.clock;
+  const double began = clock();
+  if (began < next_map_) return;
+  try {
+    auto cache = std::make_shared<const CacheState>(scheduler_->state());
+    const std::lock_guard lock(mutex_);
+    cache_.swap(cache);  // the old snapshot is freed after the mutex is released
+    map_is_old_ = false;
+  } catch (...) {  // the map stays old
+  }
+  const double now = clock();
+  next_map_ = now + kMapPause * (now - began);
 }
 
 void EngineThread::work() noexcept {

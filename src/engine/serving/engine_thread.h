@@ -18,8 +18,8 @@ struct EngineThreadOptions {
   // Limit on the expected wait of a job, in seconds; jobs with a longer forecast are refused. 0: no
   // limit.
   double most_wait_seconds = 0;
-  // Seconds between the snapshots that cache() and metrics() return while jobs run. A snapshot is
-  // also taken whenever a job ends.
+  // Seconds between the snapshots that cache() and metrics() return while jobs run. One is also
+  // taken whenever a job ends; that of the cache only if it takes a small share of the time.
   double snapshot_seconds = 0.2;
   // The id of the first job, and the difference between one id and the next.
   uint64_t first_job = 1, job_stride = 1;
@@ -52,6 +52,7 @@ class EngineThread final : public Service {
   std::optional<Refusal> busy() const;
   void work() noexcept;
   void publish() noexcept;
+  void publish_map() noexcept;
   uint32_t count_waiting() noexcept;
   void add_all(RunningJobs& jobs) noexcept;
 
@@ -76,7 +77,9 @@ class EngineThread final : public Service {
   // The latest snapshots: a caller of metrics() or cache() never waits for a step.
   Metrics metrics_;
   std::shared_ptr<const CacheState> cache_ = std::make_shared<const CacheState>();
-  bool stale_ = false;  // the last snapshot failed, most likely for lack of memory
+  bool stale_ = false;       // the last snapshot failed, most likely for lack of memory
+  bool map_is_old_ = false;  // metrics_ is newer than cache_
+  double next_map_ = 0;      // when the next map of the cache may be taken; only thread_ uses it
 
   std::thread thread_;
 };

@@ -197,6 +197,39 @@ double fast_seconds() {
   return seconds++;
 }
 
+// By this clock a map of the cache takes longer than all steps between two maps together.
+TEST(EngineThread, MapsTheCacheOftenOnlyWhereThatIsFastAndAnewWhenNoJobRuns) {
+  const auto engine = tiny_engine();
+  const base::Clock still = [] { return 0.0; };
+  for (const bool slow : {false, true}) {
+    SCOPED_TRACE(slow);
+    EngineThreadOptions options;
+    options.batch.kv = parse_kv_options("paged:block=4", "").value();
+    options.batch.clock = slow ? &fast_seconds : still;
+    options.snapshot_seconds = 1e9;
+    const auto scheduler = EngineThread::make(*engine, options).value();
+    const auto seen_by = [&](Token first) {
+      std::vector<uint64_t> jobs;  // those in the map while the answer's first token is given
+      Job job = job_of(std::vector<Token>(9, first), 1);
+      job.on_piece = [&](const AnswerPiece&) {
+        for (const SequenceState& one : scheduler->cache().sequences) jobs.push_back(one.job);
+      };
+      EXPECT_TRUE(scheduler->submit(std::move(job)).ok());
+      scheduler->wait();
+      return jobs;
+    };
+    const auto pieces = [&] { return scheduler->cache().stores.at(0).pieces.size(); };
+    const std::vector<uint64_t> none;
+    EXPECT_EQ(pieces(), 0U);
+    EXPECT_EQ(seen_by(5), slow ? none : std::vector<uint64_t>{1});
+    const size_t of_one = pieces();
+    EXPECT_GT(of_one, 0U);
+    EXPECT_EQ(seen_by(6), slow ? none : std::vector<uint64_t>{2});
+    EXPECT_GT(pieces(), of_one);
+    EXPECT_TRUE(scheduler->cache().sequences.empty());
+  }
+}
+
 TEST(EngineThread, RefusesWhatWouldWaitTooLongAndSaysWhenToComeAgain) {
   const auto engine = tiny_engine(4096);
   EngineThreadOptions options;

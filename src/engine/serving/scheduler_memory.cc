@@ -50,7 +50,12 @@ bool Scheduler::fits(const RunningJob& running) {
   // A job that would run alone is admitted whatever it needs: its steps ask other instances to
   // evict cached rows.
   if (running_.empty() && !others_run_or_want(running.rank())) return true;
-  uint32_t sequences = 0;
+  // Counted first: behind a full queue every step asks, and the costs of 64 answers under a policy
+  // that forgets take a millisecond.
+  const uint32_t own = std::max(running.sequences(), running.job.beams);
+  uint32_t sequences = own;
+  for (const auto& one : running_) sequences += std::max(one->sequences(), one->job.beams);
+  if (!running_.empty() && sequences > options_.max_sequences) return false;
   uint64_t growth = 0;
   const auto room = [this](const RunningJob& one, const AnswerSequence& answer) {
     const uint64_t written = answer.length() - one.outcome.prompt_tokens;
@@ -59,7 +64,6 @@ bool Scheduler::fits(const RunningJob& running) {
   };
   const uint64_t step = options_.most_step_tokens;
   for (const auto& one : running_) {
-    sequences += std::max(one->sequences(), one->job.beams);
     for (const AnswerSequence& answer : one->answers) {
       const uint64_t pending = one->trunk > 0 && !answer.seq ? 0 : answer.pending();
       const uint64_t tokens = pending + room(*one, answer);
@@ -71,8 +75,6 @@ bool Scheduler::fits(const RunningJob& running) {
       growth += piece_bytes(engine_, *one->kind, answer.length(), std::min(pending, step));
     }
   }
-  const uint32_t own = std::max(running.sequences(), running.job.beams);
-  if (!running_.empty() && sequences + own > options_.max_sequences) return false;
   const auto tokens =
       running.longest() + static_cast<uint32_t>(room(running, running.answers.front()));
   const uint64_t needed =

@@ -14,6 +14,8 @@ constexpr std::chrono::milliseconds kLinger{2'000};
 // Larger bodies are moved, not copied behind the head. Smaller ones are copied, so that head and
 // body go out together.
 constexpr size_t kMostCopied = 64 << 10;
+// Longer buffers are freed once they are written: the connection may then be idle for long.
+constexpr size_t kMostKept = 64 << 10;
 
 }  // namespace
 
@@ -137,6 +139,7 @@ void Connection::bound_wait() {
 void Connection::write_some() {
   if (is_writing_ || state_ == State::kClosed) return;
   if (written_ == writing_.size()) {
+    if (writing_.capacity() > kMostKept) std::string().swap(writing_);
     writing_.clear();
     written_ = 0;
     writing_.swap(pending_);

@@ -1,8 +1,10 @@
-// How long the server waits for clients that vanish, send or read slowly, or are idle.
+// How long the server waits for clients that vanish, send or read slowly, or are idle, and what it
+// keeps for them.
 
 #include <algorithm>
 #include <future>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <numeric>
 
 #include "server/testing/server.h"
@@ -190,6 +192,43 @@ TEST(Server, DropsAClientThatNeverReadsThoughEachEventIsLongerThanTheLimit) {
   EXPECT_TRUE(handler.gone);
   running.stop();
   EXPECT_EQ(running.server.counters().slow, 1U);
+}
+
+// A handler with a long answer at /long and short ones elsewhere.
+class LongAndShort : public Handler {
+ public:
+  explicit LongAndShort(size_t bytes) : bytes_(bytes) {}
+  void handle(HttpRequest request, std::shared_ptr<Reply> reply) override {
+    reply->send({.body = std::string(request.target == "/long" ? bytes_ : 1, 'x')});
+  }
+
+ private:
+  size_t bytes_;
+};
+
+size_t used_bytes() {
+  const auto now = mallinfo2();
+  return now.uordblks + now.hblkhd;
+}
+
+TEST(Server, KeepsNoMemoryOfALongAnswerThatItsClientHasRead) {
+  constexpr size_t kBytes = size_t{16} << 20;
+  LongAndShort handler(kBytes);
+  Running running(handler, {.port = 0});
+  Client client(running.port);
+  const auto ask_briefly = [&] {
+    client.get("/short");
+    EXPECT_EQ(client.answer().body, "x");
+  };
+  ask_briefly();
+  const size_t before = used_bytes();
+  client.get("/long");
+  client.read_until("\r\n\r\n");
+  const std::string piece(1 << 16, 'x');
+  for (size_t read = 0; read < kBytes; read += piece.size())
+    ASSERT_EQ(client.read_until(piece).size(), piece.size());
+  ask_briefly();  // by now the server knows that all of the long answer is written
+  EXPECT_LT(used_bytes(), before + kBytes / 2);
 }
 
 // The rest of the answer is below the limit for streams, and every write makes some progress.

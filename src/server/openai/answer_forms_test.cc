@@ -93,6 +93,29 @@ TEST_F(ApiTest, AllowsOnlyTheTokensOfAList) {
   EXPECT_EQ(service_.jobs.size(), 2U);
 }
 
+TEST_F(ApiTest, RefusesFieldsThatExcludeEachOtherByTheirNamesInTheRequest) {
+  const auto wrong = [&](const char* path, const char* fields) {
+    const Json error = posted(path, fields).json()["error"];
+    EXPECT_NE(error["message"].get<std::string>().find("leave"), std::string::npos) << error;
+    return error["param"];
+  };
+  constexpr const char* kTexts = "/v1/completions";
+  EXPECT_EQ(wrong(kTexts, R"({"prompt":"x","use_beam_search":true,"n":2,"logprobs":1})"),
+            "logprobs");
+  EXPECT_EQ(wrong(kTexts, R"({"prompt":"x","use_beam_search":true,"n":2,
+                              "response_format":{"type":"json_object"}})"),
+            "response_format");
+  EXPECT_EQ(wrong(kTexts, R"({"prompt":"x","ignore_eos":true,
+                              "response_format":{"type":"json_object"}})"),
+            "ignore_eos");
+  EXPECT_EQ(wrong("/v1/chat/completions",
+                  R"({"messages":[{"role":"user","content":"Hi"}],"use_beam_search":true,"n":2,
+                      "tools":[{"type":"function","function":{"name":"f"}}],
+                      "tool_choice":"required"})"),
+            "tools");
+  EXPECT_TRUE(service_.jobs.empty());
+}
+
 // Ends a job that reports the first three tokens of its prompt, and one token of its answer.
 void report_and_end(const engine::Job& job) {
   const engine::Token third = job.prompt.at(2);

@@ -82,10 +82,26 @@ ApiStatus check_room(const GenerationRequest& request, uint32_t context) {
       request.max_tokens, context);
 }
 
+// Refuses fields that exclude each other, by their names in the request; the engine would refuse
+// them by its own. format: that of the answer.
+ApiStatus check_together(const GenerationRequest& request, const Json& format) {
+  const auto no_beams = [](const std::string& name) {
+    return bad_field(name, "{} does not go with use_beam_search; leave one of them out", name);
+  };
+  if (request.beams > 0 && request.logprobs) return no_beams("logprobs");
+  if (request.beams > 0 && !format.is_null()) return no_beams(request.format_field);
+  if (request.ignore_end && !format.is_null())
+    return bad_field("ignore_eos",
+                     "a constrained answer (schema, grammar, choice or tool call) ends where it is "
+                     "complete; leave ignore_eos out");
+  return base::Done{};
+}
+
 // Fills in all of a job except its prompt. format: that of its answer.
 ApiResult<engine::Job> job_of(const GenerationRequest& request, const Json& format,
                               const PlanContext& context) {
   KVICK_TRY_VOID(check_room(request, context.most_tokens));
+  KVICK_TRY_VOID(check_together(request, format));
   const auto vocab = static_cast<uint32_t>(context.engine.tokenizer().vocabulary().pieces.size());
   const auto checked = engine::check(request.sampling, vocab);
   if (!checked.ok())

@@ -104,6 +104,22 @@ TEST(Routes, SayWhatThereIsInstead) {
   EXPECT_EQ(match(kRoutes, "HEAD", "/p").error().status, 405U);
 }
 
+TEST(Routes, SayWhereTheClientsBaseUrlIsWrong) {
+  constexpr RouteName kVersions[] = {{"POST", "/v1/chat"}, {"GET", "/v1/m/{id}"}};
+  const auto said = [&](const char* path) {
+    const ApiError error = match(kVersions, "POST", path).error();
+    EXPECT_EQ(error.status, 404U) << path;
+    return error.message;
+  };
+  EXPECT_EQ(said("/chat"),
+            "there is nothing at \"/chat\", but at \"/v1/chat\"; add /v1 to the client's base URL");
+  EXPECT_EQ(said("/v1/v1/m/a"),
+            "there is nothing at \"/v1/v1/m/a\", but at \"/v1/m/a\"; leave /v1 out of the client's "
+            "base URL");
+  for (const char* none : {"/x", "/v1/v1/x", "/v1/x", ""})
+    EXPECT_EQ(said(none).find("base URL"), std::string::npos) << none;
+}
+
 TEST(MetricsText, CountsInBucketsAllThatIsBelowTheirBound) {
   engine::Metrics metrics;
   metrics.finished = 3;

@@ -38,6 +38,27 @@ std::optional<std::string> argument_of(std::string_view route, std::string_view 
   return std::string(path.substr(brace, path.size() - brace - behind.size()));
 }
 
+// Returns the path that a client may mean: many add theirs to a base URL that must end with /v1,
+// and some to one that must not. Returns "" if there is nothing there either.
+std::string meant_by(std::span<const RouteName> routes, std::string_view path) {
+  const std::string other =
+      path.starts_with("/v1/v1/") ? std::string(path.substr(3)) : fmt::format("/v1{}", path);
+  const bool there = std::any_of(routes.begin(), routes.end(), [&](const RouteName& route) {
+    return argument_of(route.path, other).has_value();
+  });
+  return there ? other : "";
+}
+
+std::string nothing_at(std::span<const RouteName> routes, std::string_view path) {
+  const std::string meant = meant_by(routes, path);
+  if (meant.empty())
+    return fmt::format("there is nothing at {}; GET /openapi.json lists what there is",
+                       in_quotes(path));
+  return fmt::format("there is nothing at {}, but at {}; {} the client's base URL", in_quotes(path),
+                     in_quotes(meant),
+                     meant.size() > path.size() ? "add /v1 to" : "leave /v1 out of");
+}
+
 }  // namespace
 
 std::string path_of(std::string_view target) {
@@ -75,11 +96,7 @@ ApiResult<Match> match(std::span<const RouteName> routes, std::string_view metho
     if (routes[i].method == "GET") allowed += ", HEAD";
   }
   if (allowed.empty())
-    return ApiError{.status = 404,
-                    .message = fmt::format("there is nothing at {}; GET /openapi.json lists what "
-                                           "there is",
-                                           in_quotes(path)),
-                    .code = "not_found"};
+    return ApiError{.status = 404, .message = nothing_at(routes, path), .code = "not_found"};
   return ApiError{.status = 405,
                   .message = fmt::format("{} does not take {}, but {}", in_quotes(path),
                                          in_quotes(method), allowed),

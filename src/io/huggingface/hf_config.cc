@@ -1,12 +1,11 @@
 #include "io/huggingface/hf_config.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
 #include <vector>
 
-#include "io/huggingface/hf_families.h"
-#include "io/huggingface/hf_mapper.h"
+#include "io/families/hf_families.h"
+#include "io/families/hf_mapper.h"
 
 namespace kvick::io {
 namespace {
@@ -206,13 +205,6 @@ base::Status<> map_opt(Mapper& map) {
 }
 
 }  // namespace
-
-base::Result<double> positive(const JsonObject& fields, std::string_view field,
-                              std::optional<double> fallback) {
-  KVICK_TRY(const double value, fields.get_float(field, fallback));
-  if (std::isfinite(value) && value > 0) return value;
-  return base::fail("{} is {}, which must be above 0", fields.label(field), value);
-}
 
 base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
   KVICK_TRY(const HfFamily* family, family_of(config));

@@ -7,17 +7,12 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "io/families/hf_families.h"
 #include "io/file/model_file.h"
 #include "io/quantised/expert_rows.h"
 #include "io/safetensors/json.h"
 
 namespace kvick::io {
-
-// The name of a module after "layers.N.", and GGUF's name for it. "*" stands for an expert's
-// number, which becomes the last part of GGUF's name.
-struct Rename {
-  std::string_view from, to;
-};
 
 // What reading the rest of the folder needs from config.json.
 struct HfConfig {

@@ -4,8 +4,8 @@
 #include <span>
 #include <utility>
 
+#include "io/families/hf_families.h"
 #include "io/file/builder.h"
-#include "io/huggingface/hf_families.h"
 
 namespace kvick::io {
 namespace {

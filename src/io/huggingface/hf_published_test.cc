@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "io/families/hf_families.h"
 #include "io/file/model_file.h"
-#include "io/huggingface/hf_families.h"
 #include "io/huggingface/hf_names.h"
 #include "io/huggingface/test_folders.h"
 

@@ -54,10 +54,10 @@ struct Parsed {
   JsonObject root;
 };
 
-class Mapper {
+class TokenizerMapper {
  public:
-  Mapper(const JsonObject& tokenizer, const JsonObject& tokenizer_config, uint64_t vocabulary,
-         Metadata& out)
+  TokenizerMapper(const JsonObject& tokenizer, const JsonObject& tokenizer_config,
+                  uint64_t vocabulary, Metadata& out)
       : root_(tokenizer), config_(tokenizer_config), vocabulary_(vocabulary), out_(out) {}
 
   base::Status<> map_pieces();
@@ -99,7 +99,7 @@ class Mapper {
   Pieces pieces_;
 };
 
-base::Status<> Mapper::check_model(const JsonObject& model) {
+base::Status<> TokenizerMapper::check_model(const JsonObject& model) {
   KVICK_TRY(const std::string type, model.get_string("type", "BPE"));  // old files omit it
   if (type != "BPE")
     return base::fail("{} is {}; kvick reads BPE tokenizers", model.label("type"), in_quotes(type));
@@ -114,8 +114,8 @@ base::Status<> Mapper::check_model(const JsonObject& model) {
   return base::Done{};
 }
 
-base::Status<> Mapper::place_piece(std::string_view piece, uint64_t id, PieceKind kind,
-                                   const JsonObject& where) {
+base::Status<> TokenizerMapper::place_piece(std::string_view piece, uint64_t id, PieceKind kind,
+                                            const JsonObject& where) {
   if (id >= vocabulary_)
     return base::fail("{}: token {} has the id {}, but the model's vocab_size is {}", where.name(),
                       in_quotes(piece), id, vocabulary_);
@@ -127,7 +127,7 @@ base::Status<> Mapper::place_piece(std::string_view piece, uint64_t id, PieceKin
   return base::Done{};
 }
 
-base::Status<> Mapper::read_vocabulary(const JsonObject& model) {
+base::Status<> TokenizerMapper::read_vocabulary(const JsonObject& model) {
   KVICK_TRY(const JsonObject vocabulary, model.get_object("vocab"));
   pieces_.texts.resize(vocabulary_);
   pieces_.kinds.assign(vocabulary_, PieceKind::kUnused);
@@ -142,7 +142,7 @@ base::Status<> Mapper::read_vocabulary(const JsonObject& model) {
   return base::Done{};
 }
 
-base::Status<> Mapper::read_added_tokens() {
+base::Status<> TokenizerMapper::read_added_tokens() {
   if (!root_.find("added_tokens")) return base::Done{};
   set("kvick.leftmost_wins", true);
   KVICK_TRY(const simdjson::dom::array added, root_.get_array("added_tokens"));
@@ -183,7 +183,7 @@ base::Status<> Mapper::read_added_tokens() {
   return base::Done{};
 }
 
-base::Status<> Mapper::read_byte_level(const JsonObject& model) {
+base::Status<> TokenizerMapper::read_byte_level(const JsonObject& model) {
   KVICK_TRY(const bool nfc, byte_level_nfc(root_));
   if (nfc) set("kvick.nfc", true);
   KVICK_TRY(const std::string pre, byte_level_pretokenizer(root_));
@@ -198,7 +198,7 @@ base::Status<> Mapper::read_byte_level(const JsonObject& model) {
   return base::Done{};
 }
 
-base::Status<> Mapper::read_sentencepiece(const JsonObject& model) {
+base::Status<> TokenizerMapper::read_sentencepiece(const JsonObject& model) {
   KVICK_TRY(std::vector<float> scores, scores_from_merges(model, pieces_));
   set("tokenizer.ggml.model", std::string("llama"));
   set("tokenizer.ggml.scores", std::move(scores));
@@ -208,7 +208,7 @@ base::Status<> Mapper::read_sentencepiece(const JsonObject& model) {
   return base::Done{};
 }
 
-base::Status<> Mapper::map_pieces() {
+base::Status<> TokenizerMapper::map_pieces() {
   KVICK_TRY(const JsonObject model, root_.get_object("model"));
   KVICK_TRY_VOID(check_model(model));
   KVICK_TRY_VOID(read_vocabulary(model));
@@ -220,8 +220,8 @@ base::Status<> Mapper::map_pieces() {
 }
 
 // Returns a list with the token's id; empty if there is no name, or padding or unknown is missing.
-base::Result<std::vector<int64_t>> Mapper::named_id(std::string_view key,
-                                                    const std::optional<std::string>& name) const {
+base::Result<std::vector<int64_t>> TokenizerMapper::named_id(
+    std::string_view key, const std::optional<std::string>& name) const {
   if (!name) return std::vector<int64_t>();
   const auto at = std::ranges::find(pieces_.texts, *name);
   if (at != pieces_.texts.end()) return std::vector<int64_t>{at - pieces_.texts.begin()};
@@ -262,7 +262,7 @@ base::Status<> append_ids(const JsonObject& config, std::string_view key, uint64
 
 // The tokenizer's own name of a token takes precedence over the ids of generation_config.json and
 // config.json.
-base::Status<> Mapper::map_special_ids(std::span<const JsonObject> model_configs) {
+base::Status<> TokenizerMapper::map_special_ids(std::span<const JsonObject> model_configs) {
   struct Special {
     std::string_view name, id_field, key;
     std::optional<std::string> text;
@@ -287,7 +287,8 @@ base::Status<> Mapper::map_special_ids(std::span<const JsonObject> model_configs
 }
 
 // Returns the ids of the tokens on one side of a text.
-base::Result<std::vector<int64_t>> Mapper::ids_of(const std::vector<TemplateToken>& tokens) const {
+base::Result<std::vector<int64_t>> TokenizerMapper::ids_of(
+    const std::vector<TemplateToken>& tokens) const {
   std::vector<int64_t> out;
   for (const TemplateToken& token : tokens) {
     std::vector<uint64_t> ids = token.ids;
@@ -307,8 +308,8 @@ base::Result<std::vector<int64_t>> Mapper::ids_of(const std::vector<TemplateToke
 
 // BOS or EOS alone becomes a flag, which tokenizer_config.json may change; other tokens are listed.
 // known: the name of BOS or EOS.
-base::Status<> Mapper::map_side(const std::vector<TemplateToken>& tokens, const Side& side,
-                                std::optional<std::string>& known) {
+base::Status<> TokenizerMapper::map_side(const std::vector<TemplateToken>& tokens, const Side& side,
+                                         std::optional<std::string>& known) {
   KVICK_TRY(std::vector<int64_t> ids, ids_of(tokens));
   bool added = false;
   if (ids.size() == 1) {
@@ -325,7 +326,7 @@ base::Status<> Mapper::map_side(const std::vector<TemplateToken>& tokens, const 
   return base::Done{};
 }
 
-base::Status<> Mapper::map_added_bos_eos() {
+base::Status<> TokenizerMapper::map_added_bos_eos() {
   KVICK_TRY(bos_, token_name(config_, "bos_token"));
   KVICK_TRY(eos_, token_name(config_, "eos_token"));
   KVICK_TRY(const PostProcessor around, read_post_processor(root_));
@@ -333,7 +334,8 @@ base::Status<> Mapper::map_added_bos_eos() {
   return map_side(around.behind, {"add_eos_token", "kvick.behind_ids"}, eos_);
 }
 
-base::Status<> Mapper::map_chat_template(std::string_view jinja, const JsonObject& processor) {
+base::Status<> TokenizerMapper::map_chat_template(std::string_view jinja,
+                                                  const JsonObject& processor) {
   if (!jinja.empty()) {
     set("tokenizer.chat_template", std::string(jinja));
     return base::Done{};
@@ -355,7 +357,7 @@ base::Status<> Mapper::map_chat_template(std::string_view jinja, const JsonObjec
   return base::Done{};
 }
 
-void Mapper::finish() {
+void TokenizerMapper::finish() {
   std::vector<int64_t> kinds(vocabulary_);
   for (uint64_t id = 0; id < vocabulary_; ++id) {
     kinds[id] = static_cast<int64_t>(pieces_.kinds[id]);
@@ -373,7 +375,7 @@ base::Status<> map_tokenizer(const HfTokenizerFiles& files, const HfConfig& conf
   KVICK_TRY(const Parsed tokenizer_config, Parsed::from(files.tokenizer_config, kMaxConfigBytes));
   KVICK_TRY(const Parsed generation, Parsed::from(files.generation_config, kMaxConfigBytes));
   KVICK_TRY(const Parsed processor, Parsed::from(files.processor_template, kMaxConfigBytes));
-  Mapper mapper(tokenizer.root, tokenizer_config.root, config.vocabulary, out);
+  TokenizerMapper mapper(tokenizer.root, tokenizer_config.root, config.vocabulary, out);
   KVICK_TRY_VOID(mapper.map_pieces());
   KVICK_TRY_VOID(mapper.map_added_bos_eos());
   const std::array<JsonObject, 2> model_configs = {generation.root, config_json};

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "io/families/hf_families.h"
 #include "io/file/builder.h"
 #include "io/huggingface/hf_config.h"
-#include "io/huggingface/hf_families.h"
 #include "io/huggingface/hf_names.h"
 #include "io/huggingface/hf_sampling.h"
 #include "io/huggingface/hf_tokenizer.h"

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "io/families/hf_families.h"
 #include "io/file/describe.h"
 #include "io/file/model_file.h"
 #include "io/file/test_images.h"
-#include "io/huggingface/hf_families.h"
 #include "io/huggingface/hf_names.h"
 #include "io/huggingface/test_folders.h"
 
@@ -180,8 +180,8 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
     const char* expected;
   } const table[] = {
       {with(llama_config(), {{"model_type", "mamba"}}),
-       "'model_type' is 'mamba', which kvick does not know; it knows llama, mistral, mixtral, "
-       "qwen2"},
+       "'model_type' is 'mamba', which kvick does not know; it knows llama, mistral, qwen2, "
+       "qwen3"},
       {with(llama_config(), {{"model_type", "smollm3"}, {"no_rope_layer_interval", 3}}),
        "'no_rope_layer_interval' is 3; kvick knows 4"},
       {with(llama_config(), {{"model_type", "smollm3"}, {"no_rope_layers", {1, 0}}}),

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <fmt/ranges.h>
 
-#include "io/huggingface/hf_families.h"
+#include "io/families/hf_families.h"
 #include "model/adapters/adapter.h"
 #include "model/families/family.h"
 

@@ -76,34 +76,10 @@ struct HfHeads {
   uint64_t embedding = 0, heads = 0, head_dim = 0;
 };
 
-// Map latent attention with its mixture of experts, as in DeepSeek's models; the experts alone; and
-// the same attention in MiniCPM3. See hf_deepseek.cc.
-base::Status<> map_deepseek2(Mapper& map);
-base::Status<> map_deepseek3(Mapper& map);
-base::Status<> map_glm4_moe(Mapper& map);
-base::Status<> map_dots1(Mapper& map);
-base::Status<> map_minicpm3(Mapper& map);
-
-// Map layers of Mamba-2 between attention layers, as in Granite; layers of short convolutions; and
-// these with experts. See hf_states.cc.
-base::Status<> map_mamba_layers(Mapper& map);
-base::Status<> map_lfm2(Mapper& map);
-base::Status<> map_lfm2_moe(Mapper& map);
-
-// Map all fields of models whose layers are one block each. See hf_states.cc, for experts
-// hf_deepseek.cc.
+// Returns whether some layers of Nemotron-H have experts. See hf_mixers.cc.
 base::Result<bool> nemotron_has_experts(const JsonObject& config);
-base::Status<> map_nemotron_h(Mapper& map);
-base::Status<> map_nemotron_experts(Mapper& map);
-base::Status<> map_mamba2(Mapper& map);
 
 // Maps rotary keys from rope_theta, rope_scaling and rope_parameters; see hf_rope.cc.
 base::Status<> map_rope(Mapper& map, const HfHeads& sizes);
-
-// Map limits on logits. A null field means that there is no limit; if it is absent, the family's
-// default applies. See hf_gemma.cc.
-base::Status<> map_softcap(Mapper& map, std::string_view field);
-base::Status<> map_gemma3n(Mapper& map);
-base::Status<> map_gemma4(Mapper& map);
 
 }  // namespace kvick::io

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "io/huggingface/hf_mapper.h"
+#include "io/families/hf_mapper.h"
 
 namespace kvick::io {
 namespace {

@@ -1,4 +1,4 @@
-// Maps the fields of config.json that only Gemma 3n and 4 have.
+// Gemma 1 to 4.
 
 #include <algorithm>
 #include <charconv>
@@ -6,10 +6,59 @@
 #include <utility>
 #include <vector>
 
-#include "io/huggingface/hf_mapper.h"
+#include "io/families/hf_parts.h"
 
 namespace kvick::io {
 namespace {
+
+using base::Status;
+
+// Gemma has norms before and after each block.
+constexpr Rename kGemma[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+};
+// A parameter that is not a module's has its whole name here.
+constexpr Rename kGemma3n[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"per_layer_input_gate", "inp_gate"},
+    {"per_layer_projection", "proj"},
+    {"post_per_layer_input_norm", "post_norm"},
+    {"laurel.linear_left", "laurel_l"},
+    {"laurel.linear_right", "laurel_r"},
+    {"laurel.post_laurel_norm", "laurel_post_norm"},
+    {"altup.correction_coefs", "altup_correct_coef"},
+    {"altup.prediction_coefs", "altup_predict_coef"},
+    {"altup.modality_router", "altup_router"},
+    {"altup.router_norm", "altup_router_norm"},
+    {"altup.correct_output_scale", "altup_correct_scale.weight"},
+};
+constexpr Rename kGemma4[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"pre_feedforward_layernorm", "ffn_norm"},
+    {"post_feedforward_layernorm", "post_ffw_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"layer_scalar", "layer_output_scale.weight"},
+    {"per_layer_input_gate", "inp_gate"},
+    {"per_layer_projection", "proj"},
+    {"post_per_layer_input_norm", "post_norm"},
+    {"pre_feedforward_layernorm_2", "pre_ffw_norm_2"},
+    {"post_feedforward_layernorm_1", "post_ffw_norm_1"},
+    {"post_feedforward_layernorm_2", "post_ffw_norm_2"},
+    {"router.proj", "ffn_gate_inp"},
+    {"router.scale", "ffn_gate_inp.scale"},
+    {"router.per_expert_scale", "ffn_down_exps.scale"},
+    {"experts.gate_up_proj", "ffn_gate_up_exps.weight"},
+    {"experts.down_proj", "ffn_down_exps.weight"},
+};
 
 // Head dimensions and numbers of KV heads, for layers without a window (full) and with one. Full
 // layers have wider heads and may have fewer of them.
@@ -141,8 +190,7 @@ base::Status<> map_layer_inputs(Mapper& map) {
   return base::Done{};
 }
 
-}  // namespace
-
+// A null field means that there is no limit; if it is absent, the family's default applies.
 base::Status<> map_softcap(Mapper& map, std::string_view field) {
   double cap = 0;
   if (map.config().find(field)) {
@@ -152,6 +200,26 @@ base::Status<> map_softcap(Mapper& map, std::string_view field) {
   }
   map.set(field, cap);
   return base::Done{};
+}
+
+// Scores are divided by the square root of this number instead of the head dimension.
+Status<> map_query_scalar(Mapper& map) {
+  if (!map.config().find("query_pre_attn_scalar")) return base::Done{};
+  KVICK_TRY(const double scalar, positive(map.config(), "query_pre_attn_scalar"));
+  map.set("attention.scale", 1 / std::sqrt(scalar));
+  return base::Done{};
+}
+
+Status<> map_gemma2(Mapper& map) {
+  KVICK_TRY_VOID(map_softcap(map, "attn_logit_softcapping"));
+  KVICK_TRY_VOID(map_softcap(map, "final_logit_softcapping"));
+  return map_query_scalar(map);
+}
+
+Status<> map_gemma3(Mapper& map) {
+  KVICK_TRY_VOID(copy_positive(map, "rope_local_base_freq", "rope.freq_base_swa"));
+  KVICK_TRY_VOID(copy_positive(map, "final_logit_softcapping", "final_logit_softcapping"));
+  return map_query_scalar(map);
 }
 
 base::Status<> map_gemma3n(Mapper& map) {
@@ -186,5 +254,50 @@ base::Status<> map_gemma4(Mapper& map) {
   KVICK_TRY_VOID(map_softcap(map, "final_logit_softcapping"));
   return map_gemma4_experts(map);
 }
+
+// Google's folders of 4B, 12B and 27B omit fields with these values.
+constexpr std::string_view kGemma3Defaults =
+    R"("vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,)"
+    R"( "max_position_embeddings": 131072, "rope_theta": 1000000.0, "sliding_window": 4096,)"
+    R"( "query_pre_attn_scalar": 256)";
+
+constexpr HfFamily kFamilies[] = {
+    HfFamily{.model_type = "gemma",
+             .architecture = "gemma",
+             .tied = true,
+             .shifted_norms = true,
+             .activation = kTanhGelu},
+    HfFamily{.model_type = "gemma2",
+             .architecture = "gemma2",
+             .tied = true,
+             .shifted_norms = true,
+             .activation = kTanhGelu,
+             .modules = kGemma,
+             .map = map_gemma2},
+    HfFamily{.model_type = "gemma3_text",
+             .architecture = "gemma3",
+             .tied = true,
+             .shifted_norms = true,
+             .activation = kTanhGelu,
+             .modules = kGemma,
+             .map = map_gemma3,
+             .defaults = kGemma3Defaults},
+    HfFamily{.model_type = "gemma3n_text",
+             .architecture = "gemma3n",
+             .tied = true,
+             .activation = kTanhGelu,
+             .modules = kGemma3n,
+             .map = map_gemma3n},
+    HfFamily{.model_type = "gemma4_text",
+             .architecture = "gemma4",
+             .tied = true,
+             .activation = kTanhGelu,
+             .modules = kGemma4,
+             .map = map_gemma4},
+};
+
+}  // namespace
+
+std::span<const HfFamily> gemma_families() { return kFamilies; }
 
 }  // namespace kvick::io

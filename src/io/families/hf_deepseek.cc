@@ -2,12 +2,43 @@
 
 #include <cmath>
 
-#include "io/huggingface/hf_mapper.h"
+#include "io/families/hf_parts.h"
 
 namespace kvick::io {
 namespace {
 
 using base::Status;
+
+constexpr Rename kDeepseek[] = {
+    {"self_attn.q_a_proj", "attn_q_a"},
+    {"self_attn.q_a_layernorm", "attn_q_a_norm"},
+    {"self_attn.q_b_proj", "attn_q_b"},
+    {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},
+    {"self_attn.kv_a_layernorm", "attn_kv_a_norm"},
+    {"self_attn.kv_b_proj", "attn_kv_b"},
+    {"mlp.gate", "ffn_gate_inp"},
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
+    {"mlp.experts.*.gate_proj", "ffn_gate"},
+    {"mlp.experts.*.up_proj", "ffn_up"},
+    {"mlp.experts.*.down_proj", "ffn_down"},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+};
+// All but the first are dots1's too.
+constexpr Rename kGlm4Moe[] = {
+    {"post_attention_layernorm", "post_attention_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"},
+    {"mlp.gate", "ffn_gate_inp"},
+    {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
+    {"mlp.experts.*.gate_proj", "ffn_gate"},
+    {"mlp.experts.*.up_proj", "ffn_up"},
+    {"mlp.experts.*.down_proj", "ffn_down"},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+};
 
 // Maps YaRN scaling. GGUF has a tenth of mscale_all_dim, from which the scale of scores follows,
 // and the whole factor on cosines and sines.
@@ -78,8 +109,6 @@ Status<> map_groups(Mapper& map) {
   return map.copy_size("topk_group", "expert_group_used_count");
 }
 
-}  // namespace
-
 Status<> map_deepseek2(Mapper& map) {
   KVICK_TRY_VOID(map_latent(map));
   KVICK_TRY_VOID(map_stretched(map));
@@ -101,21 +130,6 @@ Status<> map_deepseek3(Mapper& map) {
 
 Status<> map_dots1(Mapper& map) {
   KVICK_TRY_VOID(map_routed(map, true));
-  return map_groups(map);
-}
-
-Status<> map_nemotron_experts(Mapper& map) {
-  if (map.config().find("moe_latent_size"))
-    return base::fail("{} says that experts have a latent width, which kvick does not run",
-                      map.config().label("moe_latent_size"));
-  KVICK_TRY_VOID(map.copy_size("n_routed_experts", "expert_count"));
-  KVICK_TRY_VOID(map.copy_size("num_experts_per_tok", "expert_used_count"));
-  KVICK_TRY_VOID(map.copy_size("moe_intermediate_size", "expert_feed_forward_length"));
-  KVICK_TRY_VOID(
-      map.copy_size("moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"));
-  KVICK_TRY(const uint64_t shared, map.size("n_shared_experts", 1));
-  map.set("expert_shared_count", shared);
-  KVICK_TRY_VOID(map_router(map, true));
   return map_groups(map);
 }
 
@@ -144,5 +158,55 @@ Status<> map_minicpm3(Mapper& map) {
   KVICK_TRY(const uint64_t heads, map.size("num_attention_heads"));
   return map_latent(map, width / heads);
 }
+
+constexpr HfFamily kFamilies[] = {
+    HfFamily{.model_type = "deepseek_v2",
+             .architecture = "deepseek2",
+             .interleaved = true,
+             .modules = kDeepseek,
+             .map = map_deepseek2},
+    HfFamily{.model_type = "deepseek_v3",
+             .architecture = "deepseek2",
+             .interleaved = true,
+             .modules = kDeepseek,
+             .map = map_deepseek3},
+    HfFamily{.model_type = "glm4_moe_lite",
+             .architecture = "deepseek2",
+             .interleaved = true,
+             .modules = kDeepseek,
+             .map = map_deepseek3},
+    HfFamily{.model_type = "glm4_moe",
+             .architecture = "glm4moe",
+             .modules = kGlm4Moe,
+             .map = map_glm4_moe},
+    HfFamily{.model_type = "dots1",
+             .architecture = "dots1",
+             .modules = std::span(kGlm4Moe).subspan(1),
+             .map = map_dots1},
+    HfFamily{.model_type = "minicpm3",
+             .architecture = "minicpm3",
+             .tied = true,
+             .modules = kDeepseek,
+             .map = map_minicpm3},
+};
+
+}  // namespace
+
+Status<> map_nemotron_experts(Mapper& map) {
+  if (map.config().find("moe_latent_size"))
+    return base::fail("{} says that experts have a latent width, which kvick does not run",
+                      map.config().label("moe_latent_size"));
+  KVICK_TRY_VOID(map.copy_size("n_routed_experts", "expert_count"));
+  KVICK_TRY_VOID(map.copy_size("num_experts_per_tok", "expert_used_count"));
+  KVICK_TRY_VOID(map.copy_size("moe_intermediate_size", "expert_feed_forward_length"));
+  KVICK_TRY_VOID(
+      map.copy_size("moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length"));
+  KVICK_TRY(const uint64_t shared, map.size("n_shared_experts", 1));
+  map.set("expert_shared_count", shared);
+  KVICK_TRY_VOID(map_router(map, true));
+  return map_groups(map);
+}
+
+std::span<const HfFamily> latent_families() { return kFamilies; }
 
 }  // namespace kvick::io

@@ -5,10 +5,17 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "io/huggingface/hf_config.h"
-#include "io/huggingface/hf_mapper.h"
+#include "io/quantised/expert_rows.h"
 
 namespace kvick::io {
+
+class Mapper;
+
+// The name of a module after "layers.N.", and GGUF's name for it. "*" stands for an expert's
+// number, which becomes the last part of GGUF's name.
+struct Rename {
+  std::string_view from, to;
+};
 
 struct HfFamily {
   std::string_view model_type, architecture;

@@ -13,6 +13,16 @@ base::Result<double> positive(const JsonObject& fields, std::string_view field,
   return base::fail("{} is {}, which must be above 0", fields.label(field), value);
 }
 
+base::Status<> map_layer_count(Mapper& map) {
+  constexpr std::string_view kField = "num_hidden_layers";
+  KVICK_TRY(const uint64_t layers, map.size(kField));
+  if (layers > kMaxLayers)
+    return base::fail("{} is {}; at most {} are allowed", map.config().label(kField), layers,
+                      kMaxLayers);
+  map.set("block_count", layers);
+  return base::Done{};
+}
+
 base::Status<> copy_positive(Mapper& map, std::string_view field, std::string_view key) {
   if (!map.config().find(field)) return base::Done{};
   KVICK_TRY(const double value, positive(map.config(), field));

@@ -68,6 +68,9 @@ class Mapper {
   Metadata& out_;
 };
 
+// Maps the number of layers. Error: there are none, or more than kMaxLayers.
+base::Status<> map_layer_count(Mapper& map);
+
 // Reads a number above 0.
 base::Result<double> positive(const JsonObject& fields, std::string_view field,
                               std::optional<double> fallback = {});

@@ -141,11 +141,7 @@ Status<> map_mamba2(Mapper& map) {
   constexpr uint64_t kContext = 1 << 20;  // as in llama.cpp's files: a state has no limit
   KVICK_TRY_VOID(map.copy_size("hidden_size", "embedding_length"));
   KVICK_TRY_VOID(map.require_name("hidden_act", "silu"));
-  KVICK_TRY(const uint64_t layers, map.size("num_hidden_layers"));
-  if (layers > kMaxLayers)
-    return base::fail("{} is {}; at most {} are allowed", map.config().label("num_hidden_layers"),
-                      layers, kMaxLayers);
-  map.set("block_count", layers);
+  KVICK_TRY_VOID(map_layer_count(map));
   map.set("context_length", kContext);
   for (const char* key : {"attention.head_count", "attention.head_count_kv", "feed_forward_length"})
     map.set(key, uint64_t{0});

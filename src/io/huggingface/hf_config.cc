@@ -28,11 +28,7 @@ base::Result<HfHeads> map_sizes(Mapper& map) {
   map.set("embedding_length", out.embedding);
   map.set("attention.head_count", out.heads);
   KVICK_TRY_VOID(map.copy_size("max_position_embeddings", "context_length"));
-  KVICK_TRY(const uint64_t layers, map.size("num_hidden_layers"));
-  if (layers > kMaxLayers)
-    return base::fail("{} is {}; at most {} are allowed", map.config().label("num_hidden_layers"),
-                      layers, kMaxLayers);
-  map.set("block_count", layers);
+  KVICK_TRY_VOID(map_layer_count(map));
   return out;
 }
 

@@ -1,4 +1,4 @@
-// DeepSeek V2 and V3, and models built like them: GLM-4.5 to 4.7, MiniCPM3; Nemotron-H's experts.
+// DeepSeek V2 and V3, and models built like them: Kimi K2, GLM-4.5 to 4.7, MiniCPM3; Nemotron-H's experts.
 
 #include <cmath>
 
@@ -166,6 +166,11 @@ constexpr HfFamily kFamilies[] = {
              .modules = kDeepseek,
              .map = map_deepseek2},
     HfFamily{.model_type = "deepseek_v3",
+             .architecture = "deepseek2",
+             .interleaved = true,
+             .modules = kDeepseek,
+             .map = map_deepseek3},
+    HfFamily{.model_type = "kimi_k2",
              .architecture = "deepseek2",
              .interleaved = true,
              .modules = kDeepseek,

@@ -246,7 +246,8 @@ base::Result<ModelFile> open_huggingface(const std::string& folder) {
   if (config.nested && !config_json.find("tie_word_embeddings")) {
     KVICK_TRY(config.tied, whole_json.get_bool("tie_word_embeddings", config.tied));
   }
-  KVICK_TRY(const Scheme scheme, read_scheme(whole_json));
+  const bool inside = !whole_json.find("quantization_config");  // as in Kimi K2.5
+  KVICK_TRY(const Scheme scheme, read_scheme(inside ? config_json : whole_json));
   builder.metadata()["general.name"].data = folder_name(path);
   KVICK_TRY(std::vector<Shard> shards, find_shards(path));
   KVICK_TRY_VOID(read_shards(shards, scheme, config, builder));

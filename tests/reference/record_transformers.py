@@ -127,6 +127,9 @@ CONFIGS = {
         "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}),
     "hunyuan_v1_moe": lambda: T.HunYuanMoEV1Config(**SIZES, head_dim=16, num_experts=4, moe_topk=[2, 2]),
     "glm": lambda: T.GlmConfig(**SIZES, head_dim=8, partial_rotary_factor=0.5),
+    # Factors of at most 3 bits: products with bfloat16 weights are exact in float16.
+    "falcon_h1": lambda: falcon_h1(),
+    "falcon_h1_plain": lambda: falcon_h1(mamba_rms_norm=False, mamba_d_ssm=None, mamba_n_groups=1),
 }
 # Two cases with the same weights: experts in floats, and in MXFP4 blocks.
 SAME_SEED = {"gpt_oss_mxfp4": "gpt_oss"}
@@ -135,6 +138,15 @@ SAME_SEED = {"gpt_oss_mxfp4": "gpt_oss"}
 def nemotron_h(kinds, **own):
     return T.NemotronHConfig(**SIZES | {"num_hidden_layers": None}, layers_block_type=kinds, head_dim=16, ssm_state_size=8, mamba_num_heads=4,
                              mamba_head_dim=16, n_groups=2, chunk_size=16, **own)
+
+
+def falcon_h1(**own):
+    return T.FalconH1Config(**{
+        **SIZES, "head_dim": 16, "mamba_d_ssm": 64, "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 8,
+        "mamba_chunk_size": 16, "mamba_rms_norm": True, "mamba_norm_before_gate": False, "embedding_multiplier": 3.0,
+        "lm_head_multiplier": 0.7, "key_multiplier": 0.6, "attention_in_multiplier": 1.5, "attention_out_multiplier": 0.5,
+        "ssm_in_multiplier": 0.5, "ssm_out_multiplier": 0.75, "mlp_multipliers": [1.25, 0.625],
+        "ssm_multipliers": [0.5, 1.5, 1.25, 0.75, 2.5], **own})
 
 
 def gemma4(**own):

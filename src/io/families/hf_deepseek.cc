@@ -1,4 +1,5 @@
-// DeepSeek V2 and V3, and models built like them: Kimi K2, GLM-4.5 to 4.7, MiniCPM3; Nemotron-H's experts.
+// DeepSeek V2 and V3, and models built like them: Kimi K2, GLM-4.5 to 4.7, MiniCPM3; Nemotron-H's
+// experts.
 
 #include <cmath>
 

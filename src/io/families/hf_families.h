@@ -3,9 +3,11 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "io/quantised/expert_rows.h"
+#include "io/quantised/scaled_rows.h"
 
 namespace kvick::io {
 
@@ -15,6 +17,12 @@ class Mapper;
 // number, which becomes the last part of GGUF's name.
 struct Rename {
   std::string_view from, to;
+};
+
+// Factors of the rows of one module's weights, in all layers.
+struct ModuleFactors {
+  std::string_view module;  // GGUF's name, "ssm_in"
+  std::vector<RowFactor> rows;
 };
 
 struct HfFamily {
@@ -29,6 +37,9 @@ struct HfFamily {
   base::Status<> (*map)(Mapper& map) = nullptr;  // maps fields that only this family has
   // Maps all fields, in place of `map` and of the fields that most families have.
   base::Status<> (*map_all)(Mapper& map) = nullptr;
+  bool grouped_norms = false;  // the output of a state is normalised in ssm.group_count groups
+  // Returns the factors that the config has beside the weights; null: none.
+  base::Result<std::vector<ModuleFactors>> (*factors)(const Mapper& map) = nullptr;
   // transformers' defaults, as JSON, of fields that published files omit.
   std::string_view defaults = {};
 };

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "io/file/model_file.h"
 #include "io/huggingface/test_folders.h"
@@ -105,6 +108,91 @@ TEST(HfFamilies, TheTextPartMaySayHowItIsQuantised) {
   ASSERT_FALSE(file.ok());
   EXPECT_NE(file.error().message.find("'quant_method' is 'of nobody'"), std::string::npos)
       << file.error().message;
+}
+
+json falcon_config() {
+  return with(llama_config(), {{"model_type", "falcon_h1"},
+                               {"head_dim", 4},
+                               {"mamba_d_ssm", 4},
+                               {"mamba_n_heads", 2},
+                               {"mamba_n_groups", 2},
+                               {"mamba_d_state", 1},
+                               {"mamba_d_conv", 4},
+                               {"mamba_rms_norm", true},
+                               {"mamba_norm_before_gate", false},
+                               {"embedding_multiplier", 3.0},
+                               {"lm_head_multiplier", 0.25},
+                               {"key_multiplier", 0.5},
+                               {"attention_in_multiplier", 2.0},
+                               {"attention_out_multiplier", 4.0},
+                               {"ssm_in_multiplier", 2.0},
+                               {"ssm_out_multiplier", 0.5},
+                               {"mlp_multipliers", {0.75, 1.25}},
+                               {"ssm_multipliers", {1.0, 2.0, 3.0, 4.0, 5.0}}});
+}
+
+TEST(HfFamilies, FalconH1sFactorsAreKeysOrInItsWeights) {
+  const TestFolder folder;
+  folder.write("config.json", with(falcon_config(), {{"tie_word_embeddings", true}}).dump());
+  // Element i of each is i. The state's inputs are 4 of z, 4 of x, 2 of B, 2 of C and 2 of dt.
+  folder.write("model.safetensors",
+               weights({{"model.embed_tokens.weight", {6, 8}},
+                        {"model.final_layernorm.weight", {8}},
+                        {"model.layers.1.mamba.in_proj.weight", {14, 1}},
+                        {"model.layers.1.mamba.out_proj.weight", {2, 2}},
+                        {"model.layers.1.mamba.norm.weight", {4}},
+                        {"model.layers.1.mamba.A_log", {2}},
+                        {"model.layers.1.self_attn.k_proj.weight", {2, 2}},
+                        {"model.layers.1.self_attn.o_proj.weight", {2, 2}},
+                        {"model.layers.1.pre_ff_layernorm.weight", {2}},
+                        {"model.layers.1.feed_forward.gate_proj.weight", {2, 2}},
+                        {"model.layers.1.feed_forward.up_proj.weight", {2, 2}},
+                        {"model.layers.1.feed_forward.down_proj.weight", {2, 2}}}));
+  const auto file = ModelFile::open(folder.path());
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_string("general.architecture"), "falcon-h1");
+  EXPECT_EQ(*file->get_uint("falcon-h1.ssm.inner_size"), 4u);
+  EXPECT_EQ(*file->get_uint("falcon-h1.ssm.time_step_rank"), 2u);
+  EXPECT_EQ(*file->get_float("falcon-h1.embedding_scale"), 3.0);
+  EXPECT_EQ(*file->get_float("falcon-h1.logit_scale"), 4.0);
+  EXPECT_EQ(*file->get_float("falcon-h1.attention.scale"), 2 * 2 * 0.5 / 2);
+  const auto floats = [&](const std::string& name) {
+    const Tensor* tensor = file->find("blk.1." + name);
+    EXPECT_NE(tensor, nullptr) << name;
+    std::vector<float> values(tensor == nullptr ? 0 : tensor->elements());
+    if (tensor != nullptr) tensor->read_floats(values.data());
+    return values;
+  };
+  using Floats = std::vector<float>;
+  EXPECT_EQ(floats("ssm_in.weight"),
+            (Floats{0, 2, 4, 6, 16, 20, 24, 28, 48, 54, 80, 88, 120, 130}));
+  EXPECT_EQ(floats("ssm_out.weight"), (Floats{0, 0.5, 1, 1.5}));
+  EXPECT_EQ(floats("attn_k.weight"), (Floats{0, 1, 2, 3}));
+  EXPECT_EQ(floats("attn_output.weight"), (Floats{0, 8, 16, 24}));
+  EXPECT_EQ(floats("ffn_gate.weight"), (Floats{0, 0.75, 1.5, 2.25}));
+  EXPECT_EQ(floats("ffn_up.weight"), (Floats{0, 1, 2, 3}));
+  EXPECT_EQ(floats("ffn_down.weight"), (Floats{0, 1.25, 2.5, 3.75}));
+  EXPECT_EQ(floats("ffn_norm.weight"), (Floats{0, 1}));
+  EXPECT_EQ(floats("ssm_a_log"), (Floats{0, 1}));
+  EXPECT_EQ(file->find("blk.1.ssm_norm.weight")->shape, (std::vector<uint64_t>{2, 2}));
+  EXPECT_NE(file->find("output_norm.weight"), nullptr);
+}
+
+TEST(HfFamilies, FalconH1sOtherFormsAreRefused) {
+  const auto error = [](const json& changes) {
+    const auto file = open_with(with(falcon_config(), changes));
+    return file.ok() ? "none" : file.error().message;
+  };
+  EXPECT_EQ(error(json::object()), "none");
+  EXPECT_EQ(error({{"mamba_rms_norm", false}, {"mamba_norm_before_gate", true}}), "none");
+  for (const auto& [changes, expected] :
+       {std::pair<json, const char*>{{{"mamba_norm_before_gate", true}},
+                                     "'mamba_norm_before_gate' is true; kvick normalises"},
+        {{{"projectors_bias", true}}, "'projectors_bias' is true"},
+        {{{"ssm_multipliers", {1.0, 2.0}}}, "'ssm_multipliers' must hold 5 numbers"},
+        {{{"mlp_multipliers", {1.0, 2.0, 3.0}}}, "'mlp_multipliers' must hold 2 numbers"},
+        {{{"time_step_limit", {0.0, 0.1}}}, "'time_step_limit' limits the steps"}})
+    EXPECT_NE(error(changes).find(expected), std::string::npos) << error(changes);
 }
 
 }  // namespace

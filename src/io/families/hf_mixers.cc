@@ -154,11 +154,13 @@ constexpr HfFamily kFamilies[] = {
     HfFamily{.model_type = "nemotron_h",
              .architecture = "nemotron_h",
              .modules = kMixers,
-             .map_all = map_nemotron_h},
+             .map_all = map_nemotron_h,
+             .grouped_norms = true},
     HfFamily{.model_type = "mamba2",
              .architecture = "mamba2",
              .modules = kMixers,
-             .map_all = map_mamba2},
+             .map_all = map_mamba2,
+             .grouped_norms = true},
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
-// Models with layers that keep a state, which have no KV heads, beside others: LFM2 and Granite 4.0
-// H.
+// Models with attention and with states: LFM2 and Granite 4.0 H, whose layers have one of them
+// (those with a state have no KV heads), and Falcon-H1, whose layers have both.
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <span>
 #include <utility>
 #include <vector>
@@ -183,6 +185,112 @@ Status<> map_granite_hybrid(Mapper& map) {
   return map_mamba_layers(map);
 }
 
+constexpr Rename kFalconH1[] = {
+    {"pre_ff_layernorm", "ffn_norm"},
+    {"feed_forward.gate_proj", "ffn_gate"},
+    {"feed_forward.up_proj", "ffn_up"},
+    {"feed_forward.down_proj", "ffn_down"},
+    {"mamba.in_proj", "ssm_in"},
+    {"mamba.conv1d", "ssm_conv1d"},
+    {"mamba.dt_bias", "ssm_dt.bias"},
+    {"mamba.A_log", "ssm_a_log"},
+    {"mamba.D", "ssm_d"},
+    {"mamba.norm", "ssm_norm"},
+    {"mamba.out_proj", "ssm_out"},
+};
+
+// The sizes of Falcon-H1's states.
+struct FalconStates {
+  uint64_t inner = 0, heads = 0, groups = 0, size = 0;
+};
+base::Result<FalconStates> falcon_states(const Mapper& map) {
+  FalconStates out;
+  KVICK_TRY(const uint64_t width, map.size("hidden_size"));
+  KVICK_TRY(const uint64_t expand, map.size("mamba_expand", 2));
+  KVICK_TRY(out.inner, map.size("mamba_d_ssm", expand * width));
+  KVICK_TRY(out.heads, map.size("mamba_n_heads", 128));
+  KVICK_TRY(out.groups, map.size("mamba_n_groups", 1));
+  KVICK_TRY(out.size, map.size("mamba_d_state", 256));
+  return out;
+}
+
+// Reads a list of factors; all are 1 if the file has none.
+template <size_t kCount>
+base::Result<std::array<double, kCount>> factor_list(const Mapper& map, std::string_view field) {
+  std::array<double, kCount> out;
+  out.fill(1);
+  if (!map.config().find(field)) return out;
+  KVICK_TRY(const simdjson::dom::array list, map.config().get_array(field));
+  bool fits = list.size() == kCount;
+  size_t at = 0;
+  for (const Json entry : list) fits = fits && entry.get(out[at++]) == simdjson::SUCCESS;
+  if (fits) return out;
+  return base::fail("{} must hold {} numbers", map.config().label(field), kCount);
+}
+
+// The factors of attention's inputs go into the scale of scores and its outputs, so that most of
+// its matrices keep their type.
+Status<> map_falcon_scale(Mapper& map) {
+  const JsonObject& config = map.config();
+  KVICK_TRY(const double in, positive(config, "attention_in_multiplier", 1));
+  KVICK_TRY(const double key, positive(config, "key_multiplier", 1));
+  KVICK_TRY(const uint64_t width, map.size("hidden_size"));
+  KVICK_TRY(const uint64_t heads, map.size("num_attention_heads"));
+  KVICK_TRY(const uint64_t dim, map.size("head_dim", width / heads));
+  map.set("attention.scale", in * in * key / std::sqrt(static_cast<double>(dim)));
+  return base::Done{};
+}
+
+Status<> map_falcon_h1(Mapper& map) {
+  for (const std::string_view field :
+       {"attention_bias", "mlp_bias", "projectors_bias", "mamba_proj_bias"})
+    KVICK_TRY_VOID(map.require_flag(field, false));
+  KVICK_TRY_VOID(map.require_flag("mamba_use_mlp", true));
+  KVICK_TRY_VOID(require_free_steps(map.config()));
+  KVICK_TRY(const bool normalises, map.config().get_bool("mamba_rms_norm", false));
+  KVICK_TRY(const bool early, map.config().get_bool("mamba_norm_before_gate", true));
+  if (normalises && early)
+    return base::fail("{} is true; kvick normalises the output of a state after its gate only",
+                      map.config().label("mamba_norm_before_gate"));
+  KVICK_TRY(const FalconStates states, falcon_states(map));
+  KVICK_TRY(const uint64_t kernel, map.size("mamba_d_conv", 4));
+  map.set("ssm.conv_kernel", kernel);
+  map.set("ssm.inner_size", states.inner);
+  map.set("ssm.time_step_rank", states.heads);
+  map.set("ssm.group_count", states.groups);
+  map.set("ssm.state_size", states.size);
+  KVICK_TRY(const double logits, positive(map.config(), "lm_head_multiplier", 1));
+  map.set("logit_scale", 1 / logits);  // GGUF's divides
+  KVICK_TRY_VOID(copy_positive(map, "embedding_multiplier", "embedding_scale"));
+  return map_falcon_scale(map);
+}
+
+base::Result<std::vector<ModuleFactors>> falcon_factors(const Mapper& map) {
+  const JsonObject& config = map.config();
+  KVICK_TRY(const FalconStates states, falcon_states(map));
+  KVICK_TRY(const double attention_in, positive(config, "attention_in_multiplier", 1));
+  KVICK_TRY(const double attention_out, positive(config, "attention_out_multiplier", 1));
+  KVICK_TRY(const double state_in, positive(config, "ssm_in_multiplier", 1));
+  KVICK_TRY(const double state_out, positive(config, "ssm_out_multiplier", 1));
+  using Two = std::array<double, 2>;
+  using Five = std::array<double, 5>;
+  KVICK_TRY(const Two wide, factor_list<2>(map, "mlp_multipliers"));
+  KVICK_TRY(const Five parts, factor_list<5>(map, "ssm_multipliers"));
+  const uint64_t shared = states.groups * states.size;
+  const std::array<uint64_t, 5> sizes = {states.inner, states.inner, shared, shared, states.heads};
+  std::vector<RowFactor> of_state;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    of_state.push_back({static_cast<float>(state_in * parts[i]), sizes[i]});
+  const auto whole = [](double factor) {
+    return std::vector<RowFactor>{{.factor = static_cast<float>(factor)}};
+  };
+  return std::vector<ModuleFactors>{{"attn_output", whole(attention_in * attention_out)},
+                                    {"ssm_in", std::move(of_state)},
+                                    {"ssm_out", whole(state_out)},
+                                    {"ffn_gate", whole(wide[0])},
+                                    {"ffn_down", whole(wide[1])}};
+}
+
 constexpr HfFamily kFamilies[] = {
     HfFamily{.model_type = "lfm2",
              .architecture = "lfm2",
@@ -201,6 +309,12 @@ constexpr HfFamily kFamilies[] = {
              .modules = kGraniteHybrid,
              .expert_modules = kGraniteHybridMoe,
              .map = map_granite_hybrid},
+    HfFamily{.model_type = "falcon_h1",
+             .architecture = "falcon-h1",
+             .modules = kFalconH1,
+             .map = map_falcon_h1,
+             .grouped_norms = true,
+             .factors = falcon_factors},
 };
 
 }  // namespace

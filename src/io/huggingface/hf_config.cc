@@ -223,9 +223,13 @@ base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
     KVICK_TRY_VOID(map_opt(map));
   } else if (family->map_all != nullptr) {
     KVICK_TRY_VOID(family->map_all(map));
-    result.state_groups = std::get<uint64_t>(out[result.architecture + ".ssm.group_count"].data);
   } else {
     KVICK_TRY_VOID(map_rotary_family(map, *family));
+  }
+  if (family->grouped_norms)
+    result.state_groups = std::get<uint64_t>(out[result.architecture + ".ssm.group_count"].data);
+  if (family->factors != nullptr) {
+    KVICK_TRY(result.factors, family->factors(map));
   }
   if (!family->expert_modules.empty() && out.contains(result.architecture + ".expert_count"))
     result.modules = family->expert_modules;

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "io/families/hf_families.h"
@@ -25,7 +26,8 @@ struct HfConfig {
   // This is the text part of a multimodal model: only its tensors under "language_model." are read.
   bool nested = false;
   GateUp gate_up = GateUp::kNone;
-  uint64_t state_groups = 1;  // groups in which the output of a state is normalised
+  std::vector<ModuleFactors> factors = {};  // of modules whose weights are multiplied
+  uint64_t state_groups = 1;                // groups in which the output of a state is normalised
 };
 
 // Adds <arch>.* and general.architecture to `out`. Errors: an architecture that kvick cannot map

@@ -14,6 +14,7 @@ constexpr Rename kRotaryOuter[] = {
     {"embed_tokens.weight", "token_embd.weight"},
     {"norm.weight", "output_norm.weight"},
     {"norm.bias", "output_norm.bias"},
+    {"final_layernorm.weight", "output_norm.weight"},
     {"embeddings.weight", "token_embd.weight"},
     {"norm_f.weight", "output_norm.weight"},
     {"embedding_norm.weight", "token_embd_norm.weight"},

@@ -134,6 +134,14 @@ bool is_of_other_part(const HfConfig& config, std::string_view name) {
          !name.starts_with("language_model.") && !name.starts_with("lm_head.");
 }
 
+// Multiplies the weights of the modules that have factors in the config.
+base::Result<Tensor> scaled(const HfConfig& config, Tensor tensor, const std::string& label) {
+  for (const ModuleFactors& own : config.factors)
+    if (tensor.name.ends_with(fmt::format(".{}.weight", own.module)))
+      return scaled_rows(std::move(tensor), own.rows, label);
+  return tensor;
+}
+
 // The parts of one quantised tensor may be in several shards, so they are joined after all are
 // read.
 base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, const HfConfig& config,
@@ -157,6 +165,7 @@ base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, con
     if (tensor.name.ends_with("exp_probs_b.bias") && tensor.shape.size() == 2 &&
         tensor.shape[0] == 1)
       tensor.shape.erase(tensor.shape.begin());
+    KVICK_TRY(tensor, scaled(config, std::move(tensor), label));
     KVICK_TRY_VOID(builder.add_tensor(std::move(tensor)));
   }
   return base::Done{};

@@ -243,8 +243,12 @@ constexpr std::array kFamilies = {
     // State spaces in all or most layers (Dao and Gu 2024; Granite 4.0, 2025; Nemotron-H report
     // 2025).
     Family{.name = "mamba2", .rotates = false, .read_states = read_mamba2_states},
-    // Attention and a state space side by side in each layer (Falcon-H1 report 2025).
-    Family{.name = "falcon-h1", .read_states = read_falcon_states, .read_layer = read_falcon_layer},
+    // Attention and a state space side by side in each layer (Falcon-H1 report 2025). Folders have
+    // factors on embeddings and logits, as Granite's; GGUF files have them in the weights.
+    Family{.name = "falcon-h1",
+           .read_states = read_falcon_states,
+           .configure = configure_granite,
+           .read_layer = read_falcon_layer},
     Family{.name = "granitehybrid",
            .interleaved = true,
            .read_states = read_mamba2_states,

@@ -175,6 +175,13 @@ base::Result<Adapter> Adapter::read(const io::AdapterFile& file, const Model& mo
   if (!file.architecture.empty() && file.architecture != config.arch)
     return fail("{}: an adapter for models of the architecture {}, and {} is of {}", file.path,
                 file.architecture, config.name, config.arch);
+  // PEFT's updates are of the weights before the factors of Falcon-H1's config; GGUF files, and
+  // folders as kvick reads them, have the product.
+  if (config.arch == "falcon-h1" && !file.from_gguf())
+    return fail(
+        "{}: {} has factors in its weights that this adapter's updates lack: merge the adapter "
+        "into the model with PEFT",
+        file.path, config.name);
   Adapter adapter;
   adapter.memory_ = base::Arena(memory_for(file));
   for (const io::AdapterPair& pair : file.pairs) {

@@ -6,7 +6,10 @@
 
 #include "make_model/families.h"
 
+#include "io/adapter/adapter_file.h"
+#include "io/file/test_images.h"
 #include "kv/registry/registry.h"
+#include "model/adapters/adapter.h"
 #include "model/core/share.h"
 #include "model/core/test_runner.h"
 #include "model/families/read_config.h"
@@ -201,6 +204,29 @@ TEST(States, GoToStagesAndAreNotDivided) {
     EXPECT_EQ(refusal("falcon-h1", divide),
               "each layer of falcon-h1 keeps rows and a state, which runs in one process: leave "
               "--ranks out");
+}
+
+TEST(States, OfFalconsHaveFactorsThatAdaptersLack) {
+  const io::TestFolder folder;
+  const std::string name = "base_model.model.model.layers.0.self_attn.q_proj.lora_";
+  folder.write(
+      "adapter_model.safetensors",
+      io::safetensors_image(
+          R"({")" + name + R"(A.weight":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},")" +
+              name + R"(B.weight":{"dtype":"F32","shape":[2,1],"data_offsets":[8,16]}})",
+          std::string(16, '\0')));
+  folder.write("adapter_config.json", R"({"peft_type":"LORA","r":1,"lora_alpha":1})");
+  const auto file = io::open_adapter(folder.path());
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const Made falcon("falcon-h1"), granite("granitehybrid");
+  const auto refused = Adapter::read(*file, *falcon.model);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("has factors in its weights that this adapter's"),
+            std::string::npos)
+      << refused.error().message;
+  const auto other = Adapter::read(*file, *granite.model);  // refused for its shape alone
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().message.find("factors"), std::string::npos) << other.error().message;
 }
 
 std::string error_of(tools::Spec spec) {

@@ -8,6 +8,9 @@ tests only read the result.
 transformers/NAME/ contains config.json and model.safetensors as transformers saves them, weights in bfloat16, and logits.bin,
 float32 [40][64], the logits of the tokens i * 7 % 64, i from 0 to 39, computed in float32 without a cache. Norms and biases are
 random too, so that the tests fail if one is forgotten.
+
+encoders/NAME/ is the same for models that embed texts, with sentence-transformers' modules.json, the modules' folders, a
+tokenizer.json, and embedding.bin: float32 [32], the embedding of the same tokens, not normalised.
 """
 import argparse
 import json
@@ -20,6 +23,7 @@ from safetensors.torch import load_file, save_file
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 HERE = pathlib.Path(__file__).resolve().parent / "transformers"
+ENCODERS = HERE.parent / "encoders"
 TOKENS, VOCAB = 40, 64
 SIZES = {"vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -131,6 +135,15 @@ CONFIGS = {
     "falcon_h1": lambda: falcon_h1(),
     "falcon_h1_plain": lambda: falcon_h1(mamba_rms_norm=False, mamba_d_ssm=None, mamba_n_groups=1),
 }
+# (configuration, pooling, widths of the Dense modules). All use the tanh approximation of GELU, as kvick does.
+ENCODER_CONFIGS = {
+    "bert": (lambda: T.BertConfig(**SIZES, hidden_act="gelu_new"), "mean", []),
+    "modernbert": (lambda: T.ModernBertConfig(**{**SIZES, "num_hidden_layers": 4}, hidden_activation="gelu_pytorch_tanh", local_attention=16,
+                                              cls_token_id=1, sep_token_id=2), "cls", []),
+    "embeddinggemma": (lambda: T.Gemma3TextConfig(**{**SIZES, "num_hidden_layers": 4}, head_dim=16, sliding_window=16,
+                                                  query_pre_attn_scalar=24, use_bidirectional_attention=True,
+                                                  layer_types=["sliding_attention", "full_attention"] * 2), "mean", [64, 32]),
+}
 # Two cases with the same weights: experts in floats, and in MXFP4 blocks.
 SAME_SEED = {"gpt_oss_mxfp4": "gpt_oss"}
 
@@ -235,14 +248,63 @@ def record(name, seed):
     print(f"{name}: largest logit {logits.abs().max():.2f}", flush=True)
 
 
+def write_json(path, value):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(value, indent=2) + "\n")
+
+
+def write_tokenizer(folder):
+    """A WordPiece tokenizer with a piece for each id."""
+    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
+    vocab = {name: i for i, name in enumerate(special + [f"word{i}" for i in range(4, VOCAB)])}
+    added = [{"id": i, "content": name, "special": True} for i, name in enumerate(special)]
+    around = [{"SpecialToken": {"id": "[CLS]"}}, {"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "[SEP]"}}]
+    write_json(folder / "tokenizer.json", {
+        "added_tokens": added, "normalizer": {"type": "BertNormalizer"}, "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "TemplateProcessing", "single": around},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": vocab}})
+
+
+def record_encoder(name, seed):
+    make, pooling, widths = ENCODER_CONFIGS[name]
+    torch.manual_seed(seed)
+    model = T.AutoModel.from_config(make(), attn_implementation="eager").float().eval()
+    fill(model, seed)
+    folder = ENCODERS / name
+    shutil.rmtree(folder, ignore_errors=True)
+    tokens = torch.tensor([[i * 7 % VOCAB for i in range(TOKENS)]])
+    with torch.no_grad():
+        states = model(tokens).last_hidden_state[0].float()
+    embedding = states[0] if pooling == "cls" else states.mean(0)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling"), *((f"{i}_Dense", "Dense") for i in range(2, 2 + len(widths)))]
+    write_json(folder / "modules.json", [{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+                                         for i, (path, kind) in enumerate(modules)])
+    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": 32, "pooling_mode_cls_token": pooling == "cls",
+                                                      "pooling_mode_mean_tokens": pooling == "mean"})
+    random = torch.Generator().manual_seed(seed)
+    for i, width in enumerate(widths, start=2):
+        weight = torch.randn((width, len(embedding)), generator=random) * len(embedding) ** -0.5
+        write_json(folder / f"{i}_Dense" / "config.json", {"in_features": len(embedding), "out_features": width, "bias": False,
+                                                           "activation_function": "torch.nn.modules.linear.Identity"})
+        save_file({"linear.weight": weight}, folder / f"{i}_Dense" / "model.safetensors", metadata={"format": "pt"})
+        embedding = weight @ embedding
+    write_tokenizer(folder)
+    (folder / "embedding.bin").write_bytes(embedding.numpy().astype("<f4").tobytes())
+    print(f"{name}: largest number {embedding.abs().max():.2f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", nargs="+", default=list(CONFIGS))
+    parser.add_argument("--only", nargs="+", default=[*CONFIGS, *ENCODER_CONFIGS])
     args = parser.parse_args()
     seeds = {name: seed for seed, name in enumerate(CONFIGS, start=1)}
     for name in CONFIGS:
         if name in args.only:
             record(name, seeds[SAME_SEED.get(name, name)])
+    for seed, name in enumerate(ENCODER_CONFIGS, start=1):
+        if name in args.only:
+            record_encoder(name, seed)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,10 @@ struct HfFamily {
   bool grouped_norms = false;  // the output of a state is normalised in ssm.group_count groups
   // Returns the factors that the config has beside the weights; null: none.
   base::Result<std::vector<ModuleFactors>> (*factors)(const Mapper& map) = nullptr;
+  // Of encoders: the names of tensors outside of the layers, and what stands in front of a layer's
+  // number.
+  std::span<const Rename> outer = {};
+  std::string_view layers = "layers.";
   // transformers' defaults, as JSON, of fields that published files omit.
   std::string_view defaults = {};
 };

@@ -19,6 +19,7 @@ std::span<const HfFamily> delta_families();      // hf_delta.cc
 std::span<const HfFamily> state_families();      // hf_states.cc
 std::span<const HfFamily> one_block_families();  // hf_mixers.cc
 std::span<const HfFamily> picture_families();    // hf_pictures.cc
+std::span<const HfFamily> encoder_families();    // hf_encoders.cc
 
 // Maps a number above 0, if the file has it.
 base::Status<> copy_positive(Mapper& map, std::string_view field, std::string_view key);

@@ -147,8 +147,7 @@ bool sees_later_tokens(const JsonObject& config) {
   return told->get(name) != simdjson::SUCCESS || name != "vision";
 }
 
-// Refuses decoders made into encoders, such as EmbeddingGemma: their pooling and dense layers are
-// in other folders, which are not read.
+// Refuses decoders made into encoders, but for EmbeddingGemma, an architecture of its own.
 base::Status<> require_causal(const JsonObject& config) {
   KVICK_TRY(const bool causal, config.get_bool("is_causal", true));
   if (causal && !sees_later_tokens(config)) return base::Done{};
@@ -169,7 +168,6 @@ std::string_view width_field(const JsonObject& config) {
 }
 
 base::Status<> map_rotary_family(Mapper& map, const HfFamily& family) {
-  KVICK_TRY_VOID(require_causal(map.config()));
   KVICK_TRY(HfHeads sizes, map_sizes(map));
   KVICK_TRY_VOID(map_heads(map, sizes));
   KVICK_TRY_VOID(map_widths(map, width_field(map.config())));
@@ -200,6 +198,18 @@ base::Status<> map_opt(Mapper& map) {
   return base::Done{};
 }
 
+// Returns whether the model was saved with a head that gives labels.
+base::Result<bool> classifies(const JsonObject& config) {
+  if (!config.find("architectures")) return false;
+  KVICK_TRY(const simdjson::dom::array names, config.get_array("architectures"));
+  for (const Json entry : names) {
+    std::string_view name;
+    if (entry.get(name) == simdjson::SUCCESS && name.ends_with("ForSequenceClassification"))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
@@ -211,19 +221,28 @@ base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
     KVICK_TRY(const bool experts, nemotron_has_experts(config));
     if (experts) result.architecture = "nemotron_h_moe";
   }
+  const bool embeds = result.architecture == "gemma3" && sees_later_tokens(config);
+  if (embeds) result.architecture = "gemma-embedding";
   result.gate_up = family->gate_up;
+  result.outer = family->outer;
+  result.layer_prefix = family->layers;
+  KVICK_TRY(const bool pairs, classifies(config));
+  result.scores = pairs && !family->outer.empty();
   Mapper map(config, result.architecture, out);
   out["general.architecture"].data = result.architecture;
   out["kvick.rope.interleaved"].data = family->interleaved;
   if (family->shifted_norms) out["kvick.norm.shifted"].data = true;
   KVICK_TRY(result.vocabulary, map.size("vocab_size"));
   map.set("vocab_size", result.vocabulary);
+  const bool encodes = !family->outer.empty();  // and has no output matrix
   KVICK_TRY(result.tied, config.get_bool("tie_word_embeddings", family->tied));
+  result.tied = result.tied || encodes;
   if (result.architecture == "opt") {
     KVICK_TRY_VOID(map_opt(map));
   } else if (family->map_all != nullptr) {
     KVICK_TRY_VOID(family->map_all(map));
   } else {
+    if (!embeds) KVICK_TRY_VOID(require_causal(config));
     KVICK_TRY_VOID(map_rotary_family(map, *family));
   }
   if (family->grouped_norms)

@@ -25,6 +25,10 @@ struct HfConfig {
   bool tied = false;  // the output matrix is the embedding
   // This is the text part of a multimodal model: only its tensors under "language_model." are read.
   bool nested = false;
+  // Of encoders: as in HfFamily. Decoders have names of their own (hf_names.cc).
+  std::span<const Rename> outer = {};
+  std::string_view layer_prefix = "layers.";
+  bool scores = false;  // an encoder with a head that scores pairs of texts
   GateUp gate_up = GateUp::kNone;
   std::vector<ModuleFactors> factors = {};  // of modules whose weights are multiplied
   uint64_t state_groups = 1;                // groups in which the output of a state is normalised

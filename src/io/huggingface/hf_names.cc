@@ -108,11 +108,37 @@ std::optional<std::string> map_layer(const HfConfig& config, std::string_view na
   return fmt::format("blk.{}.{}{}", layer, *mapped, part);
 }
 
+base::Error no_such_tensor(const HfConfig& config, const std::string& label) {
+  return base::fail("{}: a model of {} layers of the architecture {} has no such tensor", label,
+                    config.layers, config.architecture);
+}
+
+// Encoders may have heads that guess hidden words, which embeddings do not need, or heads that give
+// labels.
+base::Result<std::optional<std::string>> map_encoder_name(const HfConfig& config,
+                                                          std::string_view name,
+                                                          const std::string& label) {
+  constexpr std::string_view kUnneeded[] = {"cls.", "decoder.", "head."};
+  std::string_view rest = name;
+  drop_prefix(rest, config.architecture == "bert" ? "bert." : "model.");
+  if (const auto outer = look_up(config.outer, rest)) {
+    if (outer->starts_with("cls.") && !config.scores) return std::optional<std::string>();
+    return std::optional<std::string>(*outer);
+  }
+  for (const std::string_view unneeded : kUnneeded)
+    if (rest.starts_with(unneeded)) return std::optional<std::string>();
+  if (!drop_prefix(rest, config.layer_prefix)) return no_such_tensor(config, label);
+  const auto mapped = map_layer(config, rest);
+  if (!mapped || mapped->empty()) return no_such_tensor(config, label);
+  return mapped;
+}
+
 }  // namespace
 
 base::Result<std::optional<std::string>> map_tensor_name(const HfConfig& config,
                                                          std::string_view name,
                                                          const std::string& label) {
+  if (!config.outer.empty()) return map_encoder_name(config, name, label);
   const bool opt = config.architecture == "opt";
   // Multimodal folders may have it beside the decoder: "language_model.lm_head.weight".
   if (name == "lm_head.weight" || (config.nested && name == "language_model.lm_head.weight")) {
@@ -142,9 +168,7 @@ base::Result<std::optional<std::string>> map_tensor_name(const HfConfig& config,
       return base::fail("{}: projected embeddings are not supported", label);
     }
   }
-  if (!mapped)
-    return base::fail("{}: a model of {} layers of the architecture {} has no such tensor", label,
-                      config.layers, config.architecture);
+  if (!mapped) return no_such_tensor(config, label);
   if (mapped->empty()) return std::optional<std::string>();
   return mapped;
 }

@@ -37,6 +37,18 @@ base::Result<TemplateToken> read_token(const JsonObject& processor, const JsonOb
   return out;
 }
 
+// Reads ["[CLS]", 101].
+base::Result<TemplateToken> named_pair(const JsonObject& processor, std::string_view field) {
+  KVICK_TRY(const simdjson::dom::array pair, processor.get_array(field));
+  TemplateToken out;
+  std::string_view name;
+  if (pair.size() != 2 || pair.at(0).get(name) != simdjson::SUCCESS ||
+      pair.at(1).get(out.ids.emplace_back()) != simdjson::SUCCESS)
+    return base::fail("{} must hold a token's name and its number", processor.label(field));
+  out.name = name;
+  return out;
+}
+
 base::Status<> read_template(const JsonObject& processor, PostProcessor& out) {
   KVICK_TRY(const simdjson::dom::array single, processor.get_array("single"));
   bool text_seen = false;
@@ -61,12 +73,17 @@ base::Result<PostProcessor> read_post_processor(const JsonObject& root) {
   for (const JsonObject& processor : parts) {
     KVICK_TRY(const std::string type, processor.get_string("type"));
     if (type == "ByteLevel") continue;  // affects offsets only
-    if (type != "TemplateProcessing")
-      return base::fail("{} is {}; kvick knows ByteLevel and TemplateProcessing",
+    const bool of_bert = type == "BertProcessing";
+    if (type != "TemplateProcessing" && !of_bert)
+      return base::fail("{} is {}; kvick knows ByteLevel, TemplateProcessing and BertProcessing",
                         processor.label("type"), in_quotes(type));
     if (std::exchange(found, true))
-      return base::fail("{} has more than one TemplateProcessing; one is read",
-                        root.label("post_processor"));
+      return base::fail("{} has more than one {}; one is read", root.label("post_processor"), type);
+    if (of_bert) {
+      KVICK_TRY(out.before.emplace_back(), named_pair(processor, "cls"));
+      KVICK_TRY(out.behind.emplace_back(), named_pair(processor, "sep"));
+      continue;
+    }
     KVICK_TRY_VOID(read_template(processor, out));
   }
   return out;

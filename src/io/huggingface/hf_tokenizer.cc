@@ -10,6 +10,7 @@
 #include "io/huggingface/hf_merges.h"
 #include "io/huggingface/hf_postprocessor.h"
 #include "io/huggingface/hf_pretokenizer.h"
+#include "io/huggingface/hf_wordpiece.h"
 
 namespace kvick::io {
 namespace {
@@ -92,6 +93,7 @@ class TokenizerMapper {
   const JsonObject& config_;
   uint64_t vocabulary_;
   Metadata& out_;
+  bool wordpiece_ = false;
   bool byte_fallback_ = false;
   SpacePrefix prefix_;                    // with byte_fallback_
   std::string unknown_;                   // the model's unk_token
@@ -101,8 +103,11 @@ class TokenizerMapper {
 
 base::Status<> TokenizerMapper::check_model(const JsonObject& model) {
   KVICK_TRY(const std::string type, model.get_string("type", "BPE"));  // old files omit it
+  wordpiece_ = type == "WordPiece";
+  if (wordpiece_) return base::Done{};  // map_wordpiece checks it
   if (type != "BPE")
-    return base::fail("{} is {}; kvick reads BPE tokenizers", model.label("type"), in_quotes(type));
+    return base::fail("{} is {}; kvick reads BPE and WordPiece tokenizers", model.label("type"),
+                      in_quotes(type));
   for (const std::string_view field : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     KVICK_TRY(const std::string affix, model.get_string(field, ""));
     if (!affix.empty())
@@ -216,6 +221,7 @@ base::Status<> TokenizerMapper::map_pieces() {
     KVICK_TRY(prefix_, sentencepiece_prefix(root_));
   }
   KVICK_TRY_VOID(read_added_tokens());
+  if (wordpiece_) return map_wordpiece(root_, model, pieces_, out_);
   return byte_fallback_ ? read_sentencepiece(model) : read_byte_level(model);
 }
 

@@ -11,6 +11,7 @@
 #include "io/families/hf_families.h"
 #include "io/file/builder.h"
 #include "io/huggingface/hf_config.h"
+#include "io/huggingface/hf_modules.h"
 #include "io/huggingface/hf_names.h"
 #include "io/huggingface/hf_sampling.h"
 #include "io/huggingface/hf_tokenizer.h"
@@ -127,9 +128,10 @@ void drop_channels_of_one(Tensor& tensor) {
     tensor.shape.erase(tensor.shape.begin() + 1);
 }
 
-// Returns whether a tensor belongs to the part for images or sound, which may have types that kvick
-// does not read. Must agree with map_tensor_name.
+// Returns whether a tensor belongs to the part for images or sound, or is an encoder's buffer:
+// these may have types that kvick does not read. Must agree with map_tensor_name.
 bool is_of_other_part(const HfConfig& config, std::string_view name) {
+  if (!config.outer.empty() && name.ends_with("embeddings.position_ids")) return true;
   return config.nested && !name.starts_with("model.language_model.") &&
          !name.starts_with("language_model.") && !name.starts_with("lm_head.");
 }
@@ -261,6 +263,7 @@ base::Result<ModelFile> open_huggingface(const std::string& folder) {
   KVICK_TRY(std::vector<Shard> shards, find_shards(path));
   KVICK_TRY_VOID(read_shards(shards, scheme, config, builder));
   KVICK_TRY_VOID(check_embedding(builder.file, config));
+  KVICK_TRY_VOID(read_modules(folder, config.architecture, builder));
   KVICK_TRY_VOID(add_tokenizer(path, config, config_json, builder.metadata()));
   return builder.finish();
 }

@@ -224,7 +224,7 @@ TEST(HuggingFace, WhatAConfigGetsWrongIsNamed) {
                                {"low_freq_factor", 4},
                                {"high_freq_factor", 2}}}}),
        "'high_freq_factor' is 2, which must not be below 'low_freq_factor', 4"},
-      {with(llama_config(), {{"model_type", "gemma3_text"}, {"use_bidirectional_attention", true}}),
+      {with(llama_config(), {{"model_type", "gemma2"}, {"use_bidirectional_attention", true}}),
        "'use_bidirectional_attention' says that tokens attend to later ones"},
       {with(gemma4_config(), {{"use_bidirectional_attention", "all"}}),
        "'use_bidirectional_attention' says that tokens attend to later ones"},

@@ -1,0 +1,170 @@
+// Encoders: BERT and ModernBERT. EmbeddingGemma is a Gemma 3 (hf_gemma.cc).
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/families/hf_parts.h"
+
+namespace kvick::io {
+namespace {
+
+using base::Status;
+
+constexpr Rename kBertOuter[] = {
+    {"embeddings.word_embeddings.weight", "token_embd.weight"},
+    {"embeddings.position_embeddings.weight", "position_embd.weight"},
+    {"embeddings.token_type_embeddings.weight", "token_types.weight"},
+    {"embeddings.LayerNorm.weight", "token_embd_norm.weight"},
+    {"embeddings.LayerNorm.bias", "token_embd_norm.bias"},
+    {"pooler.dense.weight", "cls.weight"},
+    {"pooler.dense.bias", "cls.bias"},
+    {"classifier.weight", "cls.output.weight"},
+    {"classifier.bias", "cls.output.bias"},
+};
+constexpr Rename kBert[] = {
+    {"attention.self.query", "attn_q"},
+    {"attention.self.key", "attn_k"},
+    {"attention.self.value", "attn_v"},
+    {"attention.output.dense", "attn_output"},
+    {"attention.output.LayerNorm", "attn_output_norm"},
+    {"intermediate.dense", "ffn_up"},
+    {"output.dense", "ffn_down"},
+    {"output.LayerNorm", "layer_output_norm"},
+};
+constexpr Rename kModernBertOuter[] = {
+    {"embeddings.tok_embeddings.weight", "token_embd.weight"},
+    {"embeddings.norm.weight", "token_embd_norm.weight"},
+    {"final_norm.weight", "output_norm.weight"},
+    {"head.dense.weight", "cls.weight"},
+    {"head.norm.weight", "cls.norm.weight"},
+    {"classifier.weight", "cls.output.weight"},
+    {"classifier.bias", "cls.output.bias"},
+};
+constexpr Rename kModernBert[] = {
+    {"attn_norm", "attn_norm"}, {"attn.Wqkv", "attn_qkv"}, {"attn.Wo", "attn_output"},
+    {"mlp_norm", "ffn_norm"},   {"mlp.Wi", "ffn_up"},      {"mlp.Wo", "ffn_down"},
+};
+
+// Maps the sizes that encoders name alike. Returns those that a rotary embedding depends on.
+base::Result<HfHeads> map_encoder_sizes(Mapper& map) {
+  HfHeads sizes;
+  KVICK_TRY(sizes.embedding, map.size("hidden_size"));
+  KVICK_TRY(sizes.heads, map.size("num_attention_heads"));
+  if (sizes.embedding % sizes.heads != 0)
+    return base::fail("{} is {}, but must be a multiple of 'num_attention_heads', which is {}",
+                      map.config().label("hidden_size"), sizes.embedding, sizes.heads);
+  sizes.head_dim = sizes.embedding / sizes.heads;
+  KVICK_TRY_VOID(map_layer_count(map));
+  map.set("embedding_length", sizes.embedding);
+  map.set("attention.head_count", sizes.heads);
+  map.set("attention.head_count_kv", sizes.heads);
+  map.set("attention.causal", false);
+  KVICK_TRY_VOID(map.copy_size("max_position_embeddings", "context_length"));
+  KVICK_TRY_VOID(map.copy_size("intermediate_size", "feed_forward_length"));
+  return sizes;
+}
+
+// All of these are computed by the approximation with tanh.
+constexpr std::array<std::string_view, 4> kGelus = {"gelu", "gelu_new", "gelu_pytorch_tanh",
+                                                    "gelu_fast"};
+
+bool is_gelu(std::string_view name) {
+  for (const std::string_view known : kGelus)
+    if (name == known) return true;
+  return false;
+}
+
+Status<> map_bert(Mapper& map) {
+  const JsonObject& config = map.config();
+  KVICK_TRY_VOID(map_encoder_sizes(map));
+  KVICK_TRY_VOID(map.require_flag("is_decoder", false));
+  KVICK_TRY_VOID(map.require_name("position_embedding_type", "absolute"));
+  KVICK_TRY(const std::string activation, config.get_string("hidden_act", "gelu"));
+  if (!is_gelu(activation)) return map.require_name("hidden_act", "gelu");
+  KVICK_TRY(const double epsilon, positive(config, "layer_norm_eps", 1e-12));
+  map.set("attention.layer_norm_epsilon", epsilon);
+  return base::Done{};
+}
+
+// Maps which layers have a window, and how wide it is: half of it lies on each side of a token.
+Status<> map_local_layers(Mapper& map) {
+  const JsonObject& config = map.config();
+  KVICK_TRY(const uint64_t window, map.size("local_attention", 128));
+  map.set("attention.sliding_window", window);
+  if (!config.find("layer_types")) {
+    KVICK_TRY(const uint64_t period, map.size("global_attn_every_n_layers", 3));
+    map.set("attention.sliding_window_pattern", period);
+    return base::Done{};
+  }
+  KVICK_TRY(const simdjson::dom::array types, config.get_array("layer_types"));
+  KVICK_TRY(const uint64_t layers, map.size("num_hidden_layers"));
+  std::vector<bool> local;
+  for (const Json type : types) {
+    std::string_view name;
+    if (type.get(name) != simdjson::SUCCESS ||
+        (name != "full_attention" && name != "sliding_attention"))
+      return base::fail("{} must hold 'full_attention' or 'sliding_attention'",
+                        config.label("layer_types"));
+    local.push_back(name == "sliding_attention");
+  }
+  if (local.size() != layers)
+    return base::fail("{} names {} layers, but there are {}", config.label("layer_types"),
+                      local.size(), layers);
+  map.set("attention.sliding_window_pattern", std::move(local));
+  return base::Done{};
+}
+
+// The first files have the bases of both kinds of layers in fields of their own.
+Status<> map_modern_rope(Mapper& map, const HfHeads& sizes) {
+  if (map.config().find("rope_parameters")) return map_rope(map, sizes);
+  KVICK_TRY(const double base, positive(map.config(), "global_rope_theta", 160000));
+  KVICK_TRY(const double local, positive(map.config(), "local_rope_theta", 10000));
+  map.set("rope.freq_base", base);
+  map.set("rope.freq_base_swa", local);
+  map.set("rope.dimension_count", sizes.head_dim);
+  return base::Done{};
+}
+
+Status<> map_modern_bert(Mapper& map) {
+  const JsonObject& config = map.config();
+  KVICK_TRY(const HfHeads sizes, map_encoder_sizes(map));
+  for (const std::string_view field : {"norm_bias", "attention_bias", "mlp_bias"})
+    KVICK_TRY_VOID(map.require_flag(field, false));
+  KVICK_TRY_VOID(map.require_name("classifier_activation", "gelu"));
+  KVICK_TRY(const std::string activation, config.get_string("hidden_activation", "gelu"));
+  if (activation != "silu" && !is_gelu(activation))
+    return map.require_name("hidden_activation", "gelu");
+  map.set("hidden_activation", std::string(activation == "silu" ? "silu" : "gelu"));
+  KVICK_TRY(const double epsilon, positive(config, "norm_eps", 1e-5));
+  map.set("attention.layer_norm_epsilon", epsilon);
+  constexpr uint64_t kMean = 1, kCls = 2;  // GGUF's numbers of pooling types
+  KVICK_TRY(const std::string pooling, config.get_string("classifier_pooling", "cls"));
+  if (pooling != "mean") KVICK_TRY_VOID(map.require_name("classifier_pooling", "cls"));
+  map.set("classifier.pooling_type", pooling == "mean" ? kMean : kCls);
+  KVICK_TRY_VOID(map_local_layers(map));
+  return map_modern_rope(map, sizes);
+}
+
+constexpr HfFamily kFamilies[] = {
+    HfFamily{.model_type = "bert",
+             .architecture = "bert",
+             .tied = true,
+             .modules = kBert,
+             .map_all = map_bert,
+             .outer = kBertOuter,
+             .layers = "encoder.layer."},
+    HfFamily{.model_type = "modernbert",
+             .architecture = "modern-bert",
+             .tied = true,
+             .modules = kModernBert,
+             .map_all = map_modern_bert,
+             .outer = kModernBertOuter},
+};
+
+}  // namespace
+
+std::span<const HfFamily> encoder_families() { return kFamilies; }
+
+}  // namespace kvick::io

@@ -20,26 +20,27 @@ namespace {
 constexpr std::string_view kToolResponse = "<|tool_response>";
 // Names of tokens that end a turn or a document in published families. A special token with one of
 // these names ends a generation; model files do not mark such tokens otherwise.
-constexpr std::array<std::string_view, 31> kEnds = {
+constexpr std::array<std::string_view, 32> kEnds = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
     "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
     "<|end_of_text|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>", "[e~[",
     // After these tokens a code model begins another file, or pads.
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
-    "<REPO>", "<reponame>", "<|file_sep|>", "<PAD>",
+    "<REPO>", "<reponame>", "<|file_sep|>", "<PAD>", "[PAD]",
     // Gemma 4: the end of a turn, and the place where a tool's result is expected.
     "<turn|>", kToolResponse};
 
 std::vector<Token> find_ends(const Vocabulary& v) {
   std::vector<Token> ends;
   std::optional<Token> end_of_message;
-  bool has_return = false, has_call = false, marks_up = false;
+  bool has_return = false, has_call = false, has_flush = false, marks_up = false;
   for (size_t i = 0; i < v.pieces.size(); ++i) {
     const bool special = v.kinds[i] == TokenKind::kControl || v.kinds[i] == TokenKind::kUserDefined;
     const std::string& name = v.pieces[i];
     if (!special || std::find(kEnds.begin(), kEnds.end(), name) == kEnds.end()) continue;
     has_return |= name == "<|return|>";
-    has_call |= name == "<|call|>";
+    has_call |= name == "<|call|>" || name == "<|calls|>";
+    has_flush |= name == "<|flush|>";
     marks_up |= name == kToolResponse;
     if (name == "<|end|>") {
       end_of_message = static_cast<Token>(i);
@@ -47,8 +48,9 @@ std::vector<Token> find_ends(const Vocabulary& v) {
       ends.push_back(static_cast<Token>(i));
     }
   }
-  // If both of these exist, <|end|> only separates the messages of one turn.
-  if (end_of_message && !(has_return && has_call)) ends.push_back(*end_of_message);
+  // In gpt-oss and Solar Open, which have these tokens, <|end|> only separates the messages of one
+  // turn.
+  if (end_of_message && !(has_call && (has_return || has_flush))) ends.push_back(*end_of_message);
   // Gemma 4 uses </s> as an HTML tag.
   if (marks_up) std::erase_if(ends, [&](Token token) { return v.pieces[token] == "</s>"; });
   if (v.eos) ends.push_back(*v.eos);

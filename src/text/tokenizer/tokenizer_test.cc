@@ -99,6 +99,10 @@ TEST(Tokenizer, EndsAreEosEotAndTheFamiliesNames) {
   add_piece(v, "<|return|>", TokenKind::kControl);
   add_piece(v, "<|call|>", TokenKind::kControl);  // with these two, <|end|> only ends a message
   EXPECT_EQ(ends(*make(v)), (std::vector<Token>{259, 262, 265, 266, 267}));
+  Vocabulary solar = byte_vocabulary({});
+  for (const char* name : {"<|end|>", "<|calls|>", "<|flush|>", "[PAD]"})
+    add_piece(solar, name, TokenKind::kControl);
+  EXPECT_EQ(ends(*make(solar)), (std::vector<Token>{257, 258, 259}));
   add_piece(v, "[e~[", TokenKind::kControl);  // 268, MiniMax-M2
   EXPECT_TRUE(make(v)->ends_generation(268));
   EXPECT_FALSE(make(v)->ends_generation(-1));

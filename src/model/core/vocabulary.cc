@@ -56,6 +56,15 @@ base::Status<> read_ids(const io::ModelFile& file, text::Vocabulary& v) {
   for (const auto& [key, id] : ids) {
     KVICK_TRY(*id, read_id(file, key));
   }
+  // The names of these keys in the first files.
+  const std::pair<const char*, std::optional<Token>*> old_ids[] = {
+      {"tokenizer.ggml.prefix_token_id", &v.fill_in.prefix},
+      {"tokenizer.ggml.suffix_token_id", &v.fill_in.suffix},
+      {"tokenizer.ggml.middle_token_id", &v.fill_in.middle}};
+  for (const auto& [key, id] : old_ids) {
+    if (*id) continue;
+    KVICK_TRY(*id, read_id(file, key));
+  }
   // Ends a message but not the turn, as in a message with tool calls (GLM-4, Llama 3.1).
   KVICK_TRY(const std::optional<Token> eom, read_id(file, "tokenizer.ggml.eom_token_id"));
   if (eom) v.ends.push_back(*eom);

@@ -225,6 +225,22 @@ TEST(Vocabulary, AFoldersOwnPreTokenizerGoesBeforeItsNameInGguf) {
   EXPECT_EQ(vocabulary->pre, "deepseek-v2");
 }
 
+TEST(Vocabulary, OldKeysNameTheTokensThatFillIn) {
+  io::ModelFileBuilder builder(io::Container::kGguf, "file");
+  io::Metadata& metadata = builder.metadata();
+  metadata["tokenizer.ggml.model"].data = std::string("gpt2");
+  metadata["tokenizer.ggml.tokens"].data = std::vector<std::string>{"a", "b", "c", "d"};
+  metadata["tokenizer.ggml.prefix_token_id"].data = uint64_t{3};
+  metadata["tokenizer.ggml.suffix_token_id"].data = uint64_t{2};
+  metadata["tokenizer.ggml.middle_token_id"].data = uint64_t{1};
+  metadata["tokenizer.ggml.fim_mid_token_id"].data = uint64_t{0};  // takes precedence
+  const auto vocabulary = read_vocabulary(builder.finish());
+  ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
+  EXPECT_EQ(vocabulary->fill_in.prefix, 3);
+  EXPECT_EQ(vocabulary->fill_in.suffix, 2);
+  EXPECT_EQ(vocabulary->fill_in.middle, 0);
+}
+
 TEST(Vocabulary, TheDefaultModelGivesTheTokensOfLlamaCpp) {
   const char* model = std::getenv("KVICK_TEST_MODEL");
   if (!model) GTEST_SKIP() << "KVICK_TEST_MODEL does not name the default model's file";

@@ -13,17 +13,17 @@ void find_fill_in(const PieceMap& pieces, FillInTokens& tokens) {
     std::vector<std::string_view> names;
   };
   // The names of Qwen, StarCoder, Granite, DeepSeek, Code Llama (with and without SentencePiece's
-  // space) and GLM.
+  // space), GLM and Falcon-H1-Tiny-Coder.
   const Known known[] = {
       {tokens.prefix,
        {"<|fim_prefix|>", "<fim_prefix>", "<fim-prefix>", "<｜fim▁begin｜>", "▁<PRE>", "<PRE>",
-        "<|code_prefix|>"}},
+        "<|code_prefix|>", "<|prefix|>"}},
       {tokens.suffix,
        {"<|fim_suffix|>", "<fim_suffix>", "<fim-suffix>", "<｜fim▁hole｜>", "▁<SUF>", "<SUF>",
-        "<|code_suffix|>"}},
+        "<|code_suffix|>", "<|suffix|>"}},
       {tokens.middle,
        {"<|fim_middle|>", "<fim_middle>", "<fim-middle>", "<｜fim▁end｜>", "▁<MID>", "<MID>",
-        "<|code_middle|>"}},
+        "<|code_middle|>", "<|middle|>"}},
       {tokens.repository, {"<|repo_name|>", "<|fim_repo|>", "<fim-repo>", "<reponame>", "<REPO>"}},
       {tokens.file, {"<|file_sep|>", "<file_sep>"}}};
   for (const auto& [token, names] : known)

@@ -25,6 +25,7 @@ TEST(FillIn, TokensAreKnownByTheirNamesInTheFamilies) {
        std::vector<std::vector<std::string>>{{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},
                                              {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"},
                                              {"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"},
+                                             {"<|prefix|>", "<|suffix|>", "<|middle|>"},
                                              {"▁<PRE>", "▁<SUF>", "▁<MID>"}}) {
     const auto tokenizer = with(names);
     EXPECT_TRUE(can_fill_in(tokenizer->vocabulary())) << names[0];

@@ -1,4 +1,4 @@
-// Encoders: BERT and ModernBERT. EmbeddingGemma is a Gemma 3 (hf_gemma.cc).
+// Encoders: BERT, RoBERTa and ModernBERT. EmbeddingGemma is a Gemma 3 (hf_gemma.cc).
 
 #include <array>
 #include <string>
@@ -22,6 +22,17 @@ constexpr Rename kBertOuter[] = {
     {"pooler.dense.bias", "cls.bias"},
     {"classifier.weight", "cls.output.weight"},
     {"classifier.bias", "cls.output.bias"},
+};
+constexpr Rename kRobertaOuter[] = {
+    {"embeddings.word_embeddings.weight", "token_embd.weight"},
+    {"embeddings.position_embeddings.weight", "position_embd.weight"},
+    {"embeddings.token_type_embeddings.weight", "token_types.weight"},
+    {"embeddings.LayerNorm.weight", "token_embd_norm.weight"},
+    {"embeddings.LayerNorm.bias", "token_embd_norm.bias"},
+    {"classifier.dense.weight", "cls.weight"},
+    {"classifier.dense.bias", "cls.bias"},
+    {"classifier.out_proj.weight", "cls.output.weight"},
+    {"classifier.out_proj.bias", "cls.output.bias"},
 };
 constexpr Rename kBert[] = {
     {"attention.self.query", "attn_q"},
@@ -85,6 +96,17 @@ Status<> map_bert(Mapper& map) {
   if (!is_gelu(activation)) return map.require_name("hidden_act", "gelu");
   KVICK_TRY(const double epsilon, positive(config, "layer_norm_eps", 1e-12));
   map.set("attention.layer_norm_epsilon", epsilon);
+  return base::Done{};
+}
+
+Status<> map_roberta(Mapper& map) {
+  KVICK_TRY_VOID(map_bert(map));
+  KVICK_TRY(const uint64_t rows, map.size("max_position_embeddings"));
+  KVICK_TRY(const uint64_t padded, padded_positions(map.config()));
+  if (rows <= padded)
+    return base::fail("{} is {}, but {} rows are for no position",
+                      map.config().label("max_position_embeddings"), rows, padded);
+  map.set("context_length", rows - padded);
   return base::Done{};
 }
 
@@ -155,6 +177,22 @@ constexpr HfFamily kFamilies[] = {
              .map_all = map_bert,
              .outer = kBertOuter,
              .layers = "encoder.layer."},
+    HfFamily{.model_type = "roberta",
+             .architecture = "bert",
+             .tied = true,
+             .modules = kBert,
+             .map_all = map_roberta,
+             .outer = kRobertaOuter,
+             .layers = "encoder.layer.",
+             .padded_positions = true},
+    HfFamily{.model_type = "xlm-roberta",
+             .architecture = "bert",
+             .tied = true,
+             .modules = kBert,
+             .map_all = map_roberta,
+             .outer = kRobertaOuter,
+             .layers = "encoder.layer.",
+             .padded_positions = true},
     HfFamily{.model_type = "modernbert",
              .architecture = "modern-bert",
              .tied = true,
@@ -164,6 +202,14 @@ constexpr HfFamily kFamilies[] = {
 };
 
 }  // namespace
+
+base::Result<uint64_t> padded_positions(const JsonObject& config) {
+  KVICK_TRY(const uint64_t pad, config.get_uint("pad_token_id", 1));
+  if (pad >= kMaxSize)
+    return base::fail("{} is {}; less than {} is expected", config.label("pad_token_id"), pad,
+                      kMaxSize);
+  return pad + 1;
+}
 
 std::span<const HfFamily> encoder_families() { return kFamilies; }
 

@@ -44,6 +44,8 @@ struct HfFamily {
   // number.
   std::span<const Rename> outer = {};
   std::string_view layers = "layers.";
+  // The first rows of the table of positions, up to pad_token_id, are for no position.
+  bool padded_positions = false;
   // transformers' defaults, as JSON, of fields that published files omit.
   std::string_view defaults = {};
 };

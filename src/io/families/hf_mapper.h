@@ -79,6 +79,10 @@ struct HfHeads {
   uint64_t embedding = 0, heads = 0, head_dim = 0;
 };
 
+// Returns the number of rows in the table of RoBERTa's positions that are for no position. See
+// hf_encoders.cc.
+base::Result<uint64_t> padded_positions(const JsonObject& config);
+
 // Returns whether some layers of Nemotron-H have experts. See hf_mixers.cc.
 base::Result<bool> nemotron_has_experts(const JsonObject& config);
 

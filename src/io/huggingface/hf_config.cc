@@ -226,6 +226,9 @@ base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
   result.gate_up = family->gate_up;
   result.outer = family->outer;
   result.layer_prefix = family->layers;
+  if (family->padded_positions) {
+    KVICK_TRY(result.padded_positions, padded_positions(config));
+  }
   KVICK_TRY(const bool pairs, classifies(config));
   result.scores = pairs && !family->outer.empty();
   Mapper map(config, result.architecture, out);

@@ -28,7 +28,8 @@ struct HfConfig {
   // Of encoders: as in HfFamily. Decoders have names of their own (hf_names.cc).
   std::span<const Rename> outer = {};
   std::string_view layer_prefix = "layers.";
-  bool scores = false;  // an encoder with a head that scores pairs of texts
+  uint64_t padded_positions = 0;  // rows before that of the first position
+  bool scores = false;            // an encoder with a head that scores pairs of texts
   GateUp gate_up = GateUp::kNone;
   std::vector<ModuleFactors> factors = {};  // of modules whose weights are multiplied
   uint64_t state_groups = 1;                // groups in which the output of a state is normalised

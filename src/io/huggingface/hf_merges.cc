@@ -90,6 +90,12 @@ class MergeTable {
 
 }  // namespace
 
+bool is_byte_piece(std::string_view piece) {
+  const auto hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'); };
+  return piece.size() == 6 && piece.starts_with("<0x") && piece[5] == '>' && hex(piece[3]) &&
+         hex(piece[4]);
+}
+
 base::Result<std::vector<std::string>> read_merges(const JsonObject& model) {
   KVICK_TRY(const simdjson::dom::array list, model.get_array("merges"));
   std::vector<std::string> merges;

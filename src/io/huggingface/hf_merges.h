@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -17,6 +18,9 @@ struct Pieces {  // [ids]
   std::vector<std::string> texts;
   std::vector<PieceKind> kinds;
 };
+
+// Returns whether a piece stands for a byte: "<0x0A>".
+bool is_byte_piece(std::string_view piece);
 
 // Returns the merges as "left right", by rank. The file may write "left right" or ["left",
 // "right"]. model: the "model" of tokenizer.json.

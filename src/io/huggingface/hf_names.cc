@@ -118,9 +118,9 @@ base::Error no_such_tensor(const HfConfig& config, const std::string& label) {
 base::Result<std::optional<std::string>> map_encoder_name(const HfConfig& config,
                                                           std::string_view name,
                                                           const std::string& label) {
-  constexpr std::string_view kUnneeded[] = {"cls.", "decoder.", "head."};
+  constexpr std::string_view kUnneeded[] = {"cls.", "decoder.", "head.", "lm_head.", "pooler."};
   std::string_view rest = name;
-  drop_prefix(rest, config.architecture == "bert" ? "bert." : "model.");
+  for (const std::string_view prefix : {"bert.", "roberta.", "model."}) drop_prefix(rest, prefix);
   if (const auto outer = look_up(config.outer, rest)) {
     if (outer->starts_with("cls.") && !config.scores) return std::optional<std::string>();
     return std::optional<std::string>(*outer);

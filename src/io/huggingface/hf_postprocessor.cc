@@ -61,6 +61,16 @@ base::Status<> read_template(const JsonObject& processor, PostProcessor& out) {
     KVICK_TRY(TemplateToken token, read_token(processor, item));
     (text_seen ? out.behind : out.before).push_back(std::move(token));
   }
+  if (!processor.find("pair")) return base::Done{};
+  KVICK_TRY(const simdjson::dom::array pair, processor.get_array("pair"));
+  size_t texts = 0;
+  for (const Json element : pair) {
+    KVICK_TRY(const JsonObject item, JsonObject::from(element, processor.label("pair")));
+    if (!item.find("SpecialToken"))
+      ++texts;
+    else if (texts == 1)
+      ++out.between;
+  }
   return base::Done{};
 }
 
@@ -73,15 +83,19 @@ base::Result<PostProcessor> read_post_processor(const JsonObject& root) {
   for (const JsonObject& processor : parts) {
     KVICK_TRY(const std::string type, processor.get_string("type"));
     if (type == "ByteLevel") continue;  // affects offsets only
-    const bool of_bert = type == "BertProcessing";
+    const bool of_roberta = type == "RobertaProcessing";
+    const bool of_bert = type == "BertProcessing" || of_roberta;
     if (type != "TemplateProcessing" && !of_bert)
-      return base::fail("{} is {}; kvick knows ByteLevel, TemplateProcessing and BertProcessing",
-                        processor.label("type"), in_quotes(type));
+      return base::fail(
+          "{} is {}; kvick knows ByteLevel, TemplateProcessing, BertProcessing and "
+          "RobertaProcessing",
+          processor.label("type"), in_quotes(type));
     if (std::exchange(found, true))
       return base::fail("{} has more than one {}; one is read", root.label("post_processor"), type);
     if (of_bert) {
       KVICK_TRY(out.before.emplace_back(), named_pair(processor, "cls"));
       KVICK_TRY(out.behind.emplace_back(), named_pair(processor, "sep"));
+      out.between = of_roberta ? 2 : 1;
       continue;
     }
     KVICK_TRY_VOID(read_template(processor, out));

@@ -16,6 +16,7 @@ struct TemplateToken {
 };
 struct PostProcessor {
   std::vector<TemplateToken> before, behind;  // of a single text
+  size_t between = 0;                         // tokens between two texts
 };
 
 // root: the whole tokenizer.json. Error: a post-processor that does more than put tokens around the

@@ -84,25 +84,6 @@ constexpr std::array kPatterns = {
           "deepseek-v2"},
 };
 
-// Returns the steps of a normalizer or pre-tokenizer, with a Sequence expanded. If absent: none.
-base::Result<std::vector<JsonObject>> steps_of(const JsonObject& root, std::string_view field,
-                                               std::string_view list) {
-  std::vector<JsonObject> steps;
-  if (!root.find(field)) return steps;
-  KVICK_TRY(JsonObject step, root.get_object(field));
-  KVICK_TRY(const std::string type, step.get_string("type"));
-  if (type != "Sequence") {
-    steps.push_back(std::move(step));
-    return steps;
-  }
-  KVICK_TRY(const simdjson::dom::array inner, step.get_array(list));
-  for (const Json element : inner) {
-    KVICK_TRY(JsonObject part, JsonObject::from(element, step.label(list)));
-    steps.push_back(std::move(part));
-  }
-  return steps;
-}
-
 std::string with_named_lines(std::string_view regex) {
   std::string out;
   for (const char c : regex) {
@@ -150,6 +131,24 @@ base::Result<std::optional<bool>> ignores_merges(const JsonObject& root) {
 }
 
 }  // namespace
+
+base::Result<std::vector<JsonObject>> steps_of(const JsonObject& root, std::string_view field,
+                                               std::string_view list) {
+  std::vector<JsonObject> steps;
+  if (!root.find(field)) return steps;
+  KVICK_TRY(JsonObject step, root.get_object(field));
+  KVICK_TRY(const std::string type, step.get_string("type"));
+  if (type != "Sequence") {
+    steps.push_back(std::move(step));
+    return steps;
+  }
+  KVICK_TRY(const simdjson::dom::array inner, step.get_array(list));
+  for (const Json element : inner) {
+    KVICK_TRY(JsonObject part, JsonObject::from(element, step.label(list)));
+    steps.push_back(std::move(part));
+  }
+  return steps;
+}
 
 base::Result<bool> byte_level_nfc(const JsonObject& root) {
   KVICK_TRY(const auto steps, steps_of(root, "normalizer", "normalizers"));

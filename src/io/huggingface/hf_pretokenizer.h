@@ -8,6 +8,11 @@
 
 namespace kvick::io {
 
+// Returns the steps of a normalizer or pre-tokenizer, with a Sequence expanded. If absent: none.
+// field and list: "normalizer" and "normalizers", for example.
+base::Result<std::vector<JsonObject>> steps_of(const JsonObject& root, std::string_view field,
+                                               std::string_view list);
+
 // Returns GGUF's name of a byte-level BPE's pre-tokenizer: "gpt-2", "smollm", "llama-bpe", "qwen2",
 // ... root: the whole tokenizer.json. Error: any other pre-tokenizer, which the message describes.
 base::Result<std::string> byte_level_pretokenizer(const JsonObject& root);

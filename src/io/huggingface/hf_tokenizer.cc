@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "io/file/builder.h"
+#include "io/huggingface/hf_encoder_tokenizers.h"
 #include "io/huggingface/hf_merges.h"
 #include "io/huggingface/hf_postprocessor.h"
 #include "io/huggingface/hf_pretokenizer.h"
-#include "io/huggingface/hf_wordpiece.h"
 
 namespace kvick::io {
 namespace {
@@ -19,12 +19,6 @@ namespace {
 constexpr uint64_t kMaxTokenizerBytes = 128 << 20, kMaxConfigBytes = 64 << 20;
 constexpr size_t kMaxEndTokens = 64, kMaxAddedTokens = 64;
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
-
-bool is_byte_piece(std::string_view piece) {
-  const auto hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'); };
-  return piece.size() == 6 && piece.starts_with("<0x") && piece[5] == '>' && hex(piece[3]) &&
-         hex(piece[4]);
-}
 
 // Returns a token written as a string or as {"content": ...}; nullopt if there is none, which some
 // files write as "".
@@ -93,7 +87,7 @@ class TokenizerMapper {
   const JsonObject& config_;
   uint64_t vocabulary_;
   Metadata& out_;
-  bool wordpiece_ = false;
+  std::string type_;  // "BPE", "WordPiece" or "Unigram"
   bool byte_fallback_ = false;
   SpacePrefix prefix_;                    // with byte_fallback_
   std::string unknown_;                   // the model's unk_token
@@ -102,12 +96,11 @@ class TokenizerMapper {
 };
 
 base::Status<> TokenizerMapper::check_model(const JsonObject& model) {
-  KVICK_TRY(const std::string type, model.get_string("type", "BPE"));  // old files omit it
-  wordpiece_ = type == "WordPiece";
-  if (wordpiece_) return base::Done{};  // map_wordpiece checks it
-  if (type != "BPE")
-    return base::fail("{} is {}; kvick reads BPE and WordPiece tokenizers", model.label("type"),
-                      in_quotes(type));
+  KVICK_TRY(type_, model.get_string("type", "BPE"));  // old files omit it
+  if (type_ == "WordPiece" || type_ == "Unigram") return base::Done{};
+  if (type_ != "BPE")
+    return base::fail("{} is {}; kvick reads BPE, WordPiece and Unigram tokenizers",
+                      model.label("type"), in_quotes(type_));
   for (const std::string_view field : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     KVICK_TRY(const std::string affix, model.get_string(field, ""));
     if (!affix.empty())
@@ -216,12 +209,14 @@ base::Status<> TokenizerMapper::read_sentencepiece(const JsonObject& model) {
 base::Status<> TokenizerMapper::map_pieces() {
   KVICK_TRY(const JsonObject model, root_.get_object("model"));
   KVICK_TRY_VOID(check_model(model));
-  KVICK_TRY_VOID(read_vocabulary(model));
+  KVICK_TRY_VOID(type_ == "Unigram" ? read_unigram_pieces(model, vocabulary_, pieces_)
+                                    : read_vocabulary(model));
   if (byte_fallback_) {
     KVICK_TRY(prefix_, sentencepiece_prefix(root_));
   }
   KVICK_TRY_VOID(read_added_tokens());
-  if (wordpiece_) return map_wordpiece(root_, model, pieces_, out_);
+  if (type_ == "WordPiece") return map_wordpiece(root_, model, pieces_, out_);
+  if (type_ == "Unigram") return map_unigram(root_, model, vocabulary_, out_);
   return byte_fallback_ ? read_sentencepiece(model) : read_byte_level(model);
 }
 
@@ -336,6 +331,7 @@ base::Status<> TokenizerMapper::map_added_bos_eos() {
   KVICK_TRY(bos_, token_name(config_, "bos_token"));
   KVICK_TRY(eos_, token_name(config_, "eos_token"));
   KVICK_TRY(const PostProcessor around, read_post_processor(root_));
+  if (around.between > 1) set("tokenizer.ggml.add_sep_token", true);
   KVICK_TRY_VOID(map_side(around.before, {"add_bos_token", "kvick.before_ids"}, bos_));
   return map_side(around.behind, {"add_eos_token", "kvick.behind_ids"}, eos_);
 }

@@ -358,7 +358,7 @@ TEST(HfTokenizer, WhatKvickCannotTokenizeIsRefusedByName) {
     Files files;
     const char* expected;
   } const table[] = {
-      {changed(gpt2, "/model/type", "Unigram"), "'type' is 'Unigram'; kvick reads BPE"},
+      {changed(gpt2, "/model/type", "WordLevel"), "'type' is 'WordLevel'; kvick reads BPE"},
       {changed(gpt2, "/model", 3), "'model': must be a JSON object"},
       {changed(gpt2, "/model/vocab", json::array()), "'vocab': must be a JSON object"},
       {changed(gpt2, "/model/vocab/a", "0"), "'a' must be a whole number"},

@@ -144,6 +144,18 @@ base::Result<Tensor> scaled(const HfConfig& config, Tensor tensor, const std::st
   return tensor;
 }
 
+// Removes the rows of the table of positions that are for none.
+base::Status<> drop_padded_positions(const HfConfig& config, const std::string& label,
+                                     Tensor& tensor) {
+  const uint64_t rows = config.padded_positions;
+  if (rows == 0 || tensor.name != "position_embd.weight") return base::Done{};
+  if (tensor.source != nullptr || tensor.shape.size() != 2 || tensor.shape[0] <= rows)
+    return base::fail("{}: must be a plain matrix of more than {} rows", label, rows);
+  tensor.data = tensor.data.subspan(rows * tensor.row_bytes());
+  tensor.shape[0] -= rows;
+  return base::Done{};
+}
+
 // The parts of one quantised tensor may be in several shards, so they are joined after all are
 // read.
 base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, const HfConfig& config,
@@ -167,6 +179,7 @@ base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, con
     if (tensor.name.ends_with("exp_probs_b.bias") && tensor.shape.size() == 2 &&
         tensor.shape[0] == 1)
       tensor.shape.erase(tensor.shape.begin());
+    KVICK_TRY_VOID(drop_padded_positions(config, label, tensor));
     KVICK_TRY(tensor, scaled(config, std::move(tensor), label));
     KVICK_TRY_VOID(builder.add_tensor(std::move(tensor)));
   }

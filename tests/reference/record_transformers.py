@@ -141,6 +141,7 @@ ENCODER_CONFIGS = {
     # Token 1 is padding, and none of the texts' tokens.
     "roberta": (lambda: T.RobertaConfig(**{**SIZES, "pad_token_id": 1}, hidden_act="gelu_new", type_vocab_size=1), "mean", []),
     "xlm_roberta": (lambda: T.XLMRobertaConfig(**{**SIZES, "pad_token_id": 1}, hidden_act="gelu_new", type_vocab_size=1), "cls", []),
+    "nomic_bert": (lambda: T.NomicBertConfig(**SIZES), "mean", []),
     "modernbert": (lambda: T.ModernBertConfig(**{**SIZES, "num_hidden_layers": 4}, hidden_activation="gelu_pytorch_tanh", local_attention=16,
                                               cls_token_id=1, sep_token_id=2), "cls", []),
     "embeddinggemma": (lambda: T.Gemma3TextConfig(**{**SIZES, "num_hidden_layers": 4}, head_dim=16, sliding_window=16,

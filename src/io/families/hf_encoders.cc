@@ -1,5 +1,6 @@
-// Encoders: BERT, RoBERTa and ModernBERT. EmbeddingGemma is a Gemma 3 (hf_gemma.cc).
+// Encoders: BERT, RoBERTa, nomic-embed and ModernBERT. EmbeddingGemma is a Gemma 3 (hf_gemma.cc).
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -44,6 +45,17 @@ constexpr Rename kBert[] = {
     {"output.dense", "ffn_down"},
     {"output.LayerNorm", "layer_output_norm"},
 };
+constexpr Rename kNomicOuter[] = {
+    {"embeddings.word_embeddings.weight", "token_embd.weight"},
+    {"embeddings.token_type_embeddings.weight", "token_types.weight"},
+    {"emb_ln.weight", "token_embd_norm.weight"},
+    {"emb_ln.bias", "token_embd_norm.bias"},
+};
+constexpr Rename kNomic[] = {
+    {"attn.Wqkv", "attn_qkv"},      {"attn.out_proj", "attn_output"}, {"norm1", "attn_output_norm"},
+    {"mlp.fc11", "ffn_up"},         {"mlp.fc12", "ffn_gate"},         {"mlp.fc2", "ffn_down"},
+    {"norm2", "layer_output_norm"},
+};
 constexpr Rename kModernBertOuter[] = {
     {"embeddings.tok_embeddings.weight", "token_embd.weight"},
     {"embeddings.norm.weight", "token_embd_norm.weight"},
@@ -58,22 +70,29 @@ constexpr Rename kModernBert[] = {
     {"mlp_norm", "ffn_norm"},   {"mlp.Wi", "ffn_up"},      {"mlp.Wo", "ffn_down"},
 };
 
-// Maps the sizes that encoders name alike. Returns those that a rotary embedding depends on.
-base::Result<HfHeads> map_encoder_sizes(Mapper& map) {
+// The names of fields that encoders have.
+struct SizeFields {
+  std::string_view width = "hidden_size", heads = "num_attention_heads",
+                   layers = "num_hidden_layers", ffn = "intermediate_size",
+                   positions = "max_position_embeddings";
+};
+
+// Maps the sizes. Returns those that a rotary embedding depends on.
+base::Result<HfHeads> map_encoder_sizes(Mapper& map, const SizeFields& fields = {}) {
   HfHeads sizes;
-  KVICK_TRY(sizes.embedding, map.size("hidden_size"));
-  KVICK_TRY(sizes.heads, map.size("num_attention_heads"));
+  KVICK_TRY(sizes.embedding, map.size(fields.width));
+  KVICK_TRY(sizes.heads, map.size(fields.heads));
   if (sizes.embedding % sizes.heads != 0)
-    return base::fail("{} is {}, but must be a multiple of 'num_attention_heads', which is {}",
-                      map.config().label("hidden_size"), sizes.embedding, sizes.heads);
+    return base::fail("{} is {}, but must be a multiple of '{}', which is {}",
+                      map.config().label(fields.width), sizes.embedding, fields.heads, sizes.heads);
   sizes.head_dim = sizes.embedding / sizes.heads;
-  KVICK_TRY_VOID(map_layer_count(map));
+  KVICK_TRY_VOID(map_layer_count(map, fields.layers));
   map.set("embedding_length", sizes.embedding);
   map.set("attention.head_count", sizes.heads);
   map.set("attention.head_count_kv", sizes.heads);
   map.set("attention.causal", false);
-  KVICK_TRY_VOID(map.copy_size("max_position_embeddings", "context_length"));
-  KVICK_TRY_VOID(map.copy_size("intermediate_size", "feed_forward_length"));
+  KVICK_TRY_VOID(map.copy_size(fields.positions, "context_length"));
+  KVICK_TRY_VOID(map.copy_size(fields.ffn, "feed_forward_length"));
   return sizes;
 }
 
@@ -107,6 +126,39 @@ Status<> map_roberta(Mapper& map) {
     return base::fail("{} is {}, but {} rows are for no position",
                       map.config().label("max_position_embeddings"), rows, padded);
   map.set("context_length", rows - padded);
+  return base::Done{};
+}
+
+// The published folders have GPT-2's names of fields, transformers its own.
+Status<> map_nomic(Mapper& map) {
+  const JsonObject& config = map.config();
+  const bool published = config.find("n_embd").has_value();
+  const SizeFields fields = published ? SizeFields{.width = "n_embd",
+                                                   .heads = "n_head",
+                                                   .layers = "n_layer",
+                                                   .ffn = "n_inner",
+                                                   .positions = "n_positions"}
+                                      : SizeFields{};
+  KVICK_TRY(const HfHeads sizes, map_encoder_sizes(map, fields));
+  KVICK_TRY_VOID(map.require_name("activation_function", "swiglu"));
+  KVICK_TRY_VOID(map.require_name("hidden_act", "silu"));
+  for (const std::string_view field : {"qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "prenorm",
+                                       "parallel_block", "use_rms_norm", "rotary_emb_interleaved"})
+    KVICK_TRY_VOID(map.require_flag(field, false));
+  KVICK_TRY_VOID(require_number(map, "moe_every_n_layers", 0));
+  KVICK_TRY_VOID(require_number(map, "rotary_emb_fraction", 1));
+  KVICK_TRY(const double epsilon,
+            positive(config, published ? "layer_norm_epsilon" : "layer_norm_eps", 1e-12));
+  map.set("attention.layer_norm_epsilon", epsilon);
+  if (!published && config.find("rope_parameters")) return map_rope(map, sizes);
+  KVICK_TRY(const double base, positive(config, "rotary_emb_base", 1000));
+  map.set("rope.freq_base", base);
+  map.set("rope.dimension_count", sizes.head_dim);
+  // Longer texts would need the base to change with their length.
+  if (!config.find("max_trained_positions")) return base::Done{};
+  KVICK_TRY(const uint64_t trained, map.size("max_trained_positions"));
+  KVICK_TRY(const uint64_t positions, map.size(fields.positions));
+  map.set("context_length", std::min(trained, positions));
   return base::Done{};
 }
 
@@ -193,6 +245,13 @@ constexpr HfFamily kFamilies[] = {
              .outer = kRobertaOuter,
              .layers = "encoder.layer.",
              .padded_positions = true},
+    HfFamily{.model_type = "nomic_bert",
+             .architecture = "nomic-bert",
+             .tied = true,
+             .modules = kNomic,
+             .map_all = map_nomic,
+             .outer = kNomicOuter,
+             .layers = "encoder.layers."},
     HfFamily{.model_type = "modernbert",
              .architecture = "modern-bert",
              .tied = true,

@@ -187,6 +187,52 @@ TEST(HfEncoders, AModernBertsFieldsAreOfTwoKinds) {
   EXPECT_NE(biased.error().message.find("'norm_bias' is true"), std::string::npos);
 }
 
+// nomic-ai/nomic-embed-text-v1.5, with smaller sizes.
+TEST(HfEncoders, NomicsFoldersHaveTheNamesOfGpt2) {
+  const json config = {{"model_type", "nomic_bert"},
+                       {"vocab_size", 6},
+                       {"n_embd", 16},
+                       {"n_head", 2},
+                       {"n_inner", 12},
+                       {"n_layer", 1},
+                       {"n_positions", 64},
+                       {"max_trained_positions", 32},
+                       {"activation_function", "swiglu"},
+                       {"layer_norm_epsilon", 1e-12},
+                       {"qkv_proj_bias", false},
+                       {"rotary_emb_base", 1000},
+                       {"rotary_emb_fraction", 1.0},
+                       {"rotary_emb_interleaved", false}};
+  const auto open = [](const json& fields) {
+    const TestFolder folder;
+    folder.write("config.json", fields.dump());
+    folder.write("model.safetensors", weights({{"embeddings.word_embeddings.weight", {6, 16}},
+                                               {"emb_ln.bias", {16}},
+                                               {"encoder.layers.0.attn.Wqkv.weight", {48, 16}},
+                                               {"encoder.layers.0.mlp.fc11.weight", {12, 16}},
+                                               {"encoder.layers.0.mlp.fc12.weight", {12, 16}},
+                                               {"encoder.layers.0.norm1.weight", {16}},
+                                               {"encoder.layers.0.norm2.weight", {16}}}));
+    return ModelFile::open(folder.path());
+  };
+  const auto file = open(config);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_uint("nomic-bert.context_length"), 32u);
+  EXPECT_EQ(*file->get_uint("nomic-bert.embedding_length"), 16u);
+  EXPECT_EQ(*file->get_float("nomic-bert.rope.freq_base"), 1000.0);
+  EXPECT_EQ(*file->get_uint("nomic-bert.rope.dimension_count"), 8u);
+  EXPECT_EQ(names_of(*file), (Strings{"blk.0.attn_output_norm.weight", "blk.0.attn_qkv.weight",
+                                      "blk.0.ffn_gate.weight", "blk.0.ffn_up.weight",
+                                      "blk.0.layer_output_norm.weight", "token_embd.weight",
+                                      "token_embd_norm.bias"}));
+  EXPECT_EQ(file->find("blk.0.ffn_gate.weight")->shape, (std::vector<uint64_t>{12, 16}));
+  const auto experts = open(with(config, {{"moe_every_n_layers", 2}}));
+  ASSERT_FALSE(experts.ok());
+  EXPECT_NE(experts.error().message.find("'moe_every_n_layers' is 2; kvick knows 0"),
+            std::string::npos)
+      << experts.error().message;
+}
+
 json gemma_config() {
   return with(llama_config(), {{"model_type", "gemma3_text"},
                                {"hidden_act", "gelu_pytorch_tanh"},

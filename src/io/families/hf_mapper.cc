@@ -13,11 +13,10 @@ base::Result<double> positive(const JsonObject& fields, std::string_view field,
   return base::fail("{} is {}, which must be above 0", fields.label(field), value);
 }
 
-base::Status<> map_layer_count(Mapper& map) {
-  constexpr std::string_view kField = "num_hidden_layers";
-  KVICK_TRY(const uint64_t layers, map.size(kField));
+base::Status<> map_layer_count(Mapper& map, std::string_view field) {
+  KVICK_TRY(const uint64_t layers, map.size(field));
   if (layers > kMaxLayers)
-    return base::fail("{} is {}; at most {} are allowed", map.config().label(kField), layers,
+    return base::fail("{} is {}; at most {} are allowed", map.config().label(field), layers,
                       kMaxLayers);
   map.set("block_count", layers);
   return base::Done{};

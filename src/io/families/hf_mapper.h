@@ -69,7 +69,7 @@ class Mapper {
 };
 
 // Maps the number of layers. Error: there are none, or more than kMaxLayers.
-base::Status<> map_layer_count(Mapper& map);
+base::Status<> map_layer_count(Mapper& map, std::string_view field = "num_hidden_layers");
 
 // Reads a number above 0.
 base::Result<double> positive(const JsonObject& fields, std::string_view field,

@@ -213,6 +213,11 @@ base::Status<> add_tokenizer(const fs::path& folder, const HfConfig& config,
   KVICK_TRY_VOID(map_tokenizer(
       {tokenizer.get(), tokenizer_config.get(), generation.get(), chat.get(), processor.get()},
       config, config_json, out));
+  // transformers has templates with names of their own there.
+  KVICK_TRY(const TextFile tools,
+            TextFile::open(folder / "additional_chat_templates", "tool_use.jinja"));
+  if (!tools.get().text.empty())
+    out["tokenizer.chat_template.tool_use"].data = std::string(tools.get().text);
   return map_sampling(generation.get(), out);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "text/template/chat_template.h"
 #include "text/tokenizer/pretokenize.h"
 
 namespace kvick::model {
@@ -169,6 +170,30 @@ base::Status<> read_strips(const io::ModelFile& file, text::Vocabulary& v) {
   return base::Done{};
 }
 
+// Returns a template's source as a part of another: without its last line end, which Jinja drops
+// only at the end of the whole, and with an empty print on each side, next to which Jinja's rules
+// for white space beside tags do not apply.
+std::string as_part(std::string source) {
+  if (source.ends_with('\n')) source.pop_back();
+  if (source.ends_with('\r')) source.pop_back();
+  return "{{ '' }}" + source + "{{ '' }}";
+}
+
+// Some files have a template of their own for requests with tools, named as in transformers, which
+// chooses it in the same way. One that cannot be read refuses such requests only.
+base::Status<> add_tool_template(const io::ModelFile& file, text::Vocabulary& v) {
+  KVICK_TRY(std::string tools, file.get_string("tokenizer.chat_template.tool_use", std::string()));
+  if (tools.empty() || v.chat_template.empty()) return base::Done{};
+  if (const auto parsed = text::ChatTemplate::parse(tools); !parsed.ok()) {
+    std::string why = parsed.error().message;
+    std::erase_if(why, [](char c) { return c == '\'' || c == '\\' || c == '\n'; });
+    tools = fmt::format("{{{{ raise_exception('the template tool_use: {}') }}}}", why);
+  }
+  v.chat_template = "{% if tools %}" + as_part(std::move(tools)) + "{% else %}" +
+                    as_part(std::move(v.chat_template)) + "{% endif %}";
+  return base::Done{};
+}
+
 // Reads a list that may be absent but must not have another element type.
 template <typename T>
 base::Status<> read_list(const io::ModelFile& file, std::string_view key,
@@ -211,6 +236,7 @@ base::Result<text::Vocabulary> read_vocabulary(const io::ModelFile& file) {
   KVICK_TRY_VOID(read_flags(file, v));
   KVICK_TRY_VOID(read_strips(file, v));
   if (v.model == "t5") KVICK_TRY_VOID(read_charsmap(file, v));
+  KVICK_TRY_VOID(add_tool_template(file, v));
   KVICK_TRY(v.pair_template, file.get_string("tokenizer.chat_template.rerank", std::string()));
   return v;
 }

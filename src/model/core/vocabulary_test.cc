@@ -10,6 +10,7 @@
 #include "io/file/builder.h"
 #include "io/huggingface/hf_tokenizer.h"
 #include "text/pieces/byte_alphabet.h"
+#include "text/template/chat_template.h"
 
 namespace kvick::model {
 namespace {
@@ -239,6 +240,41 @@ TEST(Vocabulary, OldKeysNameTheTokensThatFillIn) {
   EXPECT_EQ(vocabulary->fill_in.prefix, 3);
   EXPECT_EQ(vocabulary->fill_in.suffix, 2);
   EXPECT_EQ(vocabulary->fill_in.middle, 0);
+}
+
+TEST(Vocabulary, ATemplateForToolsIsUsedWithTools) {
+  const auto rendered = [](const std::string& usual, const std::string& for_tools, json tools) {
+    io::ModelFileBuilder builder(io::Container::kGguf, "file");
+    io::Metadata& metadata = builder.metadata();
+    metadata["tokenizer.ggml.model"].data = std::string("gpt2");
+    metadata["tokenizer.ggml.tokens"].data = std::vector<std::string>{"a"};
+    metadata["tokenizer.chat_template"].data = usual;
+    metadata["tokenizer.chat_template.tool_use"].data = for_tools;
+    const auto vocabulary = read_vocabulary(builder.finish());
+    if (!vocabulary.ok()) return vocabulary.error().message;
+    const auto parsed = text::ChatTemplate::parse(vocabulary->chat_template);
+    if (!parsed.ok()) return parsed.error().message;
+    nlohmann::ordered_json context = {{"name", "x"}};
+    if (!tools.is_null()) context["tools"] = tools;
+    const auto text = parsed->render(context);
+    return text.ok() ? *text : text.error().message;
+  };
+  const json none, some = {"f"};
+  // White space beside the parts stays as it is in the parts alone.
+  const std::string usual =
+      "\n  {% set y = name %}{% macro m() %}{{ y }}{% endmacro %}\n[{{ m() }}]\n";
+  const std::string for_tools = "{%- for tool in tools %}\n<{{ tool }}>\n{% endfor %}\n  ";
+  const auto alone = text::ChatTemplate::parse(usual);
+  ASSERT_TRUE(alone.ok());
+  EXPECT_EQ(rendered(usual, for_tools, none), *alone->render({{"name", "x"}}));
+  EXPECT_EQ(rendered(usual, for_tools, json::array()), *alone->render({{"name", "x"}}));
+  const auto with_tools = text::ChatTemplate::parse(for_tools);
+  ASSERT_TRUE(with_tools.ok());
+  EXPECT_EQ(rendered(usual, for_tools, some), *with_tools->render({{"tools", {"f"}}}));
+  EXPECT_EQ(rendered(usual, "", some), *alone->render({{"name", "x"}}));
+  EXPECT_EQ(rendered("[{{ name }}]", "{% if %}", none), "[x]");
+  EXPECT_NE(rendered("[{{ name }}]", "{% if %}", some).find("the template tool_use: chat template"),
+            std::string::npos);
 }
 
 TEST(Vocabulary, TheDefaultModelGivesTheTokensOfLlamaCpp) {

@@ -196,8 +196,9 @@ base::Status<> check_embedding(const ModelFile& file, const HfConfig& config) {
                       config.vocabulary);
   if (!config.tied && file.find("output.weight") == nullptr)
     return base::fail(
-        "{}: has no tensor 'lm_head.weight', and 'tie_word_embeddings' is false: it cannot "
-        "generate text; for embeddings use a GGUF file of this model",
+        "{}: has no tensor 'lm_head.weight', and 'tie_word_embeddings' is false: it was saved "
+        "without its output matrix (as AutoModel, not AutoModelForCausalLM) and cannot generate "
+        "text; for embeddings use a GGUF file of this model",
         file.path());
   return base::Done{};
 }

@@ -90,8 +90,9 @@ TEST(HuggingFace, MissingFilesAndTensorsAreNamed) {
   expect(message([](const TestFolder& f) {
            f.write("model.safetensors", weights({{"model.embed_tokens.weight", {6, 8}}}));
          }),
-         "has no tensor 'lm_head.weight', and 'tie_word_embeddings' is false: it cannot generate "
-         "text; for embeddings use a GGUF file of this model");
+         "has no tensor 'lm_head.weight', and 'tie_word_embeddings' is false: it was saved without "
+         "its output matrix (as AutoModel, not AutoModelForCausalLM) and cannot generate text; for "
+         "embeddings use a GGUF file of this model");
   expect(
       message([](const TestFolder& f) {
         f.write("model.safetensors", weights({{"model.strange.weight", {6, 8}}}));

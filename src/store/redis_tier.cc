@@ -20,18 +20,18 @@ constexpr double kHalfLife = 10;
 RedisTier::RedisTier(RedisTierOptions options)
     : options_(std::move(options)),
       reader_link_([this] {
-        LinkOptions link = link_options();
+        LinkOptions link = link_options(stop_reading_);
         link.report = options_.report;  // the reader reports for both links
         return link;
       }()),
-      writer_link_(link_options()),
+      writer_link_(link_options(stop_writing_)),
       full_(10 * options_.first_pause_seconds, 6 * options_.most_pause_seconds) {
   reader_link_.try_to_connect();
   reader_ = base::start_thread("a store", [this] { read_all(); });
   try {
     writer_ = base::start_thread("a store", [this] { write_all(); });
   } catch (...) {
-    stop_ = true;
+    stop_reading_ = true;
     reads_wanted_.notify_all();
     reader_.join();
     throw;
@@ -40,31 +40,35 @@ RedisTier::RedisTier(RedisTierOptions options)
 
 RedisTier::~RedisTier() {
   {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
+    std::unique_lock lock(mutex_);
+    stop_reading_ = true;
+    reads_wanted_.notify_all();
+    // The writer drops what is queued if the store does not answer, so this rarely takes long.
+    idle_.wait_for(lock, std::chrono::duration<double>(options_.closing_seconds),
+                   [&] { return queued_.empty(); });
+    stop_writing_ = true;
+    writes_wanted_.notify_all();
   }
-  reads_wanted_.notify_all();
-  writes_wanted_.notify_all();
   reader_.join();
   writer_.join();
 }
 
-LinkOptions RedisTier::link_options() {
+LinkOptions RedisTier::link_options(const std::atomic<bool>& stop) {
   return {.address = options_.address,
           .connect_seconds = options_.connect_seconds,
           .first_pause_seconds = options_.first_pause_seconds,
           .most_pause_seconds = options_.most_pause_seconds,
-          .stop = &stop_,
+          .stop = &stop,
           .report = {},
           .resolve = options_.resolve};
 }
 
 std::string RedisTier::key_of(const BlockId& id) { return "kvick:1:" + id.hex(); }
 
-Until RedisTier::until(size_t bytes) const {
+Until RedisTier::until(size_t bytes, const std::atomic<bool>& stop) const {
   const double seconds =
       options_.command_seconds + static_cast<double>(bytes) / options_.least_bytes_per_second;
-  return {base::steady_seconds() + seconds, &stop_};
+  return {base::steady_seconds() + seconds, &stop};
 }
 
 // Notes that the store has a value for this block. With the mutex.

@@ -31,6 +31,7 @@ struct RedisTierOptions {
   // longest.
   double first_pause_seconds = 0.1, most_pause_seconds = 5;
   uint64_t most_queued_bytes = uint64_t{256} << 20;  // of rows that wait for the writer
+  double closing_seconds = 5;  // to write the queued rows at the end; the rest is dropped
   // How long a block that was seen in the store is assumed to be there still.
   double recent_seconds = 60;
   // Called with one sentence when the store stops answering and when it answers again.
@@ -43,7 +44,8 @@ class RedisTier final : public engine::PrefixTier {
   // Tries to connect at once, so that a wrong address is reported early, and starts the threads
   // even if that fails.
   explicit RedisTier(RedisTierOptions options);
-  // Drops queued lookups, reads and writes. Waits for no store and no name server.
+  // Drops queued lookups and reads. Writes the queued rows first, for at most closing_seconds. If
+  // there are none, it waits for no store and no name server.
   ~RedisTier() override;
 
   size_t known(std::span<const engine::BlockId> ids) const override;
@@ -78,8 +80,8 @@ class RedisTier final : public engine::PrefixTier {
 
   // The key contains the version of the format, 1, so that versions never read each other's blocks.
   static std::string key_of(const engine::BlockId& id);
-  LinkOptions link_options();
-  Until until(size_t bytes) const;
+  LinkOptions link_options(const std::atomic<bool>& stop);
+  Until until(size_t bytes, const std::atomic<bool>& stop) const;
   void note_there(const engine::BlockId& id, double now);
   bool is_bad(const engine::BlockId& id) const;
 
@@ -102,7 +104,7 @@ class RedisTier final : public engine::PrefixTier {
   bool take_set(const Write& write, const Reply& reply);
 
   RedisTierOptions options_;
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_reading_{false}, stop_writing_{false};
   mutable std::mutex mutex_;
   std::condition_variable reads_wanted_, writes_wanted_, idle_;
   std::deque<Asked> asked_;

@@ -35,7 +35,7 @@ double RedisTier::next_read_at() const {
 
 void RedisTier::read_all() noexcept {
   std::unique_lock lock(mutex_);
-  while (!stop_) {
+  while (!stop_reading_) {
     const double now = base::steady_seconds(), at = next_read_at();
     if (at > now) {
       idle_.notify_all();
@@ -113,7 +113,7 @@ Status<> RedisTier::touch_all(RedisClient& client, std::vector<Asked>& due) {
     for (size_t i = 0; i < one.lookup->ids.size(); ++i) all.emplace_back(one.lookup.get(), i);
   for (size_t begin = 0; begin < all.size(); begin += kMostAsked) {
     const auto some = std::span(all).subspan(begin, std::min(kMostAsked, all.size() - begin));
-    const Until end = until(0);
+    const Until end = until(0, stop_reading_);
     for (const auto& [lookup, i] : some)
       KVICK_TRY_VOID(client.send({"TOUCH", key_of(lookup->ids[i])}, end));
     for (const auto& [lookup, i] : some) {
@@ -181,7 +181,7 @@ Status<> RedisTier::get_some(RedisClient& client, Reading& reading, size_t end) 
   size_t bytes = 0;
   for (size_t i = begin; i < end; ++i) bytes += engine::block_bytes(read.keys[i].row_bytes);
   const double began = base::steady_seconds();
-  const Until by = until(bytes);
+  const Until by = until(bytes, stop_reading_);
   // GETRANGE limits the reply to one byte more than a block, which shows values that are too long.
   // GET could return a value of any length that another client stored.
   for (size_t i = begin; i < end; ++i)

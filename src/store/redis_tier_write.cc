@@ -12,7 +12,7 @@ using engine::BlockId;
 
 void RedisTier::write_all() noexcept {
   std::unique_lock lock(mutex_);
-  while (!stop_) {
+  while (!stop_writing_) {
     if (!writer_link_.usable() || writes_.empty()) {
       idle_.notify_all();
       const double now = base::steady_seconds();
@@ -65,7 +65,7 @@ void RedisTier::write_some(std::vector<Write> writes) {
   std::vector<Write> missing;
   const bool answered = writer_link_.run([&](RedisClient& client) -> Status<> {
     missing.clear();
-    const Until by = until(0);
+    const Until by = until(0, stop_writing_);
     for (const Write& one : writes) KVICK_TRY_VOID(client.send({"TOUCH", key_of(one.key.id)}, by));
     for (const Write& one : writes) {
       KVICK_TRY(const Reply reply, client.receive(kMostReply, by));
@@ -90,7 +90,7 @@ void RedisTier::write_some(std::vector<Write> writes) {
 Status<> RedisTier::set_all(RedisClient& client, std::span<const Write> writes) {
   for (const Write& one : writes) {
     const std::string value = engine::encode_block(one.key.id, *one.rows);
-    const Until by = until(value.size());
+    const Until by = until(value.size(), stop_writing_);
     KVICK_TRY_VOID(client.send({"SET", key_of(one.key.id), value}, by));
     KVICK_TRY(const Reply reply, client.receive(kMostReply, by));
     if (!take_set(one, reply)) return Done{};

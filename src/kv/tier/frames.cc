@@ -239,6 +239,7 @@ void Frames::store_now(Unit unit, uint64_t at) {
 
 void Frames::copy(Unit unit, TieredSequence& to, uint64_t at) {
   const std::lock_guard lock(mutex_);
+  reserve_tasks(under_way_ + counts_.solid + 1);
   write(unit.of->frames[unit.index], to, at);
 }
 

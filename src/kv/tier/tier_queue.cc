@@ -35,7 +35,8 @@ void TierQueue::start(std::span<const Transfer> transfers) {
   {
     const std::lock_guard lock(mutex_);
     // Reserve room for the result of each transfer: a thread could not report a failed allocation.
-    ended_.reserve(ended_.size() + waiting_.size() + moving_ + transfers.size());
+    const size_t most = ended_.size() + waiting_.size() + moving_ + transfers.size();
+    if (most > ended_.capacity()) ended_.reserve(std::max(most, 2 * ended_.capacity()));
     waiting_.insert(waiting_.end(), transfers.begin(), transfers.end());
   }
   if (transfers.size() == 1)

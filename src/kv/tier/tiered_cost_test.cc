@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/clock.h"
 #include "kv/strategy/checked_store.h"
+#include "kv/strategy/facet_calls.h"
 #include "kv/testing/store_and_twin.h"
 #include "kv/tier/test_tier.h"
 #include "kv/tier/tiered.h"
@@ -99,6 +101,29 @@ TEST(TieredCost, AForkWritesItsFullUnitsHoweverRowsAreRead) {
     EXPECT_EQ(before, 3 * kRegions * kUnit) << access;
     p.fork(seq);
     EXPECT_EQ(p.store->usage().slow_written_bytes - before, 3 * kRegions * kUnit) << access;
+    p.expect_contents();
+  }
+}
+
+// 25 units in each of 6 regions. Copied one after the other, or those of each layer, they would
+// wait for at least 150 latencies.
+TEST(TieredCost, TheLatenciesOfAForksTransfersOverlap) {
+  constexpr double kLatency = 0.02;
+  for (const char* access : {"copy", "load"}) {
+    SCOPED_TRACE(access);
+    kv::Setup setup = test_setup(kShape);
+    setup.tier.spec =
+        parse_spec(fmt::format("ram:unit=8,size=16MiB,latency=20ms,access={}", access)).value();
+    Pair p("tiered", kShape);
+    p.store = make_store({"tiered", {}}, setup).value();
+    const SeqId seq = p.open();
+    p.add(seq, 203);
+    shrink(*p.store, UINT64_MAX);  // a unit in a frame is not read
+    const double began = base::steady_seconds();
+    p.fork(seq);
+    const double seconds = base::steady_seconds() - began;
+    EXPECT_GE(seconds, 2 * kLatency) << "a read and a write one after the other";
+    EXPECT_LT(seconds, 50 * kLatency);
     p.expect_contents();
   }
 }

@@ -357,6 +357,7 @@ void TieredStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
 void TieredStep::store_full(TieredSequence& sequence, uint32_t first_unit) {
   const UnitLayout& layout = store_.layout_;
   const uint32_t unseen = layout.full(store_.shape().first_seen(sequence.length));
+  uint64_t written = 0;  // bytes that a processor writes to the tier
   for (uint32_t unit = first_unit; unit < layout.full(sequence.length); ++unit) {
     if (unit < unseen) {  // TieredStore::give_back gives it back at once
       sequence.extents.push_back(kNoExtent);
@@ -371,9 +372,10 @@ void TieredStep::store_full(TieredSequence& sequence, uint32_t first_unit) {
       else
         store_.frames_->store({&sequence, index}, store_.at(sequence, index));
     }
-    if (layout.loads)
-      store_.frames_->tier().wait_for_channel(uint64_t{layout.regions} * layout.bytes);
+    if (layout.loads) written += uint64_t{layout.regions} * layout.bytes;
   }
+  // Once for all units: the latencies of their stores overlap.
+  if (written > 0) store_.frames_->tier().wait_for_channel(written);
 }
 
 }  // namespace kvick::kv

@@ -14,6 +14,9 @@ namespace {
 // Longest time that close() waits for the sequence's transfers. If they take longer, their memory
 // is given back later.
 constexpr double kCloseSeconds = 0.25;
+// Bytes of a sequence that a fork copies together, if there are frames for them. The tier then has
+// enough transfers under way, and their latencies overlap.
+constexpr uint64_t kCopiedTogether = uint64_t{16} << 20;
 
 uint32_t number(SeqId id) { return static_cast<uint32_t>(id); }
 
@@ -125,8 +128,10 @@ CheckedStore::SequenceOr TieredStore::copy_sequence(SeqId id, const Sequence& fr
   copy->extents.insert(copy->extents.end(), extents.begin(), extents.end());
   copy->gone = gone;
   Need need = {.fresh = source.length % layout_.tokens != 0 ? layout_.regions : 0U};
-  if (!extents.empty() && !layout_.loads) need.layer = layout_.heads;
-  need.useful = shape().layers * need.layer;
+  if (!extents.empty() && !layout_.loads) {
+    need.layer = layout_.heads;
+    need.useful = std::min<uint64_t>(extents.size() * layout_.regions, copied_together());
+  }
   copy->first = source.first;
   copy->length = source.length;
   try {
@@ -150,23 +155,28 @@ CheckedStore::SequenceOr TieredStore::copy_sequence(SeqId id, const Sequence& fr
   return Shortage{.needed_bytes = source.length * shape().token_bytes(), .what = why};
 }
 
-// Copies unit by unit, all heads of a layer at a time, through frames. Returns false if either
-// sequence has failed.
+uint64_t TieredStore::copied_together() const {
+  return std::max<uint64_t>(kCopiedTogether / layout_.bytes, layout_.heads);
+}
+
+// Copies units through frames: as many at a time as there are spare frames for, and at least all
+// heads of a layer. Returns false if either sequence has failed.
 bool TieredStore::copy_units(TieredSequence& from, TieredSequence& to) {
   const size_t all = size_t{layout_.full(from.length)} * layout_.regions;
   std::vector<Unit> units;
-  units.reserve(layout_.heads);
+  units.reserve(std::min<uint64_t>(all, copied_together()));
   const auto unpin = [&] {
     for (const Unit& unit : units) frames_->unpin(unit, false);
     units.clear();
   };
-  for (size_t first = layout_.index(to.gone, 0, 0); first < all; first += layout_.heads) {
+  for (size_t first = layout_.index(to.gone, 0, 0); first < all;) {
     try {
-      copy_layer(from, to, first, units);
+      copy_some(from, to, first, std::min(all, first + copied_together()), units);
     } catch (...) {
       unpin();
       throw;
     }
+    first += units.size();
     unpin();
     if (!frames_->failure(from).empty() || !frames_->failure(to).empty()) return false;
   }
@@ -174,18 +184,26 @@ bool TieredStore::copy_units(TieredSequence& from, TieredSequence& to) {
 }
 
 // Copies unit by unit from where it is, in a frame or in the tier. What is written counts, and
-// takes the tier's channel, as in TieredStep::store_full.
+// takes the tier's channel, as in TieredStep::store_full. A processor has many loads and stores
+// under way, so all units together wait for the channel.
 void TieredStore::load_units(const TieredSequence& from, const TieredSequence& to) {
-  std::byte* const tier = frames_->tier().memory();
+  Tier& tier = frames_->tier();
+  const size_t first = layout_.index(to.gone, 0, 0);
   const size_t all = size_t{layout_.full(from.length)} * layout_.regions;
-  for (size_t index = layout_.index(to.gone, 0, 0); index < all; ++index) {
+  if (first >= all) return;
+  const auto frames = std::span(from.frames).subspan(first, all - first);
+  const auto loaded = static_cast<uint64_t>(std::count(frames.begin(), frames.end(), kNoFrame));
+  begin_load(loaded * layout_.bytes);
+  for (size_t index = first; index < all; ++index) {
     const FrameId frame = from.frames[index];
-    if (frame == kNoFrame) begin_load(layout_.bytes);
-    std::memcpy(tier + at(to, index),
-                frame == kNoFrame ? tier + at(from, index) : frames_->data(frame), layout_.bytes);
-    frames_->tier().wait_for_channel(layout_.bytes);
-    forked_bytes_ += layout_.bytes;
+    std::memcpy(tier.memory() + at(to, index),
+                frame == kNoFrame ? tier.memory() + at(from, index) : frames_->data(frame),
+                layout_.bytes);
   }
+  const uint64_t written = (all - first) * layout_.bytes;
+  tier.wait_for_channel(written);  // returns when all loaded bytes have arrived
+  tier.wait_for_channel(0);        // returns when all written bytes have arrived
+  forked_bytes_ += written;
 }
 
 void TieredStore::begin_load(uint64_t bytes) {
@@ -194,12 +212,15 @@ void TieredStore::begin_load(uint64_t bytes) {
   frames_->tier().wait_for_channel(bytes);
 }
 
-// units: appends the units that it pins, also if it throws.
-void TieredStore::copy_layer(TieredSequence& from, TieredSequence& to, size_t first,
-                             std::vector<Unit>& units) {
-  for (size_t index = first; index < first + layout_.heads; ++index) {
-    if (!frames_->pin({&from, index}, at(from, index), Frames::Patience::kWait)) {
-      frames_->fail(to);
+// Copies units from `first` on, before `end`. units: appends the units that it pins, also if it
+// throws.
+void TieredStore::copy_some(TieredSequence& from, TieredSequence& to, size_t first, size_t end,
+                            std::vector<Unit>& units) {
+  for (size_t index = first; index < end; ++index) {
+    const bool must = index < first + layout_.heads;
+    const auto patience = must ? Frames::Patience::kWait : Frames::Patience::kSpare;
+    if (!frames_->pin({&from, index}, at(from, index), patience)) {
+      if (must) frames_->fail(to);
       break;
     }
     units.push_back({&from, index});

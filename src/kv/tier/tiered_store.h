@@ -62,7 +62,10 @@ class TieredStore final : public CheckedStore {
   }
   SequenceOr copy_sequence(SeqId id, const Sequence& from) override;
   bool copy_units(TieredSequence& from, TieredSequence& to);
-  void copy_layer(TieredSequence& from, TieredSequence& to, size_t first, std::vector<Unit>& units);
+  void copy_some(TieredSequence& from, TieredSequence& to, size_t first, size_t end,
+                 std::vector<Unit>& units);
+  // Returns the largest number of units that a fork copies at a time.
+  uint64_t copied_together() const;
   void load_units(const TieredSequence& from, const TieredSequence& to);
   bool copy_tail(const TieredSequence& from, TieredSequence& to);
   void free_sequence(std::unique_ptr<Sequence> sequence) override;

@@ -239,10 +239,9 @@ void Follower::answer_bytes(uint64_t bytes, base::FunctionRef<void(std::span<std
 }
 
 void Follower::take_dealt(base::FunctionRef<void(std::span<const std::byte>)> take) {
-  const std::vector<std::byte> bytes = model_.ranks()->dealt();
   bool taken = true;
   try {
-    take(bytes);
+    take(model_.ranks()->dealt());
   } catch (const std::bad_alloc&) {
     taken = false;
   }

@@ -4,18 +4,24 @@
 #include <cstdlib>
 #include <new>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "model/core/test_runner.h"
 #include "model/parallel/test_passing_store.h"
 #include "model/parallel/test_team.h"
+#include "model/ranks/test_shared.h"
 
 namespace {
 
 thread_local bool no_memory = false;  // the next allocation of this thread fails
+thread_local unsigned spared = 0;     // allocations that succeed before it
 
 void* allocate(size_t bytes) {
-  if (std::exchange(no_memory, false)) return nullptr;
+  if (no_memory && spared > 0)
+    --spared;
+  else if (std::exchange(no_memory, false))
+    return nullptr;
   return std::malloc(bytes > 0 ? bytes : 1);
 }
 
@@ -79,6 +85,70 @@ TEST(RankedStore, NeedsNoMemoryBetweenTheOrderToBeginAndItsAnswers) {
   });
   EXPECT_EQ(ranks.read, 2);
   ranks.none_once_told = no_memory = false;
+}
+
+constexpr unsigned kOrders = 7;
+
+std::vector<std::byte> order_of(unsigned number) {
+  return std::vector<std::byte>(1, static_cast<std::byte>(number));
+}
+
+// A message of four pieces.
+std::vector<std::byte> long_message(unsigned rank, unsigned number) {
+  return std::vector<std::byte>(200'000, static_cast<std::byte>(16 * rank + number));
+}
+
+// In each order but the last, the next allocation fails: those of the two answers, and of their
+// list.
+TEST(SharedRanks, ReadAllAnswersThoughThereIsNoMemoryForOne) {
+  ThreadRanks ranks(3);
+  std::vector<std::thread> others;
+  for (const unsigned rank : {1U, 2U})
+    others.emplace_back([&ranks, rank] {
+      for (unsigned number = 0; number < kOrders; ++number) {
+        EXPECT_EQ(ranks[rank].hear(), order_of(number));
+        ranks[rank].answer(long_message(rank, number));
+      }
+    });
+  unsigned failed = 0;
+  for (unsigned number = 0; number < kOrders; ++number) {
+    ranks[0].tell(order_of(number));
+    const std::vector<std::vector<std::byte>> expected = {long_message(1, number),
+                                                          long_message(2, number)};
+    try {
+      no_memory = number + 1 < kOrders;
+      spared = number;
+      const std::vector<std::vector<std::byte>> answers = ranks[0].answers();
+      no_memory = false;
+      EXPECT_EQ(answers, expected) << "of order " << number;
+    } catch (const std::bad_alloc&) {
+      ++failed;
+    }
+    spared = 0;
+  }
+  for (std::thread& other : others) other.join();
+  EXPECT_GE(failed, 3U);
+}
+
+TEST(SharedRanks, ReadAllPartsThoughThereIsNoMemoryForTheirOwn) {
+  ThreadRanks ranks(3);
+  std::vector<std::thread> others;
+  for (const unsigned rank : {1U, 2U})
+    others.emplace_back([&ranks, rank] {
+      no_memory = rank == 1;
+      spared = 1;  // the lengths
+      if (rank == 1)
+        EXPECT_THROW((void)ranks[rank].dealt(), std::bad_alloc);
+      else
+        EXPECT_EQ(ranks[rank].dealt(), long_message(2, 0));
+      no_memory = false;
+      EXPECT_EQ(ranks[rank].hear(), order_of(5));
+    });
+  const std::vector<std::byte> first = long_message(1, 0), second = long_message(2, 0);
+  const std::span<const std::byte> parts[] = {first, second};
+  ranks[0].deal(parts);
+  ranks[0].tell(order_of(5));
+  for (std::thread& other : others) other.join();
 }
 
 // Runs out of memory right after it has opened its first sequence, and right after it has made its

@@ -240,7 +240,16 @@ std::vector<std::byte> MessageRanks::receive(unsigned from, int tag, bool idle) 
     waiting_.until(there);
   int bytes = 0;
   MPI_Get_count(&status, MPI_BYTE, &bytes);
-  std::vector<std::byte> result(static_cast<size_t>(bytes));
+  std::vector<std::byte> result;
+  try {
+    result.resize(static_cast<size_t>(bytes));
+  } catch (const std::bad_alloc&) {
+    // MPI cannot drop a message, and a later one would be taken for it.
+    waiting_.lose(
+        fmt::format("there is no memory for a message of {} bytes of rank {}; end other "
+                    "programs, or lower --kv-memory",
+                    bytes, from));
+  }
   MPI_Mrecv(result.data(), bytes, MPI_BYTE, &message, &status);
   return result;
 }

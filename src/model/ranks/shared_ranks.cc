@@ -159,10 +159,11 @@ void SharedRanks::send(Channel& own, std::span<const std::byte> message,
   }
 }
 
-std::vector<std::byte> SharedRanks::receive(const Channel& other, std::atomic<uint64_t>& read,
-                                            bool idle) {
-  std::vector<std::byte> message;
-  size_t bytes = 0;  // of the whole message; 0: not known yet, because no message is empty
+// Calls take(bytes of the whole message, piece) for each piece of the next message.
+void SharedRanks::receive_pieces(
+    const Channel& other, std::atomic<uint64_t>& read, bool idle,
+    base::FunctionRef<void(uint64_t bytes, std::span<const std::byte>)> take) {
+  uint64_t bytes = 0, taken = 0;  // bytes == 0: not known yet, because no message is empty
   do {
     const uint64_t before = read.load(std::memory_order_relaxed);
     const auto there = [&] { return other.pieces.load(std::memory_order_acquire) > before; };
@@ -171,10 +172,29 @@ std::vector<std::byte> SharedRanks::receive(const Channel& other, std::atomic<ui
     else
       waiting_.until(there);
     if (bytes == 0) bytes = other.bytes;
-    const std::byte* const piece = other.piece;
-    message.insert(message.end(), piece, piece + std::min(bytes - message.size(), Channel::kPiece));
+    const size_t count = std::min<uint64_t>(bytes - taken, Channel::kPiece);
+    take(bytes, {other.piece, count});
+    taken += count;
     read.store(before + 1, std::memory_order_release);
-  } while (message.size() < bytes);
+  } while (taken < bytes);
+}
+
+// Throws std::bad_alloc only after the whole message was read. Otherwise its rest would be taken
+// for the next message.
+std::vector<std::byte> SharedRanks::receive(const Channel& other, std::atomic<uint64_t>& read,
+                                            bool idle) {
+  std::vector<std::byte> message;
+  bool has_memory = true;
+  receive_pieces(other, read, idle, [&](uint64_t bytes, std::span<const std::byte> piece) {
+    if (!has_memory) return;
+    try {
+      message.reserve(bytes);
+      message.insert(message.end(), piece.begin(), piece.end());
+    } catch (const std::bad_alloc&) {
+      has_memory = false;
+    }
+  });
+  if (!has_memory) throw std::bad_alloc();
   return message;
 }
 
@@ -205,9 +225,20 @@ void SharedRanks::answer(std::span<const std::byte> message) {
   });
 }
 
+// Throws std::bad_alloc only after the answers of all ranks were read. Otherwise they would be
+// taken for those to the next order.
 std::vector<std::vector<std::byte>> SharedRanks::answers(bool patient) {
   std::vector<std::vector<std::byte>> all;
-  for (unsigned r = 1; r < size(); ++r) all.push_back(receive(channel(r), cell(r).taken, patient));
+  bool has_memory = true;
+  for (unsigned r = 1; r < size(); ++r) {
+    try {
+      std::vector<std::byte> answer = receive(channel(r), cell(r).taken, patient);
+      all.push_back(std::move(answer));
+    } catch (const std::bad_alloc&) {
+      has_memory = false;
+    }
+  }
+  if (!has_memory) throw std::bad_alloc();
   return all;
 }
 
@@ -223,17 +254,27 @@ void SharedRanks::deal(std::span<const std::span<const std::byte>> parts) {
     if (!part.empty()) tell(part);
 }
 
+// Throws std::bad_alloc only after all parts were read, like answers().
 std::vector<std::byte> SharedRanks::dealt() {
-  const auto next = [&] { return receive(channel(0), cell(rank()).heard, false); };
-  const std::vector<std::byte> lengths = next();
+  std::atomic<uint64_t>& heard = cell(rank()).heard;
+  const std::vector<std::byte> lengths = receive(channel(0), heard, false);
   std::vector<std::byte> own;
+  bool has_memory = true;
   for (unsigned r = 1; r < size(); ++r) {
     uint64_t bytes = 0;
     std::memcpy(&bytes, lengths.data() + (r - 1) * sizeof bytes, sizeof bytes);
     if (bytes == 0) continue;
-    std::vector<std::byte> part = next();
-    if (r == rank()) own = std::move(part);
+    if (r != rank()) {
+      receive_pieces(channel(0), heard, false, [](uint64_t, std::span<const std::byte>) {});
+      continue;
+    }
+    try {
+      own = receive(channel(0), heard, false);
+    } catch (const std::bad_alloc&) {
+      has_memory = false;
+    }
   }
+  if (!has_memory) throw std::bad_alloc();
   return own;
 }
 

@@ -62,6 +62,8 @@ class SharedRanks final : public Ranks {
   void sum_piece(size_t count);
   void send(Channel& own, std::span<const std::byte> message,
             base::FunctionRef<bool(uint64_t pieces)> read);
+  void receive_pieces(const Channel& other, std::atomic<uint64_t>& read, bool idle,
+                      base::FunctionRef<void(uint64_t bytes, std::span<const std::byte>)> take);
   std::vector<std::byte> receive(const Channel& other, std::atomic<uint64_t>& read, bool idle);
 
   std::byte* const region_;

@@ -25,10 +25,11 @@ class Waiting {
   void until(base::FunctionRef<bool()> ready) const { wait(ready, options_.seconds); }
   // Does the same without a time limit, for waits in which the other ranks may stay silent.
   void idle_until(base::FunctionRef<bool()> ready) const { wait(ready, 0); }
+  // Throws RankLost after calling on_lost.
+  [[noreturn]] void lose(const std::string& why) const;
 
  private:
   void wait(base::FunctionRef<bool()> ready, double seconds) const;
-  [[noreturn]] void lose(const std::string& why) const;
   WaitingOptions options_;
 };
 

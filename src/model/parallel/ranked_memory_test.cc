@@ -42,10 +42,14 @@ namespace {
 class GivenAnswers final : public Ranks {
  public:
   GivenAnswers() : Ranks(0, 2) {}
-  void tell(std::span<const std::byte>) override { no_memory = none_once_told; }
+  void tell(std::span<const std::byte> message) override {
+    last_order = MessageReader(message).take<Order>();
+    no_memory = none_once_told;
+  }
   std::vector<std::vector<std::byte>> answers(bool) override {
     no_memory = false;
     ++read;
+    if (none_for_answers) throw std::bad_alloc();
     return {{answer_of_other.bytes().begin(), answer_of_other.bytes().end()}};
   }
   float* part(size_t) override { return nullptr; }
@@ -61,6 +65,8 @@ class GivenAnswers final : public Ranks {
 
   MessageWriter answer_of_other;
   bool none_once_told = false;  // no memory from the order until the answers are read
+  bool none_for_answers = false;
+  Order last_order = Order::kEnd;
   int read = 0;
 };
 
@@ -85,6 +91,25 @@ TEST(RankedStore, NeedsNoMemoryBetweenTheOrderToBeginAndItsAnswers) {
   });
   EXPECT_EQ(ranks.read, 2);
   ranks.none_once_told = no_memory = false;
+}
+
+TEST(RankedStore, LeavesNoSequenceOpenIfItHasNoMemoryForTheAnswers) {
+  kv::Setup setup;
+  setup.shape = {.layers = 1, .kv_heads = 1, .head_dim = 8, .max_tokens = 64};
+  GivenAnswers ranks;
+  const std::vector<RankRows> others(1);
+  RankedStore store(ranks, 5, kv::make_store(*kv::parse_spec("virtual"), setup).value(), others);
+  ranks.answer_of_other.add(true);
+  ranks.answer_of_other.add(uint32_t{0});
+  ranks.answer_of_other.add(uint32_t{0});
+  const kv::SeqId seq = store.open({}, {}).seq;
+  ranks.none_for_answers = true;
+  EXPECT_THROW((void)store.open({}, {}), std::bad_alloc);
+  EXPECT_EQ(ranks.last_order, Order::kClose);
+  EXPECT_EQ(store.usage().sequences, 1U);
+  EXPECT_THROW((void)store.fork(seq), std::bad_alloc);
+  EXPECT_EQ(ranks.last_order, Order::kClose);
+  EXPECT_EQ(store.usage().sequences, 1U);
 }
 
 constexpr unsigned kOrders = 7;

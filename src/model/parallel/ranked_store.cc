@@ -118,21 +118,25 @@ void RankedStore::close_everywhere(SeqId seq) {
 kv::Opened RankedStore::open(std::span<const Token> prompt, const kv::Owner& owner) {
   for (std::span<const Token> asked = prompt;;) {
     const kv::Opened own = own_->open(asked, owner);
-    MessageWriter message = order(Order::kOpen);
-    message.add(own.seq);
-    message.add(owner.salt);
-    message.add(owner.priority);
-    message.add_list(asked);
-    ranks_.tell(message.bytes());
     uint32_t least = own.cached, seen = own.seen;
     bool alike = true, failed = false;
-    for (const std::vector<std::byte>& answer : ranks_.answers()) {
-      MessageReader reader(answer);
-      failed |= !reader.take<bool>();
-      const auto cached = reader.take<uint32_t>();
-      alike &= cached == own.cached;
-      least = std::min(least, cached);
-      seen = std::max(seen, reader.take<uint32_t>());
+    try {
+      MessageWriter message = order(Order::kOpen);
+      message.add(own.seq);
+      message.add(owner.salt);
+      message.add(owner.priority);
+      message.add_list(asked);
+      ranks_.tell(message.bytes());
+      for (const std::vector<std::byte>& answer : ranks_.answers()) {
+        MessageReader reader(answer);
+        failed |= !reader.take<bool>();
+        const auto cached = reader.take<uint32_t>();
+        alike &= cached == own.cached;
+        least = std::min(least, cached);
+        seen = std::max(seen, reader.take<uint32_t>());
+      }
+    } catch (const std::bad_alloc&) {
+      failed = true;
     }
     if (alike && !failed) return {.seq = own.seq, .cached = own.cached, .seen = seen};
     close_everywhere(own.seq);
@@ -145,14 +149,19 @@ base::Result<SeqId, Shortage> RankedStore::fork(SeqId seq) {
   if (const std::string why = failure(seq); !why.empty())
     return Shortage{.needed_bytes = 1, .available_bytes = 0, .what = "fork: " + why};
   KVICK_TRY(const SeqId fork, own_->fork(seq));
-  MessageWriter message = order(Order::kFork);
-  message.add(seq);
-  message.add(fork);
-  ranks_.tell(message.bytes());
   std::optional<Shortage> shortage;
-  for (const std::vector<std::byte>& answer : ranks_.answers()) {
-    MessageReader reader(answer);
-    if (auto one = take_shortage(reader)) shortage = std::move(one);
+  try {
+    MessageWriter message = order(Order::kFork);
+    message.add(seq);
+    message.add(fork);
+    ranks_.tell(message.bytes());
+    for (const std::vector<std::byte>& answer : ranks_.answers()) {
+      MessageReader reader(answer);
+      if (auto one = take_shortage(reader)) shortage = std::move(one);
+    }
+  } catch (const std::bad_alloc&) {
+    close_everywhere(fork);
+    throw;
   }
   if (!shortage) return fork;
   close_everywhere(fork);

@@ -105,6 +105,7 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
+  size_t size() const { return zmq_msg_size(&message_); }
   // Sends the batch as the last part of a message.
   bool send(void* socket) {
     zmq_msg_t same;
@@ -193,16 +194,21 @@ class Publisher final : public KvEventPublisher {
           std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
               .count();
       kept_.emplace_back(kv_event_batch(events, now));
+      kept_bytes_ += kept_.back().size();
       const Number number = number_bytes(next_++);
       const auto* topic = reinterpret_cast<const uint8_t*>(options_.topic.data());
       const std::array<std::span<const uint8_t>, 2> head = {std::span(topic, options_.topic.size()),
                                                             number};
       // Subscribers that are too slow miss the batch.
       if (send(out_.get(), head, true)) kept_.back().send(out_.get());
-      if (kept_.size() > options_.most_kept) kept_.pop_front();
+      while (kept_.size() > options_.most_kept || kept_bytes_ > options_.most_kept_bytes) {
+        kept_bytes_ -= kept_.front().size();
+        kept_.pop_front();
+      }
     } catch (const std::bad_alloc&) {
       ++next_;  // subscribers see a gap
       kept_.clear();
+      kept_bytes_ = 0;
     }
   }
 
@@ -236,6 +242,7 @@ class Publisher final : public KvEventPublisher {
   const std::string endpoint_, replay_endpoint_;
   const WakeFile wake_;
   std::deque<Batch> kept_;  // the last batches, up to number next_ - 1
+  size_t kept_bytes_ = 0;   // of these batches
   Batch end_{{}};           // the empty batch that ends an answer
   uint64_t next_ = 0;
   std::atomic<bool> stopping_ = false;

@@ -19,6 +19,7 @@ struct KvEventOptions {
   std::string replay;    // endpoint of the ROUTER; empty: none
   std::string topic;
   size_t most_kept = 10'000;  // batches kept for replay, as many as vLLM keeps; 0: none
+  size_t most_kept_bytes = size_t{64} << 20;  // of these batches: those of long prompts are large
   // Limit on the messages queued for a slow reader of either socket, which misses further ones.
   int most_unread = 100'000;
 };

@@ -197,6 +197,27 @@ TEST(KvEventPublisher, PublishesBatchesOfWhichItKeepsNone) {
   zmq_ctx_term(context);
 }
 
+// Two batches of 1.5 MB do not fit.
+TEST(KvEventPublisher, KeepsNoMoreBytesThanItMay) {
+  const std::vector<kv::Token> tokens(300'000, 100'000);  // 5 bytes each in msgpack
+  const auto events = std::make_shared<engine::PrefixEvents>();
+  const auto publisher = *KvEventPublisher::open({.endpoint = "tcp://127.0.0.1:*",
+                                                  .replay = "tcp://127.0.0.1:*",
+                                                  .most_kept_bytes = 2'000'000},
+                                                 events);
+  Asker asker(publisher->replay_endpoint());
+  ASSERT_TRUE(wait_for_batch(asker, 0));
+  for (uint64_t id = 1; id <= 2; ++id) {
+    events->stored({.id = id, .parent = 0, .tokens = tokens});
+    ASSERT_TRUE(wait_for_batch(asker, id));
+  }
+  asker.ask(0);
+  const Parts first = asker.receive();
+  ASSERT_EQ(first.size(), 3U);
+  EXPECT_EQ(number_of(first), 2U);
+  EXPECT_EQ(asker.receive(), kEnd);
+}
+
 TEST(KvEventPublisher, DoesNotAnswerWhatHasMorePartsThanAQuestion) {
   const auto publisher =
       *KvEventPublisher::open({.endpoint = "tcp://127.0.0.1:*", .replay = "tcp://127.0.0.1:*"},

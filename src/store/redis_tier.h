@@ -30,11 +30,16 @@ struct RedisTierOptions {
   // Pauses after failures. Writes to a full store pause 10 times the first and at most 6 times the
   // longest.
   double first_pause_seconds = 0.1, most_pause_seconds = 5;
+  // A store that refused writes counts as taking them again once it has refused none for this long:
+  // a full one takes some in between.
+  double refusal_seconds = 60;
   uint64_t most_queued_bytes = uint64_t{256} << 20;  // of rows that wait for the writer
   double closing_seconds = 5;  // to write the queued rows at the end; the rest is dropped
   // How long a block that was seen in the store is assumed to be there still.
   double recent_seconds = 60;
-  // Called with one sentence when the store stops answering and when it answers again.
+  // Called with one sentence when the store stops answering and when it answers again, and when it
+  // refuses writes and when it takes them again. On the tier's threads, two of which may call it at
+  // once.
   std::function<void(const std::string&)> report;
   base::Resolve resolve = base::resolve_by_system;
 };
@@ -102,6 +107,7 @@ class RedisTier final : public engine::PrefixTier {
   void write_some(std::vector<Write> writes);
   base::Status<> set_all(RedisClient& client, std::span<const Write> writes);
   bool take_set(const Write& write, const Reply& reply);
+  void note_refusal(bool refused, const std::string& why);
 
   RedisTierOptions options_;
   std::atomic<bool> stop_reading_{false}, stop_writing_{false};
@@ -121,7 +127,10 @@ class RedisTier final : public engine::PrefixTier {
   engine::TierCounts counts_;
   double seconds_per_byte_ = 0, measured_at_ = 0;
   Link reader_link_, writer_link_;
-  Breaker full_;  // open after the store refused a write; the writer's thread only
+  // The writer's thread only.
+  Breaker full_;  // open after the store refused a write
+  bool refuses_ = false;
+  double refused_at_ = 0;  // time of its last refusal
   std::atomic<double> full_until_{0};
   std::thread reader_, writer_;
 };

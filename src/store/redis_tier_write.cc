@@ -108,6 +108,7 @@ bool RedisTier::take_set(const Write& write, const Reply& reply) {
   else
     full_.fail(now);
   full_until_ = full_.until();
+  note_refusal(!good, reply.text);
   const std::lock_guard lock(mutex_);
   if (!good) {
     ++(reply.text.starts_with("OOM") ? counts_.full : counts_.failed_writes);
@@ -118,6 +119,22 @@ bool RedisTier::take_set(const Write& write, const Reply& reply) {
   bad_.remove(write.key.id);
   note_there(write.key.id, now);
   return true;
+}
+
+void RedisTier::note_refusal(bool refused, const std::string& why) {
+  const double now = base::steady_seconds();
+  if (refused) refused_at_ = now;
+  if (refused == refuses_) return;
+  if (!refused && now - refused_at_ < options_.refusal_seconds) return;
+  refuses_ = refused;
+  if (!options_.report) return;
+  const std::string store = options_.address.text();
+  if (!refused) return options_.report(fmt::format("the store at {} takes rows again", store));
+  const bool full = why.starts_with("OOM");
+  options_.report(
+      fmt::format("the store at {} refuses rows, so servers find no new ones there: {}{}", store,
+                  why.empty() ? "SET has no answer in words" : why.substr(0, 200),
+                  full ? "; set its maxmemory-policy to allkeys-lru" : ""));
 }
 
 }  // namespace kvick::store

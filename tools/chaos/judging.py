@@ -11,7 +11,7 @@ import questions
 IDLE_SECONDS = 60
 # Lines that a server may write to stderr because of the faults. Any other line is a failure.
 EXPECTED = (
-    r"^kvick: the store at 127\.0\.0\.1:\d+/0 (answers again$|is not used until it answers: )",
+    r"^kvick: the store at 127\.0\.0\.1:\d+/0 (answers again$|is not used until it answers: |refuses rows, so servers find no new ones there: OOM |takes rows again$)",
     r"^kvick: (loaded|unloads) the model (plain|windows|states)$",
 )
 

@@ -140,7 +140,9 @@ bool EventLog::wait_for_room() {
   pollfd file = {.fd = options_.file, .events = POLLOUT, .revents = 0};
   while (true) {
     const bool over = is_over();
-    if (poll(&file, 1, over ? 0 : static_cast<int>(kLook.count())) != 0) return true;
+    const int ready = poll(&file, 1, over ? 0 : static_cast<int>(kLook.count()));
+    // After a signal nothing is known: write() could wait for a reader without end.
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;
     if (over) return false;
   }
 }

@@ -1,8 +1,10 @@
 #include "server/watch/event_log.h"
 
+#include <csignal>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <thread>
+#include <unistd.h>
 
 #include "server/testing/log_file.h"
 
@@ -72,6 +74,32 @@ TEST(EventLog, EndsThoughNobodyReads) {
     EventLog log({.file = ends[1], .most_lines = 64, .end_time = std::chrono::milliseconds(1)});
     for (int i = 0; i < 1000; ++i) log.write({.message = std::string(1000, 'x')});
   }
+  ::close(ends[0]), ::close(ends[1]);
+}
+
+void ignore_signal(int) {}
+
+// Without a reader, a write that does not wait for room would hang, and this test with it.
+TEST(EventLog, EndsThoughASignalInterruptsItAndNobodyReads) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  struct sigaction action = {}, before;
+  action.sa_handler = ignore_signal;
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  sigset_t usr1, mask;
+  sigemptyset(&usr1);
+  sigaddset(&usr1, SIGUSR1);
+  {
+    EventLog log({.file = ends[1], .most_lines = 64, .end_time = std::chrono::milliseconds(1)});
+    // The log's thread is now the only one that takes the signal.
+    ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &usr1, &mask), 0);
+    while (log.dropped() == 0) log.write({.message = std::string(1000, 'x')});
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(kill(getpid(), SIGUSR1), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  sigaction(SIGUSR1, &before, nullptr);
   ::close(ends[0]), ::close(ends[1]);
 }
 

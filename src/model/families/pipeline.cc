@@ -5,6 +5,7 @@
 // process.
 
 #include <algorithm>
+#include <new>
 
 #include "model/families/decoder.h"
 
@@ -126,7 +127,10 @@ void Decoder::compute_stage(const Forward& forward, std::span<const uint32_t> wa
 // In a pipeline, receives and discards what the rank before has computed.
 void Decoder::give_up() const {
   if (!pipeline_) return ranks_->give_up();
-  while (!ranks_->leads() && ranks_->take_over().more) {
+  try {
+    while (!ranks_->leads() && ranks_->take_over().more) {
+    }
+  } catch (const std::bad_alloc&) {  // all of it was received
   }
   ranks_->pass_on({});
   if (ranks_->leads()) ranks_->take_over();

@@ -1,5 +1,6 @@
 // Ranks that run out of memory or threads in the middle of a call.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -174,6 +175,21 @@ TEST(SharedRanks, ReadAllPartsThoughThereIsNoMemoryForTheirOwn) {
   ranks[0].deal(parts);
   ranks[0].tell(order_of(5));
   for (std::thread& other : others) other.join();
+}
+
+TEST(SharedRanks, ReadAllThatIsPassedInAStepThoughThereIsNoMemoryForAPiece) {
+  ThreadRanks ranks(2);
+  const std::vector<float> piece(50'000, 1.0F), next(50'000, 2.0F);
+  std::thread first([&] {
+    for (const bool more : {true, true, false}) ranks[0].pass_on({.floats = piece, .more = more});
+    ranks[0].pass_on({.floats = next});
+  });
+  no_memory = true;
+  EXPECT_THROW((void)ranks[1].take_over(), std::bad_alloc);
+  const Ranks::Passed passed = ranks[1].take_over();
+  EXPECT_TRUE(std::ranges::equal(passed.floats, next));
+  EXPECT_FALSE(passed.more);
+  first.join();
 }
 
 // Runs out of memory right after it has opened its first sequence, and right after it has made its

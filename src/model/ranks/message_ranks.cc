@@ -206,7 +206,7 @@ Ranks::Passed MessageRanks::take_over() {
   const unsigned from = (rank() + size() - 1) % size();
   std::vector<std::byte> bytes = receive(from, kPassedTag, false);
   size_t have = bytes.size();
-  bytes.resize(PassedBytes::count_of(bytes));
+  resize(bytes, PassedBytes::count_of(bytes), from);
   const size_t at_once = leads() ? kLogitsAtOnce : kAtOnce;
   for (; have < bytes.size(); have += at_once) {
     MPI_Request& request = requests_.emplace_back();
@@ -226,6 +226,19 @@ void MessageRanks::send(unsigned to, std::span<const std::byte> message) {
             leads() ? kMessageTag : kAnswerTag, all_, &request);
 }
 
+// Makes room for a message. MPI cannot drop one that there is no memory for, and a later message
+// would be taken for it.
+void MessageRanks::resize(std::vector<std::byte>& bytes, size_t size, unsigned from) const {
+  try {
+    bytes.resize(size);
+  } catch (const std::bad_alloc&) {
+    waiting_.lose(
+        fmt::format("there is no memory for a message of {} bytes of rank {}; end other "
+                    "programs, or lower --kv-memory",
+                    size, from));
+  }
+}
+
 std::vector<std::byte> MessageRanks::receive(unsigned from, int tag, bool idle) {
   MPI_Message message;
   MPI_Status status;
@@ -241,15 +254,7 @@ std::vector<std::byte> MessageRanks::receive(unsigned from, int tag, bool idle) 
   int bytes = 0;
   MPI_Get_count(&status, MPI_BYTE, &bytes);
   std::vector<std::byte> result;
-  try {
-    result.resize(static_cast<size_t>(bytes));
-  } catch (const std::bad_alloc&) {
-    // MPI cannot drop a message, and a later one would be taken for it.
-    waiting_.lose(
-        fmt::format("there is no memory for a message of {} bytes of rank {}; end other "
-                    "programs, or lower --kv-memory",
-                    bytes, from));
-  }
+  resize(result, static_cast<size_t>(bytes), from);
   MPI_Mrecv(result.data(), bytes, MPI_BYTE, &message, &status);
   return result;
 }

@@ -44,6 +44,7 @@ class MessageRanks final : public Ranks {
   // Returns where rank r's slice of the count_ floats begins.
   size_t slice(unsigned r) const;
   void send(unsigned to, std::span<const std::byte> message);
+  void resize(std::vector<std::byte>& bytes, size_t size, unsigned from) const;
   std::vector<std::byte> receive(unsigned from, int tag, bool idle);
   void send_bytes(unsigned to, std::span<const std::byte> bytes, bool waits);
 

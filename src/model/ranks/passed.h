@@ -22,6 +22,8 @@ class PassedBytes {
   }
   // Returns the bytes of the whole message, given its first bytes.
   static uint64_t count_of(std::span<const std::byte> bytes) { return head_of(bytes).bytes; }
+  // Returns Passed::more, given the message's first bytes.
+  static bool more_of(std::span<const std::byte> bytes) { return head_of(bytes).more != 0; }
   // Reads a message of bytes_of. The floats are valid until the next call.
   Ranks::Passed take(std::vector<std::byte> bytes) {
     taken_ = std::move(bytes);

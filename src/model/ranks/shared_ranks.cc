@@ -19,6 +19,17 @@ constexpr size_t kFloats = Ranks::kMostGathered;
 // divided among the ranks, which takes two meetings.
 constexpr size_t kAddedByAll = 8192;
 
+// Appends a piece to a message of `bytes` bytes. Returns whether there was memory for it.
+bool append(std::vector<std::byte>& message, uint64_t bytes, std::span<const std::byte> piece) {
+  try {
+    message.reserve(bytes);
+    message.insert(message.end(), piece.begin(), piece.end());
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 constexpr size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 }  // namespace
@@ -186,13 +197,7 @@ std::vector<std::byte> SharedRanks::receive(const Channel& other, std::atomic<ui
   std::vector<std::byte> message;
   bool has_memory = true;
   receive_pieces(other, read, idle, [&](uint64_t bytes, std::span<const std::byte> piece) {
-    if (!has_memory) return;
-    try {
-      message.reserve(bytes);
-      message.insert(message.end(), piece.begin(), piece.end());
-    } catch (const std::bad_alloc&) {
-      has_memory = false;
-    }
+    has_memory = has_memory && append(message, bytes, piece);
   });
   if (!has_memory) throw std::bad_alloc();
   return message;
@@ -204,9 +209,24 @@ void SharedRanks::pass_on(Passed passed) {
        [&](uint64_t pieces) { return read.load(std::memory_order_acquire) >= pieces; });
 }
 
+// Throws std::bad_alloc only after all messages of the step were read. Otherwise they would be
+// taken for those of the next step.
 Ranks::Passed SharedRanks::take_over() {
-  const unsigned before = (rank() + size() - 1) % size();
-  return passed_.take(receive(channel_to_next(before), cell(rank()).passed, false));
+  const Channel& other = channel_to_next((rank() + size() - 1) % size());
+  std::atomic<uint64_t>& read = cell(rank()).passed;
+  std::vector<std::byte> message;
+  bool has_memory = true, begins = true, more = false;
+  const auto take = [&](uint64_t bytes, std::span<const std::byte> piece) {
+    if (std::exchange(begins, false)) more = PassedBytes::more_of(piece);
+    has_memory = has_memory && append(message, bytes, piece);
+  };
+  receive_pieces(other, read, false, take);
+  if (has_memory) return passed_.take(std::move(message));
+  while (more) {
+    begins = true;
+    receive_pieces(other, read, false, take);
+  }
+  throw std::bad_alloc();
 }
 
 void SharedRanks::tell(std::span<const std::byte> message) {

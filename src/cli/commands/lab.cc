@@ -295,7 +295,8 @@ void add_lab(const Command& app, const Common& common) {
   command.add_flag("--quick", flags->quick,
                    "sizes that take seconds where no option gives one, and one round: to see the "
                    "direction");
-  command.add_flag("--again", flags->again, "measure again what the folder already holds");
+  command.add_flag("--again", flags->again,
+                   "measure again even if the folder already holds these results; others stay");
   command.runs([&common, flags] { return lab(*flags, common); });
 }
 

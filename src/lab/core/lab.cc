@@ -95,15 +95,14 @@ base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& be
   const fs::path path = options.folder / fmt::format("{}.json", row.name);
   Cells all;
   std::vector<Measured>& measured = all.measured;
-  if (!options.again) {
-    KVICK_TRY(all.others, read_kept(path, row.name, options.machine));
-  }
+  KVICK_TRY(all.others, read_kept(path, row.name, options.machine));
   const std::unique_ptr<Experiment> experiment = row.make(bench);
   KVICK_TRY(std::vector<Cell> cells, experiment->cells());
   KVICK_TRY(all.inputs, inputs_of(bench));
   const uint32_t rounds = options.rounds != 0 ? options.rounds : row.rounds;
   for (Cell& cell : cells) {
     Measured& one = measured.emplace_back(Measured{.cell = std::move(cell), .runs = {}});
+    if (options.again) continue;  // its earlier runs stay in the file until the first new one
     if (const auto before = all.others.extract({one.cell.key, all.inputs}))
       one.runs = before.mapped()["runs"].get<std::vector<Json>>();
   }
@@ -119,6 +118,7 @@ base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& be
       }
       KVICK_TRY(Json run, experiment->measure(one.cell));
       one.runs.push_back(std::move(run));
+      all.others.erase({one.cell.key, all.inputs});
       ++result.measured;
       KVICK_TRY_VOID(base::write_file(path, file_text(json_of(row, options, all))));
     }

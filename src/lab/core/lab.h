@@ -12,7 +12,7 @@ namespace kvick::lab {
 struct RunOptions {
   std::filesystem::path folder;  // made if it is missing
   uint32_t rounds = 0;           // 0: the experiment's own number
-  bool again = false;            // measure again even what the folder has
+  bool again = false;            // measure the cells again even if the folder has them
   Json machine;         // the machine that the results are valid for, as the report shows it
   std::string command;  // the command line that repeats the experiment
   std::function<void(uint64_t done, uint64_t total, std::string_view cell)> progress;

@@ -123,6 +123,31 @@ TEST_F(Lab, MeasuresAnewWhenAskedToOrOnAnotherMachine) {
   EXPECT_EQ(run()->measured, 4U);
 }
 
+TEST_F(Lab, MeasuringAgainReplacesOnlyTheCellsOfTheCall) {
+  ASSERT_TRUE(run().ok());
+  Json report = Json::parse(read("counting.json"));
+  const Json other = {
+      {"key", "c"}, {"inputs", "others"}, {"what", {{"x", 3}}}, {"runs", {{{"run", 7}}}}};
+  report["cells"].push_back(other);
+  std::ofstream(options.folder / "counting.json") << report;
+  options.again = true;
+  g_runs = 2;
+  g_fails_at_three = true;
+  ASSERT_FALSE(run().ok());
+  Json cells = Json::parse(read("counting.json"))["cells"];
+  ASSERT_EQ(cells.size(), 3U);
+  EXPECT_EQ(cells[0]["runs"], Json::parse(R"([{"run": 2}])"));
+  EXPECT_EQ(cells[1], report["cells"][1]) << "not measured again yet";
+  EXPECT_EQ(cells[2], other);
+  g_fails_at_three = false;
+  EXPECT_EQ(run()->measured, 4U);
+  cells = Json::parse(read("counting.json"))["cells"];
+  ASSERT_EQ(cells.size(), 3U);
+  EXPECT_EQ(cells[0]["runs"], Json::parse(R"([{"run": 3}, {"run": 5}])"));
+  EXPECT_EQ(cells[1]["runs"], Json::parse(R"([{"run": 4}, {"run": 6}])"));
+  EXPECT_EQ(cells[2], other);
+}
+
 TEST_F(Lab, MeasuresAnewWhatAnotherModelOrFileOrNumberGave) {
   const fs::path path = fs::path(testing::TempDir()) / fmt::format("kvick_input_{}", getpid());
   const auto write = [&](const char* text) { std::ofstream(path) << text; };
@@ -164,6 +189,10 @@ TEST_F(Lab, KeepsAFileThatIsNotItsOwn) {
     ASSERT_FALSE(result.ok()) << text;
     EXPECT_NE(result.error().message.find("counting.json is no result"), std::string::npos);
     EXPECT_EQ(read("counting.json"), text);
+    options.again = true;
+    EXPECT_FALSE(run().ok()) << text;
+    EXPECT_EQ(read("counting.json"), text);
+    options.again = false;
   }
 }
 

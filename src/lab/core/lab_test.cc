@@ -167,6 +167,14 @@ TEST_F(Lab, MeasuresAnewWhatAnotherModelOrFileOrNumberGave) {
     name->clear();
     EXPECT_EQ(run()->measured, 0U);
   }
+  for (const char* text : {"one", "two"}) {
+    write(text);
+    t.bench.select.policies = {"quest", "kvzap:file=" + path.string()};
+    EXPECT_EQ(run()->measured, 4U) << text;
+    EXPECT_EQ(run()->measured, 0U) << text;
+  }
+  t.bench.select.policies = {"quest"};
+  EXPECT_EQ(run()->measured, 0U) << "as without a policy";
   t.bench.bounded.models = {path.string()};
   EXPECT_EQ(run()->measured, 4U);
   uint32_t* const numbers[] = {&t.bench.tokens, &t.bench.batch,       &t.bench.prompts,

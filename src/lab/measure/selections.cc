@@ -81,6 +81,13 @@ base::Result<std::vector<Selected>> selections(const Bench& bench,
     KVICK_TRY(const kv::Spec spec, read_policy(bench, name));
     for (const std::string& budget : shares) {
       Selected one = {.policy = name_of(spec), .budget = budget, .spec = spec};
+      // Their cells would have the same key, so that one would get the other's results.
+      if (std::any_of(all.begin(), all.end(),
+                      [&](const Selected& other) { return other.label() == one.label(); }))
+        return base::fail(
+            "two policies are called {}: give each policy and budget once, and files with "
+            "different names",
+            one.label());
       one.spec.options["budget"] = budget;
       all.push_back(std::move(one));
     }

@@ -25,7 +25,7 @@ Selected full_attention();
 // Returns the policies that the user gave, else `policies`, or all policies if that is empty.
 // Default policies whose file was not given are left out. Each policy comes at the budgets that the
 // user gave, else at `budgets`. Errors: no such policy; a budget among a policy's options; a policy
-// that the user gave without the file that it needs.
+// that the user gave without the file that it needs; two with the same label.
 base::Result<std::vector<Selected>> selections(const Bench& bench,
                                                std::span<const char* const> policies,
                                                std::span<const char* const> budgets);

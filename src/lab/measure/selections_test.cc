@@ -72,6 +72,15 @@ TEST(Selections, SayWhatTheyCannotBe) {
   EXPECT_EQ(error_of(t.bench), "loki needs a file: --components FILE.kvp");
   t.bench.select.policies = {"duo"};
   EXPECT_EQ(error_of(t.bench), "duo needs a file: --heads FILE.kvp");
+  t.bench.select.policies = {"kvzap:file=a/zap.kvp", "kvzap:file=b/zap.kvp"};
+  EXPECT_EQ(error_of(t.bench),
+            "two policies are called kvzap file=zap 50 %: give each policy and budget once, and "
+            "files with different names");
+  t.bench.select.policies = {"h2o"};
+  t.bench.select.budgets = {"0.25", "0.250"};
+  EXPECT_NE(error_of(t.bench).find("two policies are called h2o 25 %"), std::string::npos)
+      << error_of(t.bench);
+  t.bench.select.budgets = {};
   t.bench.select.policies = {"nonsense"};
   EXPECT_NE(error_of(t.bench).find("unknown policy \"nonsense\""), std::string::npos);
 }

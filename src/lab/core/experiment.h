@@ -99,6 +99,7 @@ class Experiment {
   // Runs one cell once and returns numbers by name. An error ends the experiment; earlier results
   // are kept.
   virtual base::Result<Json> measure(const Cell& cell) = 0;
+  // all: the measured cells in their order; then those of ExperimentRow::gathers.
   virtual Findings findings(std::span<const Measured> all) = 0;
 };
 
@@ -116,8 +117,15 @@ struct ExperimentRow {
   uint32_t rounds;  // by default
   std::unique_ptr<Experiment> (*make)(const Bench& bench);
   QuickSizes quick = {};
+  // The options that it reads, of those that only some experiments read; -m is not among them.
+  std::string_view reads = {};
+  // Its findings also cover cells that earlier calls measured with the same inputs, such as other
+  // policies.
+  bool gathers = false;
 };
 
 std::span<const ExperimentRow> experiments();
+// Whether `reads` of the row has this option.
+bool reads(const ExperimentRow& row, std::string_view option);
 
 }  // namespace kvick::lab

@@ -65,6 +65,35 @@ Json json_of(const ExperimentRow& row, const RunOptions& options, const Cells& a
           {"cells", cells}};
 }
 
+// Returns whether two objects have the same names, with values of the same kind.
+bool alike(const Json& a, const Json& b) {
+  if (!a.is_object() || !b.is_object() || a.size() != b.size()) return false;
+  for (auto at = a.begin(); at != a.end(); ++at) {
+    const auto other = b.find(at.key());
+    if (other == b.end()) return false;
+    if (at->type() != other->type() && !(at->is_number() && other->is_number())) return false;
+  }
+  return true;
+}
+
+// Returns the measured cells and, behind them, those of earlier calls with the same inputs. Cells
+// with other fields are of an earlier version of the program; they stay in the file only.
+std::vector<Measured> gathered(const Cells& all) {
+  std::vector<Measured> cells = all.measured;
+  if (cells.empty() || cells.front().runs.empty()) return cells;
+  const Measured first = cells.front();
+  for (const auto& [key, cell] : all.others) {
+    if (key.second != all.inputs || !cell.contains("what")) continue;
+    Measured one = {.cell = {.key = key.first, .what = cell["what"]},
+                    .runs = cell["runs"].get<std::vector<Json>>()};
+    if (!one.runs.empty() && alike(one.cell.what, first.cell.what) &&
+        std::all_of(one.runs.begin(), one.runs.end(),
+                    [&](const Json& run) { return alike(run, first.runs.front()); }))
+      cells.push_back(std::move(one));
+  }
+  return cells;
+}
+
 // Replaces invalid UTF-8, which a path in the command may have.
 std::string file_text(const Json& report) {
   return report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -122,7 +151,7 @@ base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& be
       ++result.measured;
       KVICK_TRY_VOID(base::write_file(path, file_text(json_of(row, options, all))));
     }
-  const Findings findings = experiment->findings(measured);
+  const Findings findings = experiment->findings(row.gathers ? gathered(all) : measured);
   result.report = json_of(row, options, all);
   result.report["summary"] = findings.summary;
   for (const Table& table : findings.tables) result.report["tables"].push_back(json_of(table));

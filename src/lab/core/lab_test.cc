@@ -39,6 +39,33 @@ constexpr ExperimentRow kCounting = {
     "counting", "counts its runs", 2,
     [](const Bench&) -> std::unique_ptr<Experiment> { return std::make_unique<Counting>(); }};
 
+// An experiment with a cell per policy, which lists the cells that it is shown.
+class Listing final : public Experiment {
+ public:
+  explicit Listing(const Bench& bench) : policies_(bench.select.policies) {}
+  base::Result<std::vector<Cell>> cells() override {
+    std::vector<Cell> cells;
+    for (const std::string& policy : policies_) cells.push_back({policy, {{"policy", policy}}});
+    return cells;
+  }
+  base::Result<Json> measure(const Cell&) override { return Json{{"run", g_runs++}}; }
+  Findings findings(std::span<const Measured> all) override {
+    Findings found;
+    found.summary = Json::array();
+    for (const Measured& one : all) found.summary.push_back(one.cell.key);
+    return found;
+  }
+
+ private:
+  std::vector<std::string> policies_;
+};
+
+std::unique_ptr<Experiment> make_listing(const Bench& bench) {
+  return std::make_unique<Listing>(bench);
+}
+constexpr ExperimentRow kListing = {"listing", "lists its cells", 1, make_listing, {}, "", true};
+constexpr ExperimentRow kListingOwn = {"listing", "lists its cells", 1, make_listing};
+
 class Lab : public testing::Test {
  protected:
   void SetUp() override {
@@ -187,6 +214,45 @@ TEST_F(Lab, MeasuresAnewWhatAnotherModelOrFileOrNumberGave) {
   const auto gone = run();
   ASSERT_FALSE(gone.ok());
   EXPECT_NE(gone.error().message.find(path.string()), std::string::npos);
+}
+
+TEST_F(Lab, ShowsCellsOfEarlierCallsWithTheSameInputsWhereTheExperimentGathersThem) {
+  const auto listed = [&](const ExperimentRow& row, const std::vector<std::string>& policies) {
+    t.bench.select.policies = policies;
+    const auto result = run_experiment(row, t.bench, options);
+    return result.ok() ? result->report["summary"] : Json(result.error().message);
+  };
+  EXPECT_EQ(listed(kListing, {"b", "c"}), Json::array({"b", "c"}));
+  EXPECT_EQ(listed(kListing, {"d"}), Json::array({"d", "b", "c"}));
+  EXPECT_EQ(listed(kListing, {"c"}), Json::array({"c", "b", "d"}));
+  EXPECT_EQ(listed(kListingOwn, {"c"}), Json::array({"c"}));
+  t.bench.tokens = 7;
+  EXPECT_EQ(listed(kListing, {"c"}), Json::array({"c"})) << "other inputs";
+  t.bench.tokens = 0;
+  Json report = Json::parse(read("listing.json"));
+  for (Json& cell : report["cells"])
+    if (cell["key"] == "b") cell["what"]["more"] = 1;
+  std::ofstream(options.folder / "listing.json") << report;
+  EXPECT_EQ(listed(kListing, {"c"}), Json::array({"c", "d"})) << "b is of another version";
+  EXPECT_EQ(Json::parse(read("listing.json"))["cells"].size(), 4U) << "but it stays in the file";
+}
+
+TEST(Experiments, ReadTheOptionsThatHaveQuickSizes) {
+  for (const ExperimentRow& row : experiments()) {
+    const QuickSizes& quick = row.quick;
+    const std::pair<const char*, bool> sizes[] = {{"--ctx", quick.ctx != 0},
+                                                  {"--batch", quick.batch != 0},
+                                                  {"--prompts", quick.prompts != 0},
+                                                  {"--prompt", quick.prompt != 0},
+                                                  {"--tokens", quick.tokens != 0},
+                                                  {"--answer", quick.answer != 0},
+                                                  {"--shape", quick.shape != nullptr},
+                                                  {"--budget", quick.budget != nullptr},
+                                                  {"--bandwidth", quick.bandwidth != nullptr}};
+    for (const auto& [option, given] : sizes)
+      if (given) EXPECT_TRUE(reads(row, option)) << row.name << ' ' << option;
+    EXPECT_FALSE(reads(row, "--promp")) << row.name;
+  }
 }
 
 TEST_F(Lab, KeepsAFileThatIsNotItsOwn) {

@@ -165,8 +165,10 @@ class BudgetSweep final : public Experiment {
     const auto policy = row["policy"].get<std::string>();
     for (size_t i = 0; i < charts.size(); ++i) {
       std::vector<Series>& all = charts[i].series;
-      if (all.empty() || all.back().name != policy) all.push_back({.name = policy, .points = {}});
-      all.back().points.push_back(
+      auto series = std::find_if(all.begin(), all.end(),
+                                 [&](const Series& one) { return one.name == policy; });
+      if (series == all.end()) series = all.insert(series, {.name = policy, .points = {}});
+      series->points.push_back(
           {row["budget_percent"].get<double>(), row[kValues[i]].get<double>()});
     }
   }

@@ -41,6 +41,30 @@ TEST(Budget, CountsTheBytesThatThePlannerSaysAndComparesWithAllRows) {
   EXPECT_EQ(found.charts[0].series[0].points[0].x, 25);  // sorted by x
 }
 
+TEST(Budget, ShowsPoliciesThatEarlierCallsMeasured) {
+  BudgetBench t;
+  const auto made = [&](std::vector<std::string> policies, std::vector<std::string> budgets) {
+    t.bench.select = {.policies = std::move(policies), .budgets = std::move(budgets)};
+    return find_experiment("budget")->make(t.bench);
+  };
+  const auto run = [](const Cell&) -> Json {
+    return {{"perplexity", 3.0}, {"full_perplexity", 2.0}, {"full_read_bytes", 4}};
+  };
+  const std::vector<Measured> before = make_up_all(*made({"h2o", "streaming"}, {"0.25"}), run);
+  const auto experiment = made({"h2o", "quest"}, {"0.5"});
+  std::vector<Measured> all = make_up_all(*experiment, run);
+  all.insert(all.end(), before.begin(), before.end());
+  const Findings found = experiment->findings(all);
+  EXPECT_EQ(found.summary["cases"].size(), 4U);
+  const std::vector<Series>& series = found.charts[0].series;
+  ASSERT_EQ(series.size(), 3U);
+  EXPECT_EQ(series[0].name, "h2o");
+  ASSERT_EQ(series[0].points.size(), 2U);
+  EXPECT_EQ(series[0].points[0].x, 25);
+  EXPECT_EQ(series[0].points[1].x, 50);
+  EXPECT_EQ(series[2].name, "streaming");
+}
+
 TEST(Budget, PredictionsOfAPromptDoNotCount) {
   BudgetBench t;
   t.bench.prompt = 64;

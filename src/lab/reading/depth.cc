@@ -167,7 +167,7 @@ class Depth final : public Experiment {
     };
     const std::vector<const Measured*> full = in_memory(kFull);
     const std::vector<const Measured*> same = in_memory(one.cell.what["policy"]);
-    if (full.empty() || same.empty() || one.runs.empty()) return;
+    if (full.empty() || one.runs.empty()) return;
     const double attend = one.median("attend_s"), step = one.median("step_s");
     Json row = one.cell.what;
     if (text_.empty()) {
@@ -176,11 +176,14 @@ class Depth final : public Experiment {
     }
     row["step_ms"] = step * 1e3;
     row["step_times"] = full[0]->median("step_s") / step;
-    row["of_memory"] = same[0]->median("step_s") / step;
+    // Null if only another call measured the policy, in other places.
+    row["of_memory"] = same.empty() ? Json() : Json(same[0]->median("step_s") / step);
     row["planned_read_bytes"] = one.median("planned_read_bytes");
     row["slow_read_bytes"] = one.median("slow_read_bytes");
     const auto number = [&](const char* field, double scale = 1) {
-      return row.contains(field) ? fmt::format("{:.2f}", row[field].get<double>() * scale) : "-";
+      return row.contains(field) && row[field].is_number()
+                 ? fmt::format("{:.2f}", row[field].get<double>() * scale)
+                 : "-";
     };
     table.rows.push_back({row["tier"].get<std::string>(), row["policy"].get<std::string>(),
                           number("attention_ms"), number("attention_times"), number("step_ms"),

@@ -102,6 +102,33 @@ TEST(Depth, GoesThroughStores) {
   EXPECT_NE(cells.error().message.find("nothing"), std::string::npos) << cells.error().message;
 }
 
+TEST(Depth, ShowsPoliciesThatEarlierCallsMeasured) {
+  DepthBench t;
+  const auto made = [&](const char* policy, const char* store) {
+    t.bench.select.policies = {policy};
+    t.bench.stores = {store};
+    return find_experiment("depth")->make(t.bench);
+  };
+  const auto run = [](const Cell& cell) -> Json {
+    return {{"attend_s", 1.0}, {"step_s", cell.what["policy"] == "full" ? 8.0 : 4.0}};
+  };
+  const std::vector<Measured> same = make_up_all(*made("quest:page=4", "virtual"), run);
+  const std::vector<Measured> elsewhere = make_up_all(*made("quest:page=4", "paged"), run);
+  const auto experiment = made("quest:page=8", "virtual");
+  std::vector<Measured> all = make_up_all(*experiment, run);
+  all.push_back(same[1]);
+  const Json cases = experiment->findings(all).summary["cases"];
+  ASSERT_EQ(cases.size(), 3U);
+  EXPECT_EQ(cases[2]["policy"], "quest page=4 12.5 %");
+  EXPECT_EQ(cases[2]["step_times"], 2.0);
+  EXPECT_EQ(cases[2]["of_memory"], 1.0);
+  all.back() = elsewhere[1];
+  const Findings found = experiment->findings(all);
+  EXPECT_EQ(found.summary["cases"][2]["step_times"], 2.0);
+  EXPECT_TRUE(found.summary["cases"][2]["of_memory"].is_null()) << "not measured there";
+  EXPECT_EQ(found.tables[0].rows[2][6], "-");
+}
+
 TEST(Depth, SaysWhatIsWrong) {
   DepthBench t;
   const auto error_of = [&] {

@@ -119,9 +119,11 @@ class NeedleGrid final : public Experiment {
         .rows = {}};
     Chart chart = chart_of();
     Json cases = Json::array();
-    for (const Selected& one : selected_) {
-      Series series = {.name = one.label(), .points = {}};
-      add_policy(all, one.label(), table, cases, series);
+    for (const std::string& policy : policies_of(all)) {
+      const std::vector<const Measured*> places = places_of(all, policy);
+      if (places.size() != std::size(kDepths) * lengths_.size()) continue;  // broken off
+      Series series = {.name = policy, .points = {}};
+      add_policy(all, places, table, cases, series);
       chart.series.push_back(std::move(series));
     }
     findings.summary = {{"policies", cases}};
@@ -166,6 +168,32 @@ class NeedleGrid final : public Experiment {
     return chart;
   }
 
+  // Returns the labels of all policies in the order of their first cells.
+  static std::vector<std::string> policies_of(std::span<const Measured> all) {
+    std::vector<std::string> policies;
+    for (const Measured& one : all) {
+      const auto policy = one.cell.what["policy"].get<std::string>();
+      if (std::find(policies.begin(), policies.end(), policy) == policies.end())
+        policies.push_back(policy);
+    }
+    return policies;
+  }
+
+  // Returns a policy's measured cells in the order of the chart: by depth, then by length.
+  static std::vector<const Measured*> places_of(std::span<const Measured> all,
+                                                const std::string& policy) {
+    std::vector<const Measured*> places;
+    for (const Measured& one : all)
+      if (one.cell.what["policy"] == policy && !one.runs.empty()) places.push_back(&one);
+    const auto place = [](const Measured* one) {
+      return std::pair(one->cell.what["depth_percent"].get<uint32_t>(),
+                       one->cell.what["length"].get<uint32_t>());
+    };
+    std::sort(places.begin(), places.end(),
+              [&](const Measured* a, const Measured* b) { return place(a) < place(b); });
+    return places;
+  }
+
   // Returns the cell of full attention at the same depth and length.
   static const Measured* full_at(std::span<const Measured> all, const Measured& one) {
     const auto at = std::find_if(all.begin(), all.end(), [&](const Measured& other) {
@@ -176,13 +204,13 @@ class NeedleGrid final : public Experiment {
     return at == all.end() ? nullptr : &*at;
   }
 
-  void add_policy(std::span<const Measured> all, const std::string& policy, Table& table,
-                  Json& cases, Series& series) const {
-    uint32_t places = 0, full = 0, both = 0;
+  // cells: of one policy, whose label the series has.
+  void add_policy(std::span<const Measured> all, const std::vector<const Measured*>& cells,
+                  Table& table, Json& cases, Series& series) const {
+    uint32_t full = 0, both = 0;
     double found = 0, right = 0, nll = 0;
-    for (const Measured& one : all) {
-      if (one.cell.what["policy"] != policy || one.runs.empty()) continue;
-      ++places;
+    for (const Measured* const cell : cells) {
+      const Measured& one = *cell;
       found += one.median("found");
       right += one.median("tokens_right");
       nll += one.median("nll");
@@ -195,13 +223,13 @@ class NeedleGrid final : public Experiment {
         both += one.runs[0]["by_fact"][fact] == true;
       }
     }
-    if (places == 0) return;
+    const auto places = static_cast<double>(cells.size());
     const double share = full == 0 ? 0 : 100.0 * both / full;
-    table.rows.push_back({policy, fmt::format("{:.1f}", 100 * found / places),
+    table.rows.push_back({series.name, fmt::format("{:.1f}", 100 * found / places),
                           full == 0 ? "-" : fmt::format("{:.1f}", share),
                           fmt::format("{:.1f}", 100 * right / places),
                           fmt::format("{:.3f}", nll / places)});
-    cases.push_back({{"policy", policy},
+    cases.push_back({{"policy", series.name},
                      {"found_percent", 100 * found / places},
                      {"full_finds", full},
                      {"of_these_found", both},

@@ -95,6 +95,49 @@ TEST(Needle, ComparesWithWhatFullAttentionFinds) {
   std::filesystem::remove(t.bench.file);
 }
 
+// Made-up results: the share that is found grows with the depth, then with the length.
+TEST(Needle, ShowsPoliciesThatEarlierCallsMeasuredWhole) {
+  ModelBench t;
+  t.bench.file = write_words(400);
+  t.bench.tokens = 480;
+  t.bench.prompts = 2;
+  const auto made = [&](const char* policy) {
+    t.bench.select = {.policies = {policy}};
+    return find_experiment("needle")->make(t.bench);
+  };
+  const auto run = [](const Cell& cell) -> Json {
+    const double place = 1000 * cell.what["depth_percent"].get<double>();
+    return {{"found", place + cell.what["length"].get<double>()},
+            {"tokens_right", 0.5},
+            {"nll", 1.0},
+            {"by_fact", {true, false}}};
+  };
+  std::vector<Measured> before = make_up_all(*made("streaming"), run);
+  std::vector<Measured> broken = make_up_all(*made("quest"), run);
+  const auto experiment = made("h2o");
+  std::vector<Measured> all = make_up_all(*experiment, run);
+  const auto add = [&](std::vector<Measured>& cells, size_t count) {
+    std::erase_if(cells, [](const Measured& one) { return one.cell.what["policy"] == "full"; });
+    std::reverse(cells.begin(), cells.end());  // cells of earlier calls come in any order
+    all.insert(all.end(), cells.begin(), cells.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  add(before, 15);
+  add(broken, 14);
+  const Findings found = experiment->findings(all);
+  const Json& policies = found.summary["policies"];
+  ASSERT_EQ(policies.size(), 3U);
+  EXPECT_EQ(policies[1]["policy"], "h2o 25 %");
+  EXPECT_EQ(policies[2]["policy"], "streaming 25 %");
+  EXPECT_EQ(policies[2]["full_finds"], 15);
+  const std::vector<Series>& series = found.charts[0].series;
+  ASSERT_EQ(series.size(), 3U);
+  ASSERT_EQ(series[2].points.size(), 15U);
+  EXPECT_EQ(series[2].points[0].y, 120);      // the first depth and length
+  EXPECT_EQ(series[2].points[2].y, 480);      // the first depth, the last length
+  EXPECT_EQ(series[2].points[14].y, 100480);  // the last depth and length
+  std::filesystem::remove(t.bench.file);
+}
+
 TEST(Needle, SaysWhatIsWrong) {
   ModelBench t;
   const auto error_of = [&] {

@@ -200,18 +200,20 @@ class TierSpeed final : public Experiment {
     for (const Json& row : cases) {
       const auto bandwidth = row["bandwidth"].get<std::string>();
       const std::string title = "Decode speed, slower tier: " + bandwidth;
-      if (charts.empty() || charts.back().title != title)
-        charts.push_back({.name = fmt::format("tier-{}", charts.size() + 1),
-                          .title = title,
-                          .x_label = "tokens in the cache",
-                          .y_label = "tokens/s; <=: at most, by the roofline",
-                          .log_x = true,
-                          .series = {},
-                          .bars = {}});
+      auto chart = std::find_if(charts.begin(), charts.end(),
+                                [&](const Chart& one) { return one.title == title; });
+      if (chart == charts.end())
+        chart = charts.insert(chart, {.name = fmt::format("tier-{}", charts.size() + 1),
+                                      .title = title,
+                                      .x_label = "tokens in the cache",
+                                      .y_label = "tokens/s; <=: at most, by the roofline",
+                                      .log_x = true,
+                                      .series = {},
+                                      .bars = {}});
       const auto policy = row["policy"].get<std::string>();
       const double depth = row["depth"].get<double>();
-      add_point(charts.back(), policy, false, {depth, row["tok_s"].get<double>()});
-      add_point(charts.back(), policy + " <=", true, {depth, row["roofline_tok_s"].get<double>()});
+      add_point(*chart, policy, false, {depth, row["tok_s"].get<double>()});
+      add_point(*chart, policy + " <=", true, {depth, row["roofline_tok_s"].get<double>()});
     }
   }
 
@@ -220,7 +222,9 @@ class TierSpeed final : public Experiment {
                                [&](const Series& one) { return one.name == name; });
     if (series == chart.series.end())
       series = chart.series.insert(series, {.name = name, .points = {}, .dashed = dashed});
-    series->points.push_back(point);
+    const auto behind = std::find_if(series->points.begin(), series->points.end(),
+                                     [&](const Point& other) { return other.x > point.x; });
+    series->points.insert(behind, point);
   }
 
   Bench bench_;

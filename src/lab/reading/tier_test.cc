@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "lab/core/lab.h"
@@ -47,6 +48,32 @@ TEST(Tier, CountsWhatThePlannerSaysAndLessWhereRowsAreChosen) {
   const Json& longest = found.summary["cases"][7];  // per bandwidth the longest context comes last
   EXPECT_EQ(longest["policy"], "quest dense_layers=0 page=4 25 %");
   EXPECT_GT(longest["less_than_full_percent"].get<double>(), 0);
+}
+
+TEST(Tier, ShowsPoliciesThatEarlierCallsMeasured) {
+  DeepBench t;
+  const auto made = [&](const char* policy, const char* bandwidth) {
+    t.bench.select.policies = {policy};
+    t.bench.bandwidths = {bandwidth};
+    return find_experiment("tier")->make(t.bench);
+  };
+  const auto run = [](const Cell&) -> Json { return {{"tok_s", 2.0}, {"roofline_tok_s", 4.0}}; };
+  std::vector<Measured> before = make_up_all(*made("quest:page=4", "1GB/s"), run);
+  std::erase_if(before, [](const Measured& one) { return one.cell.what["policy"] == "full"; });
+  std::reverse(before.begin(), before.end());  // cells of earlier calls come in any order
+  const auto experiment = made("quest:page=8", "1GB/s");
+  std::vector<Measured> all = make_up_all(*experiment, run);
+  all.insert(all.end(), before.begin(), before.end());
+  const Findings found = experiment->findings(all);
+  EXPECT_EQ(found.summary["cases"].size(), 2U * 4 * 3);
+  ASSERT_EQ(found.charts.size(), 2U);  // the bandwidth, and memory
+  EXPECT_NE(found.charts[0].name, found.charts[1].name);
+  const std::vector<Series>& series = found.charts[0].series;
+  ASSERT_EQ(series.size(), 6U);  // all rows and two policies, each with its roofline
+  for (const Series& one : series) {
+    ASSERT_EQ(one.points.size(), 4U) << one.name;
+    EXPECT_LT(one.points[0].x, one.points[3].x) << one.name;
+  }
 }
 
 TEST(Tier, SaysWhatIsWrong) {

@@ -139,6 +139,9 @@ class Lab(CommandTest):
             self.refused(experiment, "--file", self.top, *out, says="cannot read .*: it is a folder")
         self.refused("bmc-sweep", "--shape", "xl", *out, says="no shape xl; there are s")
         self.refused("waste", says="--out is required")
+        self.refused("waste", "--kv", "paged", *out,
+                     says="waste does not read --kv: leave it out; of the options .* it reads --file --prompts")
+        self.refused("tier", "--kv-tier", "ram", *out, says="tier does not read --kv-tier")
 
 
 class Bmm(CommandTest):

@@ -119,6 +119,40 @@ std::string command_of(const LabFlags& flags) {
   return text + " -o " + quoted(flags.folder);
 }
 
+// Error: an option that the experiment does not read.
+base::Status<> check_options(const kvick::lab::ExperimentRow& row, const LabFlags& flags) {
+  const std::pair<std::string_view, bool> options[] = {
+      {"--shape", !flags.shapes.empty()},
+      {"--file", !flags.file.empty()},
+      {"--ctx", flags.engine.context > 0},
+      {"--batch", flags.batch > 0},
+      {"--kv", !flags.stores.empty()},
+      {"--kv-type", !flags.types.empty()},
+      {"--kv-tier", !flags.engine.kv_tier.empty()},
+      {"--spec", !flags.specs.empty()},
+      {"--kv-select", !flags.select.policies.empty()},
+      {"--budget", !flags.select.budgets.empty()},
+      {"--predictor", !flags.select.predictor.empty()},
+      {"--components", !flags.select.components.empty()},
+      {"--scores", !flags.select.scores.empty()},
+      {"--heads", !flags.select.heads.empty()},
+      {"--bounded", !flags.bounded.models.empty()},
+      {"--recall", !flags.bounded.recall.empty()},
+      {"--trained", flags.bounded.trained > 0},
+      {"--bandwidth", !flags.bandwidths.empty()},
+      {"--prompts", flags.prompts > 0},
+      {"--prompt", flags.prompt > 0},
+      {"--tokens", flags.text_tokens > 0},
+      {"--answer", flags.answer > 0}};
+  for (const auto& [option, given] : options)
+    if (given && !kvick::lab::reads(row, option))
+      return base::fail(
+          "{} does not read {}: leave it out; of the options that only some experiments read, it "
+          "reads {}",
+          row.name, option, row.reads);
+  return base::Done{};
+}
+
 base::Result<int> lab(LabFlags flags, const Common& common) {
   const kvick::lab::ExperimentRow* row = kvick::lab::find_experiment(flags.experiment);
   if (row == nullptr) {
@@ -127,6 +161,7 @@ base::Result<int> lab(LabFlags flags, const Common& common) {
       names += (names.empty() ? "" : ", ") + std::string(one.name);
     return base::fail("there is no experiment {}; there are {}", flags.experiment, names);
   }
+  KVICK_TRY_VOID(check_options(*row, flags));
   if (flags.quick) make_quick(*row, flags);
   KVICK_TRY(const base::Isa isa, kernels::choose_isa());
   base::ThreadPool pool(flags.engine.threads != 0 ? flags.engine.threads : base::available_cpus());

@@ -249,8 +249,10 @@ TEST(Experiments, ReadTheOptionsThatHaveQuickSizes) {
                                                   {"--shape", quick.shape != nullptr},
                                                   {"--budget", quick.budget != nullptr},
                                                   {"--bandwidth", quick.bandwidth != nullptr}};
-    for (const auto& [option, given] : sizes)
-      if (given) EXPECT_TRUE(reads(row, option)) << row.name << ' ' << option;
+    for (const auto& [option, given] : sizes) {
+      if (!given) continue;
+      EXPECT_TRUE(reads(row, option)) << row.name << ' ' << option;
+    }
     EXPECT_FALSE(reads(row, "--promp")) << row.name;
   }
 }

@@ -3,11 +3,27 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "kv/strategy/facet_calls.h"
+#include "lab/measure/attention_clock.h"
 
 namespace kvick::lab {
 namespace {
 
 constexpr uint32_t kChunk = 256;  // tokens per step that fills the cache
+
+// Lets an observer see the inputs of linear layers while it lives.
+class Observed {
+ public:
+  Observed(model::Workspace& workspace, model::InputObserver& observer) : workspace_(workspace) {
+    workspace_.observer = &observer;
+  }
+  ~Observed() { workspace_.observer = nullptr; }
+  Observed(const Observed&) = delete;
+  Observed& operator=(const Observed&) = delete;
+
+ private:
+  model::Workspace& workspace_;
+};
 
 }  // namespace
 
@@ -39,21 +55,40 @@ base::Result<double, kv::Shortage> Filled::attend() {
 
 base::Result<double, kv::Shortage> Filled::step() { return read(1); }
 
-base::Result<double, kv::Shortage> Filled::read(uint32_t tokens) {
+base::Result<double, kv::Shortage> Filled::attend_in_step() {
+  prepare(1);
+  KVICK_TRY(model::Executor::Step step, executor_.begin(*store_, {.slots = slots_}));
+  AttentionClock clock(step.rows());
+  {
+    const Observed observed(executor_.workspace(), clock);
+    step.forward(last_, clock);
+  }
+  for (const kv::SeqId seq : seqs_)
+    if (const std::string why = kv::failure(*store_, seq); !why.empty())
+      return kv::Shortage{.needed_bytes = 1, .what = why};
+  step.commit(step.all());
+  return clock.seconds();
+}
+
+void Filled::prepare(uint32_t tokens) {
   tokens_.assign(seqs_.size() * tokens, 1);
-  std::vector<model::Slot> slots;
-  std::vector<uint32_t> last;
+  slots_.clear();
+  last_.clear();
   for (size_t i = 0; i < seqs_.size(); ++i) {
     const std::span<model::Token> mine(&tokens_[i * tokens], tokens);
     const uint32_t past = store_->length(seqs_[i]);
     for (uint32_t t = 0; t < tokens && !text_.empty(); ++t)
       mine[t] = text_[(text_.size() / seqs_.size() * i + past + t) % text_.size()];
-    slots.push_back(
+    slots_.push_back(
         {.seq = seqs_[i], .past = past, .tokens = mine, .parents = {}, .reusable = false});
-    last.push_back(static_cast<uint32_t>(i + 1) * tokens - 1);
+    last_.push_back(static_cast<uint32_t>(i + 1) * tokens - 1);
   }
+}
+
+base::Result<double, kv::Shortage> Filled::read(uint32_t tokens) {
+  prepare(tokens);
   const double start = base::steady_seconds();
-  KVICK_TRY_VOID(executor_.advance(*store_, {.slots = slots}, last));
+  KVICK_TRY_VOID(executor_.advance(*store_, {.slots = slots_}, last_));
   return base::steady_seconds() - start;
 }
 

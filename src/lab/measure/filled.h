@@ -24,11 +24,17 @@ class Filled {
   // Runs only the attention of one random token per sequence, even if a text was read. Returns the
   // seconds of all layers' attention.
   base::Result<double, kv::Shortage> attend();
+  // Runs one token per sequence through the whole model. Returns the seconds of all layers'
+  // attention (attention_clock.h). The whole step takes longer than step(), because being observed
+  // keeps the linear layers from sharing work.
+  base::Result<double, kv::Shortage> attend_in_step();
   // Runs one token per sequence through the whole model. Returns seconds.
   base::Result<double, kv::Shortage> step();
   kv::Usage usage() const { return store_->usage(); }
 
  private:
+  // Sets slots_ and last_ to a step of the next `tokens` tokens of each sequence.
+  void prepare(uint32_t tokens);
   // Reads the next `tokens` of each sequence through the whole model. Returns seconds.
   base::Result<double, kv::Shortage> read(uint32_t tokens);
 
@@ -37,7 +43,10 @@ class Filled {
   plan::AttentionBlock block_;
   std::vector<kv::SeqId> seqs_;
   std::span<const engine::Token> text_;
-  std::vector<model::Token> tokens_;  // the tokens of one step
+  // Of one step: the tokens of all sequences, the sequences, and the last token of each.
+  std::vector<model::Token> tokens_;
+  std::vector<model::Slot> slots_;
+  std::vector<uint32_t> last_;
 };
 
 }  // namespace kvick::lab

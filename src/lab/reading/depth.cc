@@ -1,9 +1,11 @@
-// depth: the cost of a token late in a context, by policy: the attention of all layers alone, with
-// random keys, values and queries, and the whole model's step.
+// depth: the cost of a token late in a context, by policy: the attention of all layers, and the
+// whole model's step.
 //
-// The cache is filled without computing or, with --file, by reading a text, which the timed steps
-// continue. With a text the rows read, and the rows that a tier's frames still hold, are those of a
-// working model. Attention alone is then not measured, because its queries would be random.
+// The cache is filled without computing, and attention is then timed alone, with random keys,
+// values and queries; or, with --file, by reading a text, which the timed steps continue. With a
+// text the rows read, and the rows that a tier's frames still hold, are those of a working model,
+// and attention is timed within whole steps (attention_clock.h), since alone its queries would be
+// random.
 //
 // With --kv-tier everything is measured on that tier, too, whose frames may then hold fewer rows
 // than the cache; with --kv in each of the given stores instead of the default one.
@@ -90,10 +92,11 @@ class Depth final : public Experiment {
   Findings findings(std::span<const Measured> all) override {
     Findings findings;
     Table table = {
-        .title =
-            fmt::format("{}, {} sequences of {} tokens{}; against the first line; MB of a step",
-                        stem_of(bench_.model_path), batch_, tokens_,
-                        text_.empty() ? "" : " of " + stem_of(bench_.file)),
+        .title = fmt::format(
+            "{}, {} sequences of {} tokens{}; against the first line; MB of a step",
+            stem_of(bench_.model_path), batch_, tokens_,
+            text_.empty() ? ", attention alone"
+                          : fmt::format(" of {}, attention within steps", stem_of(bench_.file))),
         .columns = {"rows in", "policy", "attention ms", "times as fast", "step ms",
                     "times as fast", "of its speed in memory", "MB planned", "MB of the tier"},
         .rows = {}};
@@ -124,7 +127,9 @@ class Depth final : public Experiment {
     const std::string tier =
         setting.tier.empty() ? setting.place() : setting.tier.substr(0, setting.tier.find(':'));
     // The key has the tier's options, so that results of another tier are not reused.
-    const std::string text = text_.empty() ? "" : " " + stem_of(bench_.file);
+    // "behind": earlier versions did not time attention behind a text, so their results are not
+    // reused.
+    const std::string text = text_.empty() ? "" : " behind " + stem_of(bench_.file);
     return {.key = fmt::format("{} N={} B={} {} {}{}", model, tokens_, batch_, setting.place(),
                                setting.selected.label(), text),
             .what = {{"model", model},
@@ -140,13 +145,11 @@ class Depth final : public Experiment {
     KVICK_TRY_VOID(filled.fill(tokens_ - kSteps));
     Json json;
     std::vector<double> attend, step;
-    if (text_.empty()) {
-      for (uint32_t i = 0; i < kWarm + kTimed; ++i) {
-        KVICK_TRY(const double seconds, filled.attend());
-        if (i >= kWarm) attend.push_back(seconds);
-      }
-      json["attend_s"] = engine::median(attend);
+    for (uint32_t i = 0; i < kWarm + kTimed; ++i) {
+      KVICK_TRY(const double seconds, text_.empty() ? filled.attend() : filled.attend_in_step());
+      if (i >= kWarm) attend.push_back(seconds);
     }
+    json["attend_s"] = engine::median(attend);
     kv::Usage before;
     for (uint32_t i = 0; i < kWarm + kTimed; ++i) {
       if (i == kWarm) before = filled.usage();
@@ -170,10 +173,8 @@ class Depth final : public Experiment {
     if (full.empty() || one.runs.empty()) return;
     const double attend = one.median("attend_s"), step = one.median("step_s");
     Json row = one.cell.what;
-    if (text_.empty()) {
-      row["attention_ms"] = attend * 1e3;
-      row["attention_times"] = full[0]->median("attend_s") / attend;
-    }
+    row["attention_ms"] = attend * 1e3;
+    row["attention_times"] = full[0]->median("attend_s") / attend;
     row["step_ms"] = step * 1e3;
     row["step_times"] = full[0]->median("step_s") / step;
     // Null if only another call measured the policy, in other places.
@@ -181,9 +182,7 @@ class Depth final : public Experiment {
     row["planned_read_bytes"] = one.median("planned_read_bytes");
     row["slow_read_bytes"] = one.median("slow_read_bytes");
     const auto number = [&](const char* field, double scale = 1) {
-      return row.contains(field) && row[field].is_number()
-                 ? fmt::format("{:.2f}", row[field].get<double>() * scale)
-                 : "-";
+      return row[field].is_number() ? fmt::format("{:.2f}", row[field].get<double>() * scale) : "-";
     };
     table.rows.push_back({row["tier"].get<std::string>(), row["policy"].get<std::string>(),
                           number("attention_ms"), number("attention_times"), number("step_ms"),
@@ -194,20 +193,18 @@ class Depth final : public Experiment {
 
   static Chart chart_of(const Json& cases) {
     Chart chart = {.name = "depth",
-                   .title = "Time of a step, and of its attention alone",
+                   .title = "Time of a step, and of its attention",
                    .x_label = "policy and budget",
                    .y_label = "ms",
-                   .series = {{.name = "step", .points = {}}},
+                   .series = {{.name = "step", .points = {}}, {.name = "attention", .points = {}}},
                    .bars = {},
                    .side_by_side = true};
-    const bool alone = !cases.empty() && cases[0].contains("attention_ms");
-    if (alone) chart.series.push_back({.name = "attention", .points = {}});
     for (const Json& row : cases) {
       const auto tier = row["tier"].get<std::string>();
       chart.bars.push_back(row["policy"].get<std::string>() +
                            (tier == kInMemory ? "" : ", " + tier));
       chart.series[0].points.push_back({0, row["step_ms"].get<double>()});
-      if (alone) chart.series[1].points.push_back({0, row["attention_ms"].get<double>()});
+      chart.series[1].points.push_back({0, row["attention_ms"].get<double>()});
     }
     return chart;
   }

@@ -57,14 +57,17 @@ TEST(Depth, ReadsATextInPlaceOfRandomRows) {
   const std::vector<Measured> all = measure_all(*experiment);
   ASSERT_EQ(all.size(), 4U);
   for (const Measured& one : all) {
-    EXPECT_FALSE(one.runs[0].contains("attend_s")) << one.cell.key;
+    EXPECT_GT(one.median("attend_s"), 0) << one.cell.key;
     EXPECT_GT(one.median("step_s"), 0) << one.cell.key;
   }
   const Findings found = experiment->findings(all);
   EXPECT_EQ(found.summary["cases"][1]["of_memory"], 1.0);
   EXPECT_EQ(found.summary["cases"][2]["of_memory"],
             all[0].median("step_s") / all[2].median("step_s"));
-  EXPECT_EQ(found.charts[0].series.size(), 1U);
+  EXPECT_EQ(found.summary["cases"][1]["attention_times"],
+            all[0].median("attend_s") / all[1].median("attend_s"));
+  ASSERT_EQ(found.charts[0].series.size(), 2U);
+  EXPECT_EQ(found.charts[0].series[1].points[0].y, 1e3 * all[0].median("attend_s"));
 
   t.bench.file = write_words(3);
   const auto cells = find_experiment("depth")->make(t.bench)->cells();

@@ -39,6 +39,13 @@ class KvzapTest(TrainedFileTest):
         self.refused_policy(f"kvzap:file={self.file}", "--kv-tier", "ram:fast=12KiB,size=16MiB", says="leave --kv-tier out")
         self.refused_training("--window", "64", says="windows of 64 tokens are too short")
 
+    def test_an_output_that_cannot_be_written_is_an_error_before_the_training(self):
+        # Windows that are too short are an error of the training.
+        self.file = self.top / "no" / "scores.kvp"
+        self.refused_training("--window", "64", says="cannot write .*scores.kvp: No such file or directory; -o names another file")
+        self.file = self.top
+        self.refused_training("--window", "64", says="cannot write .*: it is a folder; -o names a file")
+
 
 if __name__ == "__main__":
     unittest.main()

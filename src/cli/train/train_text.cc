@@ -1,8 +1,11 @@
 #include "cli/train/train_text.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <unistd.h>
 #include <utility>
 
 #include "base/text_file.h"
@@ -39,8 +42,20 @@ void add_window(const Command& command, PredictorFlags& flags, uint32_t usual,
       .in_range(2, 1 << 20);
 }
 
+base::Status<> check_output(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    return base::fail("cannot write {}: it is a folder; -o names a file", path);
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  if (::access(folder.c_str(), W_OK) != 0)
+    return base::fail("cannot write {}: {}; -o names another file", path, std::strerror(errno));
+  return base::Done{};
+}
+
 base::Result<OpenText> open_text(const TextFlags& flags, const Common& common) {
   KVICK_TRY(const std::string text, base::read_text(flags.file));
+  if (!flags.output.empty()) KVICK_TRY_VOID(check_output(flags.output));
   OpenText opened;
   KVICK_TRY(opened.engine, open_engine(flags.engine, common));
   opened.tokens = opened.engine->tokenizer().encode(text, false, false);

@@ -44,8 +44,11 @@ struct OpenText {
   std::unique_ptr<engine::Engine> engine;
   std::vector<engine::Token> tokens;
 };
-// Reads the text, loads the model and tokenises the text. A text that cannot be read is an error
-// before the model is loaded, which may take long.
+// Error: the file cannot be written, because its folder is missing or not writable, or because it
+// is a folder itself.
+base::Status<> check_output(const std::string& path);
+// Reads the text, loads the model and tokenises the text. A text that cannot be read and an output
+// that cannot be written are errors before the model is loaded and minutes are spent.
 base::Result<OpenText> open_text(const TextFlags& flags, const Common& common);
 
 using Report = std::function<void(uint64_t done, uint64_t total)>;  // of tokens

@@ -3,14 +3,11 @@
 #include "cli/train/train_types.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <unistd.h>
 
 #include "cli/models/models.h"
 #include "cli/train/train_text.h"
@@ -49,18 +46,14 @@ void print_table(const engine::TypesMeasured& measured, double kl) {
     fmt::print("none of these is within a KL of {}\n", kl);
 }
 
-// Returns the path of the output file. Error: its folder is not writable, which is reported before
-// minutes are spent.
+// Returns the path of the output file. Error: that of check_output.
 base::Result<std::string> output_of(const TypesFlags& flags) {
   std::string path = flags.output;
   if (path.empty()) {
     KVICK_TRY(const std::filesystem::path model, find_model(flags.engine.model));
     path = engine::types_path(model.string());
   }
-  std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  if (::access(folder.c_str(), W_OK) != 0)
-    return base::fail("cannot write {}: {}; -o names another file", path, std::strerror(errno));
+  KVICK_TRY_VOID(check_output(path));
   return path;
 }
 

@@ -78,6 +78,8 @@ TEST(Preemption, IsAgainstTheTimeWithAllTheMemory) {
 
 TEST(Sharing, TakesLessThanCopies) {
   ModelBench t;
+  t.bench.prompt = 60;
+  t.bench.answer = 20;
   const auto experiment = find_experiment("sharing")->make(t.bench);
   const auto cells = experiment->cells();
   ASSERT_TRUE(cells.ok());
@@ -85,6 +87,8 @@ TEST(Sharing, TakesLessThanCopies) {
     return {{"peak_bytes", cell.what["strategy"] == "bmc:r=16" ? 400 : 100}, {"seconds", 1}};
   });
   const Findings found = experiment->findings(all);
+  EXPECT_EQ(found.summary["prompt"], 60);
+  EXPECT_EQ(found.summary["answer"], 20);
   EXPECT_EQ(found.summary["cells"][0]["saved"], 0);
   EXPECT_NEAR(found.summary["cells"][1]["saved"].get<double>(), 0.75, 1e-9);
 }

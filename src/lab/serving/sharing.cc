@@ -82,7 +82,7 @@ class Sharing final : public Experiment {
         chart.series[0].points.push_back({static_cast<double>(chart.bars.size()), 100 * saved});
       }
     }
-    findings.summary = {{"prompt", kPrompt}, {"answer", kAnswer}, {"cells", rows}};
+    findings.summary = {{"prompt", prompt_}, {"answer", answer_}, {"cells", rows}};
     findings.tables.push_back(std::move(table));
     findings.charts.push_back(std::move(chart));
     return findings;

@@ -29,7 +29,7 @@ const SpecCase kCases[] = {{"virtual", "", "none"},
                            {"bmc:r=64", "", "lookup:gain=off"},
                            {"iterative", "", "none"},
                            // gain=off and grow=on make it draft like the other stores; else nothing
-                           // could be compared. compared.
+                           // could be compared.
                            {"iterative", "", "lookup:gain=off,grow=on"}};
 
 // Returns the user's stores, types and draft methods in all combinations, each also without draft

@@ -1,10 +1,12 @@
 // quant: how much quality the element types of keys and values cost, and how much memory and time
 // they save, on one model and one text.
 
+#include <algorithm>
+
 #include "base/text_file.h"
 #include "engine/eval/perplexity.h"
 #include "engine/eval/speed.h"
-#include "lab/core/experiment.h"
+#include "lab/measure/selections.h"
 
 namespace kvick::lab {
 namespace {
@@ -26,7 +28,10 @@ class Quant final : public Experiment {
 
   base::Result<std::vector<Cell>> cells() override {
     if (bench_.file.empty()) return base::fail("quant needs a text: --file TEXT");
-    KVICK_TRY(text_, base::read_text(bench_.file));
+    KVICK_TRY(const std::string text, base::read_text(bench_.file));
+    KVICK_TRY(engine_, model_of(bench_, "quant"));
+    text_ = engine_->tokenizer().encode(text, true, false);
+    KVICK_TRY_VOID(limit_sizes());
     std::vector<Cell> cells;
     for (const char* type : kTypes)
       cells.push_back(
@@ -37,21 +42,17 @@ class Quant final : public Experiment {
   }
 
   base::Result<Json> measure(const Cell& cell) override {
-    KVICK_TRY(engine::Engine * engine, bench_.model(engine::Attention::kFused));
     KVICK_TRY(const engine::KvOptions kv,
               engine::parse_kv_options("", cell.what["kv_type"].get<std::string>()));
-    const uint32_t context = engine->model().config().context;
-    const std::vector<engine::Token> tokens = engine->tokenizer().encode(text_, true, false);
     KVICK_TRY(const engine::Perplexity ppl,
-              engine::perplexity(*engine, tokens,
-                                 {.window = std::min(window_, context),
+              engine::perplexity(*engine_, text_,
+                                 {.window = window_,
                                   .most = tokens_,
                                   .kv = kv,
                                   .against = engine::parse_kv_options("", "f16").value()}));
-    const uint32_t depth = std::min(depth_, context - kDecode);
-    const engine::Case decode = {engine::Phase::kDecode, kDecode, depth, 1};
+    const engine::Case decode = {engine::Phase::kDecode, kDecode, depth_, 1};
     KVICK_TRY(const std::vector<engine::Measurement> speed,
-              engine::measure_speed(*engine, {&decode, 1}, {.kv = kv, .repeats = 3}));
+              engine::measure_speed(*engine_, {&decode, 1}, {.kv = kv, .repeats = 3}));
     return Json{{"perplexity", ppl.perplexity}, {"f16_perplexity", ppl.reference_perplexity},
                 {"kl_mean", ppl.kl_mean},       {"top1_agreement", ppl.top1_agreement},
                 {"kv_bytes", ppl.kv_bytes},     {"decode_tok_s", engine::median(speed[0].tok_s)}};
@@ -94,9 +95,23 @@ class Quant final : public Experiment {
   }
 
  private:
+  // Limits the sizes to what the model's context and the text have, so that cells and tables say
+  // what is measured. Errors: the context is less than the user asked for, or too short to time.
+  base::Status<> limit_sizes() {
+    const uint32_t context = engine_->model().config().context;
+    KVICK_TRY(const uint32_t longest, context_of(bench_, *engine_, kDepth));
+    if (context <= kDecode)
+      return base::fail("a context of {} tokens is too short to time", context);
+    depth_ = std::min(longest, context - kDecode);
+    tokens_ = static_cast<uint32_t>(std::min<size_t>(tokens_, text_.size()));
+    window_ = std::min({window_, context, tokens_});
+    return base::Done{};
+  }
+
   Bench bench_;
   uint32_t depth_, window_, tokens_;  // tokens before the decode, of a window, and of the text
-  std::string text_;
+  engine::Engine* engine_ = nullptr;
+  std::vector<engine::Token> text_;
 };
 
 }  // namespace

@@ -138,6 +138,7 @@ class Lab(CommandTest):
         for experiment in ("quant", "budget"):
             self.refused(experiment, "--file", self.top, *out, says="cannot read .*: it is a folder")
         self.refused("bmc-sweep", "--shape", "xl", *out, says="no shape xl; there are s")
+        self.refused("bmc-sweep", "--ctx", 256, *out, says="bmc-sweep measures contexts of 512 tokens and more")
         self.refused("waste", says="--out is required")
         self.refused("waste", "--kv", "paged", *out,
                      says="waste does not read --kv: leave it out; of the options .* it reads --file --prompts")

@@ -24,6 +24,9 @@ class BmcSweep final : public Experiment {
 
   base::Result<std::vector<Cell>> cells() override {
     KVICK_TRY(const std::vector<std::string> shapes, shapes_or(bench_.shapes, kDefaultShapes));
+    if (bench_.tokens != 0 && bench_.tokens < kTokens[0])
+      return base::fail("bmc-sweep measures contexts of {} tokens and more: give a --ctx of that",
+                        kTokens[0]);
     std::vector<Cell> cells;
     for (const std::string& shape : shapes) {
       cells.push_back(cell(shape, 0, "rates"));

@@ -26,7 +26,8 @@ bool is_cell(const Json& cell) {
                      [](const Json& run) { return run.is_object(); });
 }
 
-base::Result<Kept> read_kept(const fs::path& path, std::string_view name, const Json& machine) {
+base::Result<Kept> read_kept(const fs::path& path, std::string_view name, const Json& machine,
+                             const Bench& bench) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return Kept{};
   const Json found =
@@ -36,7 +37,14 @@ base::Result<Kept> read_kept(const fs::path& path, std::string_view name, const 
     return base::fail("{} is no result of the experiment {}: give another folder, or remove it",
                       path.string(), name);
   Kept kept;
-  if (!found.contains("machine") || found["machine"] != machine) return kept;  // of another one
+  if (!found.contains("machine") || found["machine"] != machine) {
+    if (!found["cells"].empty())
+      bench.note(fmt::format(
+          "{} has results of another machine or number of threads, which the new ones replace: "
+          "give another -o to keep them",
+          path.string()));
+    return kept;
+  }
   for (const Json& cell : found["cells"])
     if (is_cell(cell))
       kept[{cell["key"].get<std::string>(), cell["inputs"].get<std::string>()}] = cell;
@@ -124,7 +132,7 @@ base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& be
   const fs::path path = options.folder / fmt::format("{}.json", row.name);
   Cells all;
   std::vector<Measured>& measured = all.measured;
-  KVICK_TRY(all.others, read_kept(path, row.name, options.machine));
+  KVICK_TRY(all.others, read_kept(path, row.name, options.machine, bench));
   const std::unique_ptr<Experiment> experiment = row.make(bench);
   KVICK_TRY(std::vector<Cell> cells, experiment->cells());
   KVICK_TRY(all.inputs, inputs_of(bench));

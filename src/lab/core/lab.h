@@ -27,8 +27,9 @@ struct RunResult {
 
 // Runs all cells of round 1, then all of round 2 and so on, so that changes on the machine affect
 // all cells alike. FOLDER/NAME.json is replaced atomically after every run; its results are reused
-// for the same machine, inputs (inputs.h) and cells. At the end it also has tables and charts.
-// Errors: an experiment's own; the folder cannot be written; the file was not written by the lab.
+// for the same machine, inputs (inputs.h) and cells; those of another machine are replaced, of
+// which Bench::note tells the user. At the end it also has tables and charts. Errors: an
+// experiment's own; the folder cannot be written; the file was not written by the lab.
 base::Result<RunResult> run_experiment(const ExperimentRow& row, const Bench& bench,
                                        const RunOptions& options);
 

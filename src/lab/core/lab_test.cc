@@ -143,11 +143,16 @@ TEST_F(Lab, KeepsWhatLaterCellsAndOtherOptionsHave) {
 
 TEST_F(Lab, MeasuresAnewWhenAskedToOrOnAnotherMachine) {
   ASSERT_TRUE(run().ok());
+  std::vector<std::string> notes;
+  t.bench.note = [&](std::string_view note) { notes.emplace_back(note); };
   options.again = true;
   EXPECT_EQ(run()->measured, 4U);
+  EXPECT_TRUE(notes.empty());
   options.again = false;
   options.machine = {{"cpu", "other"}};
   EXPECT_EQ(run()->measured, 4U);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("counting.json has results of another machine"), std::string::npos);
 }
 
 TEST_F(Lab, MeasuringAgainReplacesOnlyTheCellsOfTheCall) {

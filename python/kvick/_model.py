@@ -1,6 +1,7 @@
 """The class Model: a loaded model with a KV cache that holds one sequence."""
 
 import json
+import operator
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -51,7 +52,10 @@ def _fields(*, max_tokens: int = 256, stop: Union[str, Sequence[str], None] = No
 
 
 def _tokens(tokens: Sequence[int]) -> list[int]:
-    numbers = [int(token) for token in tokens]  # converts numpy integers as well
+    try:
+        numbers = [operator.index(token) for token in tokens]  # converts numpy integers as well
+    except TypeError:
+        raise Error("tokens are a list of whole numbers; tokenize() makes them of a text") from None
     for token in numbers:
         if not 0 <= token < 1 << 31:
             raise Error(f"{token} is not a token: tokens are numbers from 0 up to the vocabulary's size")

@@ -454,6 +454,9 @@ class Mistakes(KvickTest):
         self.refused("600 is not in the vocabulary", lambda: model.detokenize([600]))
         self.refused("not a token", lambda: model.detokenize([2**40]))
         self.refused("needs at least one token", lambda: model.logits([]))
+        for tokens in ("12", [1.5], 7):
+            self.refused("tokens are a list of whole numbers", lambda tokens=tokens: model.logits(tokens))
+        self.refused("tokens are a list of whole numbers", lambda: model.detokenize("12"))
         self.refused("at least 2", lambda: model.perplexity("", window=64))
         self.refused("give one of them", kvick.plan)
         self.refused("before the first model", lambda: kvick.load_plugin("x.so"))

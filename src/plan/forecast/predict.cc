@@ -78,14 +78,20 @@ double Predictor::all_weights(const Sample& sample) const {
          static_cast<double>(weights.layers.bytes + weights.experts.bytes);
 }
 
+double Predictor::all_layers(const Sample& sample) const {
+  return static_cast<double>(setting_.model.config.layer_count()) /
+         static_cast<double>(sample.model().config().layer_count());
+}
+
 base::Status<kv::Shortage> Predictor::measure_tokens(Sample& sample) {
   sample.open(sequences());
   const double share = static_cast<double>(setting_.batch) / sequences();
   const model::Config& config = sample.model().config();
-  std::vector<double> rows, seconds, output;
+  std::vector<double> rows, seconds, output, growth;
+  bool always = true;
   for (const uint32_t depth : depths()) {
     if (sample.length() < depth) KVICK_TRY_VOID(sample.fill(depth - sample.length()));
-    std::vector<double> layers, all;
+    std::vector<double> layers, all, begin;
     const uint32_t first = sample.length();
     for (int i = 0; i <= kSteps; ++i) {
       KVICK_TRY(const ForwardSeconds without, sample.forward(1, false));
@@ -93,14 +99,21 @@ base::Status<kv::Shortage> Predictor::measure_tokens(Sample& sample) {
       if (i == 0) continue;
       layers.push_back(without.forward);
       all.push_back(with.forward);
+      begin.push_back(without.begin);
+      begin.push_back(with.begin);
     }
+    always = always && copies_always(first, sample.length() - first);
     rows.push_back(seen(config, (first + sample.length()) / 2));
     seconds.push_back(per_step(layers) * share);
+    growth.push_back(per_step(begin) * share);
     output.push_back(std::max(0.0, per_step(all) - per_step(layers)) * share);
   }
   const Line line = fit_line(rows, seconds);
   decode_ = {.at_zero = line.at_zero * all_weights(sample), .slope = line.slope};
   output_s_ = (output[0] + output[1]) / 2;
+  if (!always) return base::Done{};
+  copies_ = fit_line(rows, growth);
+  copies_->at_zero *= all_layers(sample);
   return base::Done{};
 }
 
@@ -120,10 +133,8 @@ base::Status<kv::Shortage> Predictor::measure_prompt(Sample& sample) {
     growth.push_back(first.begin);
     forward.push_back(second.forward);
   }
-  const double layers = static_cast<double>(setting_.model.config.layer_count()) /
-                        static_cast<double>(config.layer_count());
   growth_ = fit_line(rows, growth);
-  growth_.at_zero *= layers;
+  growth_.at_zero *= all_layers(sample);
   const Line line = fit_line(rows, forward);
   prefill_ = {.at_zero = line.at_zero * all_weights(sample), .slope = line.slope};
   return base::Done{};
@@ -141,6 +152,12 @@ double Predictor::copied(const kv::Spec& spec, uint32_t from, uint32_t to) const
   return bytes(to) - bytes(from);
 }
 
+bool Predictor::copies_always(uint32_t from, uint32_t tokens) const {
+  for (uint32_t i = 0; i < tokens; ++i)
+    if (copied(setting_.spec, from + i, from + i + 1) <= 0) return false;
+  return true;
+}
+
 TokenSeconds Predictor::token(uint32_t tokens, const kv::Spec& spec) const {
   TokenSeconds seconds;
   const double all =
@@ -148,6 +165,11 @@ TokenSeconds Predictor::token(uint32_t tokens, const kv::Spec& spec) const {
   seconds.layers = std::clamp(decode_.at_zero, 0.0, all);
   seconds.attention = all - seconds.layers;
   seconds.output = output_s_;
+  if (copies_ && kv::spec_text(spec) == kv::spec_text(setting_.spec)) {
+    seconds.copies =
+        std::max(0.0, copies_->at_zero + copies_->slope * seen(setting_.model.config, tokens));
+    return seconds;
+  }
   constexpr uint32_t kSpan = 64;  // copies by growth are averaged over this many tokens
   seconds.copies =
       setting_.batch * copied(spec, tokens, tokens + kSpan) / kSpan / setting_.rates.copy_bytes_s;

@@ -18,10 +18,11 @@ struct Planned {
                .value();
     m.setup.shape.max_tokens = 48;
   }
-  Predictor predictor(uint32_t batch = 1, uint64_t most_bytes = 1 << 30) {
+  Predictor predictor(uint32_t batch = 1, uint64_t most_bytes = 1 << 30,
+                      const char* measured = "upfront") {
     return Predictor::measure(
                {.model = size,
-                .spec = *kv::parse_spec("upfront"),
+                .spec = *kv::parse_spec(measured),
                 .setup = m.setup,
                 .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
                 .batch = batch,
@@ -50,6 +51,26 @@ TEST(Predictor, AddsWhatAStrategyCopiesForAToken) {
   // The next 64 tokens copy 32, 33, ... 95 rows.
   EXPECT_NEAR(predictor.token(32, *kv::parse_spec("iterative")).copies, 63.5 * token_bytes / 1e6,
               1e-9);
+}
+
+TEST(Predictor, TakesTheCopiesOfAStrategyThatAlwaysCopiesFromItsSteps) {
+  Planned planned("upfront");
+  const double token_bytes = static_cast<double>(planned.m.setup.shape.token_bytes());
+  const Predictor predictor = planned.predictor(1, 1 << 30, "iterative");
+  EXPECT_NEAR(predictor.token(32).copies, 1, 1e-9);  // making room took a second in every step
+  EXPECT_EQ(predictor.token(32, *kv::parse_spec("upfront")).copies, 0);
+  // By formula: the next 64 tokens copy 64 rows once.
+  EXPECT_NEAR(predictor.token(32, *kv::parse_spec("bmc:r=64")).copies, token_bytes / 1e6, 1e-9);
+  // A sample of half of the layers; 128 sequences, of which 64 are measured.
+  EXPECT_NEAR(planned.predictor(1, 40 << 10, "iterative").token(32).copies, 2, 1e-9);
+  EXPECT_NEAR(planned.predictor(128, 1 << 30, "iterative").token(32).copies, 2, 1e-9);
+}
+
+TEST(Predictor, TakesTheCopiesOfAStrategyThatSometimesCopiesByFormula) {
+  Planned planned("upfront");
+  const double token_bytes = static_cast<double>(planned.m.setup.shape.token_bytes());
+  const Predictor predictor = planned.predictor(1, 1 << 30, "bmc:r=64");
+  EXPECT_NEAR(predictor.token(32).copies, token_bytes / 1e6, 1e-9);
 }
 
 TEST(Predictor, MeasuresAFewOfManySequencesAndTokensAndTakesTheRestFromThere) {

@@ -56,7 +56,10 @@ std::shared_ptr<const Predictor> random_predictor(Kind kind) {
            .form = form,
            .seed = 1};
   if (form == PredictorForm::kRandom) made->projection = {kDim, shape.projected(), 1};
-  if (kind.turns) made->frequency = {0.7F, 0.09F, 0.0F};
+  if (kind.turns) {
+    made->frequency.assign(rank / 2, 0.0F);
+    made->frequency[0] = 0.7F, made->frequency[1] = 0.09F;
+  }
   for (uint32_t layer = 0; layer < shape.layers; ++layer) {
     made->layers.push_back(
         {.q = random_floats(size_t{kHeads} * rank * shape.inputs(), random),

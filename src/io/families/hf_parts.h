@@ -31,7 +31,8 @@ base::Status<> map_granite(Mapper& map);
 base::Status<> map_hunyuan(Mapper& map);
 base::Status<> require_fourth_layers(Mapper& map);
 
-// Map the numbers of experts and their widths. See hf_experts.cc, for Nemotron-H hf_deepseek.cc.
+// Each maps the fields for how many experts a layer has and how wide they are. map_nemotron_experts
+// is in hf_deepseek.cc, the others are in hf_experts.cc.
 base::Status<> map_experts(Mapper& map);
 base::Status<> map_qwen_moe(Mapper& map);
 base::Status<> map_nemotron_experts(Mapper& map);

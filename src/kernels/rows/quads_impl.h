@@ -1,6 +1,6 @@
 #pragma once
 // Scores of low-rank keys by integer products (Table::score_quads), for vector types with
-// V::kCodeDots. Included inside a target region, after elementwise headers and attention_codes.h.
+// V::kCodeDots. Included inside a target region, after attention_ahead.h.
 //
 // As for quantised keys (attention_codes.h), a query is rounded to 16-bit integers with one scale
 // per 32 dimensions, and integer sums are exact:

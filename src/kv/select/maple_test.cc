@@ -32,7 +32,7 @@ std::vector<float> random_floats(size_t n, std::mt19937& random) {
 
 // The predictor's form, whether low-rank queries and keys are rotated, and their rank. Keys of a
 // rank that four divides may be multiplied by integers (kernels::Quads), where queries are rounded
-// to 16 bits, which changes these weights by a thousandth at most.
+// to 16 bits: weights that differ by less than rounding() may change places.
 struct Kind {
   PredictorForm form{};
   bool turns = false;

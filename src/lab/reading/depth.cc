@@ -1,11 +1,10 @@
 // depth: the cost of a token late in a context, by policy: the attention of all layers, and the
 // whole model's step.
 //
-// The cache is filled without computing, and attention is then timed alone, with random keys,
-// values and queries; or, with --file, by reading a text, which the timed steps continue. With a
-// text the rows read, and the rows that a tier's frames still hold, are those of a working model,
-// and attention is timed within whole steps (attention_clock.h), since alone its queries would be
-// random.
+// Without --file, the cache is filled with random keys and values, and attention is timed alone,
+// with random queries. With --file, the model reads a text, and the timed steps continue it. Then
+// the rows that are chosen, and those that a tier's frames still hold, are a working model's, and
+// attention is timed within whole steps (attention_clock.h).
 //
 // With --kv-tier everything is measured on that tier, too, whose frames may then hold fewer rows
 // than the cache; with --kv in each of the given stores instead of the default one.
@@ -127,8 +126,8 @@ class Depth final : public Experiment {
     const std::string tier =
         setting.tier.empty() ? setting.place() : setting.tier.substr(0, setting.tier.find(':'));
     // The key has the tier's options, so that results of another tier are not reused.
-    // "behind": earlier versions did not time attention behind a text, so their results are not
-    // reused.
+    // The word "behind" in the key keeps results of earlier versions from being reused: with --file
+    // those lack the time of attention.
     const std::string text = text_.empty() ? "" : " behind " + stem_of(bench_.file);
     return {.key = fmt::format("{} N={} B={} {} {}{}", model, tokens_, batch_, setting.place(),
                                setting.selected.label(), text),

@@ -1,5 +1,5 @@
-// Attention whose views take work to make: a policy chooses each view's rows by its queries. For
-// few views, one after the other: while some workers still choose, others read what is chosen.
+// Attention over rows that a policy chooses by the queries. With few views, a worker that finds no
+// view left to choose rows for reads the rows of views that are ready, while others still choose.
 
 #include <algorithm>
 #include <atomic>

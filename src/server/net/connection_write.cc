@@ -108,8 +108,8 @@ void Connection::write(std::string_view bytes) {
 
 // Limits how long a client may leave more than most_unread_bytes unread. The client of a stream of
 // short events is dropped by event(). A whole answer or one event may be longer, so its client has
-// write_time for each most_unread_bytes, and idle_time for the rest. Otherwise it could hold the
-// answer in memory by reading a few bytes now and then.
+// write_time for each most_unread_bytes, and idle_time for the rest. Without these limits a client
+// that reads only a few bytes now and then would keep a long answer in the server's memory.
 void Connection::watch_reader(size_t bytes) {
   const size_t most = hub_.options.most_unread_bytes;
   if (unread_bytes() <= most) {

@@ -79,8 +79,8 @@ TEST(EventLog, EndsThoughNobodyReads) {
 
 void ignore_signal(int) {}
 
-// The pipe fills, because nobody reads it. A log that wrote to it without first waiting for room with
-// a time limit would never end, and neither would this test.
+// The pipe fills, because nobody reads it. A log that wrote to it without first waiting for room
+// with a time limit would never end, and neither would this test.
 TEST(EventLog, EndsThoughASignalInterruptsItAndNobodyReads) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);

@@ -17,7 +17,11 @@ AgedStep::AgedStep(AgedStore& store, std::vector<StepSlot> step_slots, std::vect
     const AgedSequence& sequence = this->sequence(slot);
     const uint32_t length = sequence.length, old = store_.first_recent_of(sequence);
     Runs& runs = runs_.emplace_back();
-    store_.old_->add_runs(store_.old_->sequence(sequence.old), sequence.first, old, runs.old);
+    // Keys that are stored in groups are shown in whole groups (Shape::of_old_rows).
+    const uint32_t together = kernels::rows_together(store_.old_->shape().k_type);
+    if (sequence.first < old)
+      store_.old_->add_runs(store_.old_->sequence(sequence.old),
+                            sequence.first / together * together, old, runs.old);
     const uint32_t added = this->step_slots()[slot].fresh;
     sequence.add_runs(old, length, runs.recent);
     if (fresh_[slot].rows() > 0)

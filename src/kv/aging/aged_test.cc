@@ -87,6 +87,37 @@ TEST(AgedStore, ARowOnceOldNeverChangesItsBytes) {
   }
 }
 
+// A layer's window begins anywhere, but the kernels read keys with one scale per channel in groups.
+TEST(AgedStore, ShowsWholeGroupsAlsoWhereAWindowBeginsWithinOne) {
+  for (const uint32_t recent : {0u, 32u})
+    for (const char* spec : {"virtual", "bmc:r=7", "paged:block=16"}) {
+      SCOPED_TRACE(spec);
+      Shape shape = kShape;
+      shape.window = 70;
+      shape.aging = {.k_type = kernels::DType::kKivi4K,
+                     .v_type = kernels::DType::kKivi4V,
+                     .window = recent};
+      Pair p(spec, shape);
+      const SeqId a = p.open();
+      bool within = false;
+      for (uint32_t i = 0; i < 70; ++i) {
+        p.add(a, 1 + i % 6);
+        const uint32_t length = p.store->length(a), first = shape.first_seen(length);
+        auto step = p.begin({{a, 1}});
+        write_all(*step, p.shape, p.fresh);
+        if (shape.aging->old_rows(length) <= first) continue;
+        base::Arena scratch;
+        kernels::View view;
+        step->view({.slot = 0, .layer = 1, .head = 1}, scratch, view);
+        EXPECT_EQ(view.past[0].runs[0].pos, first / 32 * 32) << length;
+        EXPECT_EQ(rows_of(view.past[0]), shape.aging->old_rows(length) - first / 32 * 32)
+            << length;
+        within = within || first % 32 != 0;
+      }
+      EXPECT_TRUE(within);
+    }
+}
+
 TEST(AgedStore, ADroppedStepMakesNothingOld) {
   Pair p("paged", kShape);
   const SeqId a = p.open();

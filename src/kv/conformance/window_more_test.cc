@@ -33,16 +33,18 @@ std::vector<WindowCase> window_cases() {
   small_values.v_dim = 8;
   latent.latent = true;
   latent.v_dim = 12;
-  Shape aged = small_values, aged_groups = rows;
+  Shape aged = small_values, aged_groups = rows, recent_groups = rows;
   aged.head_dim = aged.v_dim = 32;
   aged.aging = Aging{.k_type = DType::kQ8, .v_type = DType::kQ4, .window = 32};
   aged_groups.head_dim = 32;
   aged_groups.aging = Aging{.k_type = DType::kKivi4K, .v_type = DType::kKivi4V, .window = 0};
+  recent_groups.head_dim = 32;
+  recent_groups.aging = Aging{.k_type = DType::kKivi4K, .v_type = DType::kKivi4V, .window = 32};
   std::vector<WindowCase> all;
   for (const char* spec : {"paged:block=1", "paged:block=7", "paged:block=16,evict=lfu", "sliding",
                            "sliding:reserve=1.25", "sliding:reserve=1", "tiered"})
     for (const Shape& shape : {small_values, latent}) all.push_back({spec, shape});
-  for (const Shape& shape : {aged, aged_groups}) all.push_back({"paged:block=7", shape});
+  for (const Shape& shape : {aged, aged_groups, recent_groups}) all.push_back({"paged:block=7", shape});
   std::vector<WindowCase> cases;
   for (const Window& window : kWindows)
     for (WindowCase one : all) {
@@ -200,8 +202,9 @@ class WindowPlayer {
   void expect_shows(Step& step, uint32_t slot, SeqId seq, const Rows& fresh) {
     const Rows& rows = twin_[seq].rows;
     const auto length = static_cast<uint32_t>(rows.size());
-    const uint32_t first =
-        std::max(shape_.first_seen(length), length - std::min(length, most_held_));
+    uint32_t first = std::max(shape_.first_seen(length), length - std::min(length, most_held_));
+    if (shape_.aging && first < shape_.aging->old_rows(length))  // whole groups of old keys
+      first -= first % kernels::rows_together(shape_.aging->k_type);
     Rows step_slots(length - first);
     std::iota(step_slots.begin(), step_slots.end(), first);
     was_seen += step_slots.size();

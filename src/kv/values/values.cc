@@ -17,6 +17,8 @@ Shape Shape::of_old_rows() const {
   // rows. The recent rows decide where a chunk begins; a sliding window of the chunk's size covers
   // all old rows that the chunk shows.
   if (window > 0) old.window = window > aging->window ? window - aging->window : 1;
+  // Keys that are stored in groups are read in whole groups, and a window may begin within one.
+  if (window > 0) old.window += kernels::rows_together(aging->k_type) - 1;
   old.chunked = false;
   return old;
 }

@@ -139,12 +139,10 @@ TEST(ElementWise, ScoreQuadsSumsTheProductsOfEachRow) {
         const auto q = random_floats(queries * dims, 11);
         const auto score = [&](uint32_t first, uint32_t last, const float* from, size_t n) {
           std::vector<float> out(n * (last - first + 1), 77);
-          table.score_quads({.blocks = blocks,
-                             .block_rows = kBlockRows,
-                             .dims = dims,
-                             .first = first,
-                             .last = last},
-                            from, n, out.data(), last - first + 1);
+          const Range range = {first, last};
+          table.score_quads(
+              {.blocks = blocks, .block_rows = kBlockRows, .dims = dims, .ranges = {&range, 1}},
+              from, n, out.data(), last - first + 1);
           for (size_t i = 0; i < n; ++i) EXPECT_EQ(out[(i + 1) * (last - first + 1) - 1], 77);
           return out;
         };
@@ -175,6 +173,23 @@ TEST(ElementWise, ScoreQuadsSumsTheProductsOfEachRow) {
               EXPECT_EQ(alone[row - first], all[query * (kRows + 1) + row]);
             }
           }
+        }
+        // Several ranges: their scores follow each other.
+        std::vector<Range> ranges;
+        for (uint32_t row = random() % 3; row < kRows;) {
+          const uint32_t end = std::min<uint32_t>(kRows, row + 1 + random() % 40);
+          ranges.push_back({row, end});
+          row = end + random() % 20;
+        }
+        std::vector<float> in_ranges(queries * kRows);
+        table.score_quads(
+            {.blocks = blocks, .block_rows = kBlockRows, .dims = dims, .ranges = ranges}, q.data(),
+            queries, in_ranges.data(), kRows);
+        for (size_t query = 0; query < queries; ++query) {
+          const float* next = &in_ranges[query * kRows];
+          for (const Range& range : ranges)
+            for (uint32_t row = range.begin; row < range.end; ++row)
+              EXPECT_EQ(*next++, all[query * (kRows + 1) + row]);
         }
       }
   });

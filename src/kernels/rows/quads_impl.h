@@ -18,12 +18,14 @@ struct QuadScores {
   using I = typename V::I;
   static constexpr int kTile = 4, kVectors = 2;
   static constexpr uint32_t kLanes = V::kLanes;
-  static constexpr uint32_t kMostGroups = kMaxHeadDim / kRowGroup;
+  static constexpr uint32_t kMostGroups = kMaxQuadDims / kRowGroup;
+  // Ranges and blocks of few rows are prefetched this many ahead.
+  static constexpr uint32_t kFewRows = 64, kAhead = 8;
   static constexpr int32_t kZero = 128;  // codes are signed; V multiplies unsigned ones
 
   const Quads& quads;
-  alignas(64) int8_t first[kTile * kMaxHeadDim];
-  alignas(64) int8_t second[kTile * kMaxHeadDim];
+  alignas(64) int8_t first[kTile * kMaxQuadDims];
+  alignas(64) int8_t second[kTile * kMaxQuadDims];
   float scale[kTile * kMostGroups];
   int32_t start[kTile * kMostGroups];
 
@@ -35,7 +37,7 @@ struct QuadScores {
         float padded[kRowGroup] = {};
         for (uint32_t i = d; i < quads.dims && i < d + kRowGroup; ++i)
           padded[i - d] = q[m * quads.dims + i];
-        const uint32_t at = m * kMaxHeadDim + d, group = m * kMostGroups + d / kRowGroup;
+        const uint32_t at = m * kMaxQuadDims + d, group = m * kMostGroups + d / kRowGroup;
         start[group] = -kZero * V::split_query(padded, first + at, second + at, scale[group]);
       }
   }
@@ -58,8 +60,8 @@ struct QuadScores {
         KVICK_UNROLL for (int r = 0; r < R; ++r) codes[r] = V::template unsigned_codes<DType::kQ8>(
             reinterpret_cast<const float*>(line + size_t{kLanes} * 4 * r), false);
         KVICK_UNROLL for (int m = 0; m < M; ++m) KVICK_UNROLL for (int r = 0; r < R; ++r) {
-          high[m][r] = V::dot_first(high[m][r], codes[r], first + m * kMaxHeadDim + 4 * j);
-          low[m][r] = V::dot_second(low[m][r], codes[r], second + m * kMaxHeadDim + 4 * j);
+          high[m][r] = V::dot_first(high[m][r], codes[r], first + m * kMaxQuadDims + 4 * j);
+          low[m][r] = V::dot_second(low[m][r], codes[r], second + m * kMaxQuadDims + 4 * j);
         }
       }
       KVICK_UNROLL for (int m = 0; m < M; ++m) KVICK_UNROLL for (int r = 0; r < R; ++r) {
@@ -98,27 +100,55 @@ struct QuadScores {
       KVICK_UNROLL for (int m = 0; m < M; ++m) KVICK_UNROLL for (int r = 0; r < kVectors; ++r)
           V::store(out + m * stride + (row - begin) + r * kLanes, scores[m][r]);
     }
-    for (; row < end; row += kLanes) part(row);
+    for (; row + kLanes <= end; row += kLanes) {
+      F scores[M][1];
+      score<M, 1>(codes, row, scores);
+      KVICK_UNROLL for (int m = 0; m < M; ++m)
+          V::store(out + m * stride + (row - begin), scores[m][0]);
+    }
+    if (row < end) part(row);
+  }
+
+  // Prefetches rows [begin, end), up to the end of the block where they begin.
+  void ask_for(uint32_t begin, uint32_t end) const {
+    const uint32_t b = begin / quads.block_rows, first = begin % quads.block_rows;
+    const uint32_t rows =
+        end - begin < quads.block_rows - first ? end - begin : quads.block_rows - first;
+    const std::byte* line = quads.blocks[b] + size_t{first} * 4;
+    const uint32_t lines = (rows + 15) / 16;
+    for (uint32_t j = 0; j < quads.dims / 4; ++j, line += size_t{quads.block_rows} * 4)
+      ask_for_lines(line, 64, lines);
   }
 
   template <int M>
   void run(const float* q, float* out, size_t stride) {
     set(q, M);
-    for (uint32_t at = quads.first; at < quads.last;) {
-      const uint32_t b = at / quads.block_rows, begin = b * quads.block_rows;
-      const uint32_t end =
-          quads.last < begin + quads.block_rows ? quads.last : begin + quads.block_rows;
-      const std::byte* const next = end < quads.last ? quads.blocks[b + 1] : nullptr;
-      block<M>(quads.blocks[b], next, at - begin, end - begin, out + (at - quads.first), stride);
-      at = end;
+    for (size_t i = 0; i < quads.ranges.size(); ++i) {
+      if (i + kAhead < quads.ranges.size()) {
+        const Range& later = quads.ranges[i + kAhead];
+        if (later.end - later.begin <= kFewRows) ask_for(later.begin, later.end);
+      }
+      const Range& range = quads.ranges[i];
+      for (uint32_t at = range.begin; at < range.end;) {
+        const uint32_t b = at / quads.block_rows, begin = b * quads.block_rows;
+        const uint32_t end =
+            range.end < begin + quads.block_rows ? range.end : begin + quads.block_rows;
+        const std::byte* const next = end < range.end ? quads.blocks[b + 1] : nullptr;
+        const uint32_t ahead = begin + kAhead * quads.block_rows;
+        if (quads.block_rows <= kFewRows && ahead < range.end) ask_for(ahead, range.end);
+        block<M>(quads.blocks[b], next, at - begin, end - begin, out, stride);
+        out += end - at;
+        at = end;
+      }
     }
   }
 };
 
 template <class V>
 void score_quads(const Quads& quads, const float* q, size_t queries, float* out, size_t stride) {
-  KVICK_CHECK(quads.dims % 4 == 0 && quads.dims <= kMaxHeadDim && quads.block_rows % V::kLanes == 0,
-              "quads of {} dimensions in blocks of {}", quads.dims, quads.block_rows);
+  KVICK_CHECK(
+      quads.dims % 4 == 0 && quads.dims <= kMaxQuadDims && quads.block_rows % V::kLanes == 0,
+      "quads of {} dimensions in blocks of {}", quads.dims, quads.block_rows);
   QuadScores<V> scores(quads);
   const auto step = [&](size_t n) { queries -= n, q += n * quads.dims, out += n * stride; };
   for (; queries >= 4; step(4)) scores.template run<4>(q, out, stride);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/cpu.h"
 #include "kernels/attention/attention.h"
@@ -20,13 +21,15 @@ struct Columns {
   size_t dims = 0;              // columns
 };
 
+inline constexpr uint32_t kMaxQuadDims = 640;
+
 // Rows of int8 codes in blocks, for products of four dimensions at a time: a block is
 // [dims / 4][block_rows][4].
 struct Quads {
   const std::byte* const* blocks = nullptr;
-  uint32_t block_rows = 0;       // a multiple of 16
-  uint32_t dims = 0;             // a multiple of 4
-  uint32_t first = 0, last = 0;  // the rows to score are [first, last)
+  uint32_t block_rows = 0;        // a multiple of 16
+  uint32_t dims = 0;              // a multiple of 4, at most kMaxQuadDims
+  std::span<const Range> ranges;  // the rows to score, none of them empty
 };
 
 inline constexpr size_t kWeightBlock = 64;  // tokens: see Table::weigh_tokens
@@ -107,8 +110,9 @@ struct Table {
   // does not depend on the other queries.
   void (*dot_columns)(DType type, const std::byte* columns, Columns shape, const float* q,
                       size_t queries, float* out, size_t out_stride);
-  // Does the same for rows [first, last) of blocks, with each query rounded to 16-bit integers; a
-  // score that is not finite is NaN. Null if the instruction set has no such kernel.
+  // Does the same for ranges of rows in blocks, whose scores follow each other, with each query
+  // rounded to 16-bit integers; a score that is not finite is NaN. Null if the instruction set has
+  // no such kernel.
   void (*score_quads)(const Quads& quads, const float* q, size_t queries, float* out,
                       size_t out_stride);
   // Returns how many of x[0, n) are above the limit; NaN is not.

@@ -1,4 +1,4 @@
-// Tests the parts that policies share, and compares Quest with its definition.
+// Tests the parts that policies share.
 
 #include <algorithm>
 #include <cstring>
@@ -168,46 +168,6 @@ TEST(Policies, ReadAsManyBytesOfAShareAsThePlannerSays) {
       p.commit(*step, Kept::all({p.slots}));
     }
   }
-}
-
-// One head and one query: the pages with the highest bounds, found by sorting all.
-TEST(Quest, ReadsThePagesWhoseBoundsAreHighest) {
-  constexpr uint32_t kPage = 4, kRows = 83, kTake = 5;
-  const Shape shape = {.layers = 1,
-                       .kv_heads = 1,
-                       .head_dim = 24,
-                       .max_tokens = 100,
-                       .k_type = kernels::DType::kF32};
-  Pair p("paged:block=7 quest:page=4,dense_layers=0,sinks=4,recent=7,budget=31", shape);
-  const SeqId a = p.open();
-  for (uint32_t rows = 0; rows < kRows; rows += 1 + rows % 5)
-    p.add(a, std::min(1 + rows % 5, kRows - rows));
-  ASSERT_EQ(p.store->length(a), kRows);
-  auto step = p.begin({{a, 1}});
-  write_all(*step, shape, p.fresh);
-  base::Arena scratch;
-  kernels::View view;
-  const Query query = query_of(0, 0, 0);
-  step->view(query, scratch, view);
-
-  std::vector<std::pair<double, uint32_t>> bounds;  // negated bound, page
-  for (uint32_t page = 1; page < (kRows - 7) / kPage; ++page) {
-    double bound = 0;
-    for (uint32_t i = 0; i < shape.head_dim; ++i) {
-      double most = -1e30;
-      for (uint32_t row = page * kPage; row < (page + 1) * kPage; ++row)
-        most = std::max(most, double{query.q[i]} * value_of(p.twin[a][row], 0, 0, false, i));
-      bound += most;
-    }
-    bounds.emplace_back(-bound, page);
-  }
-  std::sort(bounds.begin(), bounds.end());
-  Rows expected = {0, 1, 2, 3};
-  for (uint32_t i = 0; i < kTake; ++i)
-    for (uint32_t row = 0; row < kPage; ++row) expected.push_back(bounds[i].second * kPage + row);
-  for (uint32_t row = (kRows - 7) / kPage * kPage; row < kRows; ++row) expected.push_back(row);
-  std::sort(expected.begin(), expected.end());
-  EXPECT_EQ(positions(view), expected);
 }
 
 // Queries times 4 at the default scale, 1 / sqrt(16), have the same logits as the plain queries at

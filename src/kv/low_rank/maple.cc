@@ -3,7 +3,7 @@
 // low_rank_keys.h; "MAPLE: Memory-Aware Predict and Load for Efficient LLM Inference", sections 3.1
 // and 3.2, algorithm 1). docs/adr/0018-predicting-which-rows-are-read.md.
 
-#include "kv/select/low_rank_keys.h"
+#include "kv/low_rank/low_rank_keys.h"
 #include "kv/select/predictor.h"
 #include "kv/select/row_arithmetic.h"
 #include "kv/select/select_store.h"
@@ -26,6 +26,7 @@ constexpr Option kOptions[] = {
      .summary =
          "values of a low-rank key; only to plan without a model, otherwise the file says it",
      .fallback = "0"},
+    low_rank_candidates_option(),
     least_option(),
     loss_option()};
 
@@ -34,6 +35,7 @@ struct Asked {
   PredictorForm form{};
   uint32_t rank = 0;
   kernels::DType type{};  // of low-rank keys
+  Candidates candidates;
 };
 
 class Maple final : public Selector {
@@ -47,7 +49,7 @@ class Maple final : public Selector {
         head_dim_(setup.shape.head_dim),
         block_(setup.shape.hadamard_blocks().k),
         form_(asked.form),
-        keys_(kernels_, asked.rank, asked.type) {}
+        keys_(kernels_, asked.rank, asked.type, asked.candidates) {}
 
   SummaryShape summary() const override { return keys_.summary(); }
 
@@ -148,6 +150,7 @@ base::Result<Asked> read_options(const Setup& setup) {
   KVICK_TRY(const size_t type, read_choice(spec, kOptions[5], {"int8", "f16"}));
   asked.type = type == 0 ? kernels::DType::kStatic8 : kernels::DType::kF16;
   KVICK_TRY(asked.form, read_form(spec));
+  KVICK_TRY(asked.candidates, read_candidates(spec, kOptions[8]));
   const uint32_t head_dim = setup.shape.head_dim;
   KVICK_TRY(const uint64_t rank, read_number(spec, kOptions[7], 0, head_dim));
   asked.rank = rank != 0 ? static_cast<uint32_t>(rank) : std::max(1u, head_dim / 4);

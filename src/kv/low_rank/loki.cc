@@ -4,7 +4,7 @@
 // attention needs no keys in this basis, because it is orthogonal: rows stay as they are, and their
 // first components are kept beside them.
 
-#include "kv/select/low_rank_keys.h"
+#include "kv/low_rank/low_rank_keys.h"
 #include "kv/select/predictor.h"
 #include "kv/select/row_arithmetic.h"
 #include "kv/select/select_store.h"
@@ -22,19 +22,26 @@ constexpr Option kOptions[] = {
      .summary =
          "components that choose; 0: as many as the file has, or a quarter of a key's values",
      .fallback = "0"},
+    low_rank_candidates_option(),
     least_option(),
     loss_option()};
+
+struct Asked {
+  Selection selection;
+  uint32_t rank = 0;
+  Candidates candidates;
+};
 
 class Loki final : public Selector {
  public:
   // setup.select.predictor: may be null if only bytes are counted.
-  Loki(const Setup& setup, const Selection& selection, uint32_t rank)
-      : Selector(selection),
+  Loki(const Setup& setup, const Asked& asked)
+      : Selector(asked.selection),
         kernels_(kernels_of(setup)),
         components_(setup.select.predictor),
         head_dim_(setup.shape.head_dim),
         block_(setup.shape.hadamard_blocks().k),
-        keys_(kernels_, rank, kernels::DType::kF16) {}
+        keys_(kernels_, asked.rank, kernels::DType::kF16, asked.candidates) {}
 
   SummaryShape summary() const override { return keys_.summary(); }
 
@@ -80,16 +87,12 @@ class Loki final : public Selector {
   LowRankKeys keys_;
 };
 
-struct Asked {
-  Selection selection;
-  uint32_t rank = 0;
-};
-
 base::Result<Asked> read_options(const Setup& setup) {
   Asked asked;
   const Spec& spec = setup.select.spec;
   KVICK_TRY(asked.selection, read_selection(spec, std::span(kOptions).first<kSelectionOptions>()));
   KVICK_TRY_VOID(read_loss(spec, asked.selection));
+  KVICK_TRY(asked.candidates, read_candidates(spec, kOptions[6]));
   const uint32_t head_dim = setup.shape.head_dim;
   KVICK_TRY(const uint64_t rank, read_number(spec, kOptions[5], 0, head_dim));
   const uint32_t found = setup.select.predictor != nullptr ? setup.select.predictor->shape.rank
@@ -121,13 +124,12 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layo
         "each, but this model has {}, {}, {} and {}: make its own with kvick train pca",
         found.layers, found.kv_heads, found.head_dim, found.group(), shape.layers, shape.kv_heads,
         shape.head_dim, setup.select.group);
-  return make_select_store(setup, layout,
-                           std::make_unique<Loki>(setup, asked.selection, asked.rank));
+  return make_select_store(setup, layout, std::make_unique<Loki>(setup, asked));
 }
 
 base::Result<Cost> cost(const Setup& setup, const Layout& layout, const Load& load) {
   KVICK_TRY(const Asked asked, read_options(setup));
-  return select_cost(setup, layout, Loki(setup, asked.selection, asked.rank), load);
+  return select_cost(setup, layout, Loki(setup, asked), load);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ from results import Cell, number
 
 TYPES = "epyc-zen5/2026-11-28/smollm2-types.json"  # kvick train kvtypes
 WEIGHTS = "epyc-zen4/2026-11-25/quantize.json"
-MIXED = "mixed:window=32,old=q4,rotate=on"
+FOUR_BITS = ("q4", "q4:rotate=on", "mixed:window=32,old=q4,rotate=on", "kivi4:window=32")
 
 
 def span(values):
@@ -46,13 +46,15 @@ def caches(results):
 
 
 def rows_of_four_bits(results):
-    entry = {type_["type"]: type_ for type_ in results.load(TYPES)["types"]}
-    quant = [f"`{name}` {size:.0f} % and {Cell(change, tables.QUANT, '{:+.1f} %').markdown('')}"
-             for name, size, change, *_ in tables.type_points(results) if name in ("q4", "mixed:old=q4", "kivi4")]
-    size = 100 * entry[MIXED]["bytes_per_token"] / entry["f16"]["bytes_per_token"]
-    rise = 100 * (entry[MIXED]["perplexity"] / entry["f16"]["perplexity"] - 1)
-    return (f"Bytes, as a share of those with 16 bits, and change of perplexity: {'; '.join(quant)}; rotated, with the newest 32 tokens in "
-            f"16 bits (`{MIXED}`), {size:.0f} % and {Cell(rise, TYPES, '{:+.1f} %').markdown('')}")
+    measured = {entry["type"]: entry for entry in results.load(TYPES)["types"]}
+    full = measured["f16"]
+
+    def costs(name):
+        size = 100 * measured[name]["bytes_per_token"] / full["bytes_per_token"]
+        rise = Cell(100 * (measured[name]["perplexity"] / full["perplexity"] - 1), TYPES, "{:+.1f} %").markdown("")
+        return f"`{name}` {size:.0f} % and {rise}"
+
+    return f"Bytes, as a share of those with 16 bits, and change of perplexity: {'; '.join(costs(name) for name in FOUR_BITS)}"
 
 
 def weights(results):

@@ -317,6 +317,11 @@ class Brief(unittest.TestCase):
         ratios = [row[6].value for row in tables.speed_rows(self.found) if row[2].startswith("prompt")]
         self.assertIn(f"prompts are read {min(ratios):.1f} to {max(ratios):.1f} times as fast", brief.speed(self.found))
 
+    def test_types_of_four_bits_are_compared_with_f16_of_the_same_file(self):
+        entry = {type_["type"]: type_ for type_ in self.found.load(brief.TYPES)["types"]}
+        rise = 100 * (entry["q4"]["perplexity"] / entry["f16"]["perplexity"] - 1)
+        self.assertIn(f"`q4` 28 % and [{rise:+.1f} %]({brief.TYPES})", brief.rows_of_four_bits(self.found))
+
     def test_policies_are_those_of_the_table_the_best_first(self):
         said = brief.rows(self.found, 25.0)
         names = re.findall(r"`(\w+)`", said)

@@ -61,7 +61,7 @@ class PplTest(CommandTest):
 
     def test_unknown_and_unsuitable_policies_are_refused(self):
         refused = lambda *arguments, says: self.refused("-f", self.text, "--ctx", 64, *arguments, says=says)
-        refused("--kv-select", "qest", says='unknown policy "qest" of which rows are read; there are none, quest')
+        refused("--kv-select", "qest", says='unknown policy "qest"; there are none, quest')
         refused("--kv-select", "quest:budget=0", says="quest: budget='0' is not a whole number")
         refused("--kv-select", "quest:budget=20,least=4", says="quest: least= is for a budget that is a share")
         refused("--kv-select", "quest", "--kv", "sliding", says="sliding does not keep rows that quest could choose from")

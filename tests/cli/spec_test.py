@@ -39,7 +39,7 @@ class SpecTest(CommandTest):
             self.assertEqual(guessed["tokens"], plain["tokens"], kv)
 
     def test_wrong_options_are_refused(self):
-        self.refused("-p", PROMPT, "--spec", "lokup", says="no way to speculate; there are none, auto, lookup")
+        self.refused("-p", PROMPT, "--spec", "lokup", says="no way to draft tokens; there are none, auto, lookup")
         self.refused("-p", PROMPT, "--spec", "lookup:n=3", says="lookup has no option")
         self.refused("-p", PROMPT, "--spec", "draft", says="draft needs model=")
         self.refused("-p", PROMPT, "--spec", "draft:model=/none.gguf", says="/none.gguf")
@@ -74,7 +74,7 @@ class BenchSpecTest(CommandTest):
         self.assertIn("the answers are the same", table)
 
     def test_wrong_options_are_refused(self):
-        self.refused("--spec", "lokup", *self.CASE, says="no way to speculate")
+        self.refused("--spec", "lokup", *self.CASE, says="no way to draft tokens")
         self.refused("--spec", "auto", "-f", "/nowhere.txt", *self.CASE, says="cannot read /nowhere.txt")
         self.refused("--spec", "auto", "-f", self.top, *self.CASE, says="cannot read .*: it is a folder")
         self.refused("--spec", "auto", "--calibrate", *self.CASE, says="leave --calibrate out")

@@ -106,6 +106,13 @@ class WordsTest(CommandTest):
         self.assertEqual(self.run_kvick("help").stdout, self.run_kvick("--help").stdout)
         self.wrong("help", "rnu", says="there is no command 'rnu'; did you mean 'run'?")
 
+    def test_help_names_the_options_of_caches_and_policies_with_their_defaults(self):
+        for command in ("run", "serve", "plan"):
+            shown = " ".join(self.run_kvick(command, "--help").stdout.split())
+            self.assertIn("options: block=32, prefix=on, evict=lru, hugepages=auto", shown)
+            self.assertIn("options: budget=0.25, sinks=4, recent=32, dense_layers=2, page=16, least=128, loss=0", shown)
+            self.assertRegex(shown, r"options: budget=0.25, [^:]*\bfile=\.\.\.")
+
     def test_common_options_come_first(self):
         shown = self.run_kvick("run", "--help").stdout
         first = shown[shown.index("Options:"):shown.index("\nSampling:")]

@@ -23,6 +23,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import brief  # noqa: E402
 import charts  # noqa: E402
 import curves  # noqa: E402
 import keeping  # noqa: E402
@@ -39,7 +40,7 @@ def parts(docs):
     """{path of a page with generated parts: {name of a part: its text}}"""
     found, claims = results.Results(docs / "results"), papers.load(docs / "papers")
     by_question = {name: getattr(tables, name)(found) for name in ("speed", "strategies", "quality", "serving", "scale")}
-    by_question["policies"] = policies.table(found)
+    by_question |= {"policies": policies.table(found), "brief": brief.table(found)}
     in_report = {name: pages.moved(by_question[name], "results") for name in ("strategies", "quality", "policies", "serving", "scale")}
     in_report |= {"verdicts": pages.moved(papers.verdict_table(claims), "papers"), "counts": papers.counts(claims)}
     made = {docs / "results/README.md": by_question, docs / "report.md": in_report,

@@ -19,6 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
 sys.path.insert(0, str(HERE))
 
+import brief  # noqa: E402
 import curves  # noqa: E402
 import pages  # noqa: E402
 import papers  # noqa: E402
@@ -304,6 +305,39 @@ class Drawing(Folder):
         path.write_text(json.dumps(data | {"charts": [chart("budget-new", series=LINES)]}), encoding="utf-8")
         rc, said = report(docs, "--check")
         self.assertEqual((rc, said.splitlines()[0]), (1, f"{path.with_name('budget-new.svg')} is not up to date"))
+
+
+class Brief(unittest.TestCase):
+    """The short answers at the top of docs/results/README.md."""
+
+    def setUp(self):
+        self.found = results.Results(DOCS / "results")
+
+    def test_factors_are_from_the_least_to_the_most_of_the_speed_table(self):
+        ratios = [row[6].value for row in tables.speed_rows(self.found) if row[2].startswith("prompt")]
+        self.assertIn(f"prompts are read {min(ratios):.1f} to {max(ratios):.1f} times as fast", brief.speed(self.found))
+
+    def test_types_of_four_bits_are_compared_with_f16_of_the_same_file(self):
+        entry = {type_["type"]: type_ for type_ in self.found.load(brief.TYPES)["types"]}
+        rise = 100 * (entry["q4"]["perplexity"] / entry["f16"]["perplexity"] - 1)
+        self.assertIn(f"`q4` 28 % and [{rise:+.1f} %]({brief.TYPES})", brief.rows_of_four_bits(self.found))
+
+    def test_policies_are_those_of_the_table_the_best_first(self):
+        said = brief.rows(self.found, 25.0)
+        names = re.findall(r"`(\w+)`", said)
+        self.assertEqual(sorted(names), sorted(name for name, *_ in tables.policy_points(self.found, 25.0)))
+        kept, dropped = said.split("dropped")
+        for part in (kept, dropped):
+            rises = [float(rise) for rise in re.findall(r"\[([+-][\d.]+) %\]", part)]
+            self.assertGreater(len(rises), 3)
+            self.assertEqual(rises, sorted(rises))
+        self.assertIn("`h2o`", dropped)
+        self.assertNotIn("`h2o`", kept)
+
+    def test_iterative_does_not_count_among_the_strategies_of_one_speed(self):
+        said = brief.caches(self.found)
+        self.assertRegex(said, r"at the same speed \(within \[[0-5] %\]")
+        self.assertRegex(said, r"`iterative`.* takes \[[1-9]\.\d times\]")
 
 
 class Plots(unittest.TestCase):

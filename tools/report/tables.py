@@ -162,9 +162,10 @@ def quality(results):
     rows = [[f"type `{name}`", Cell(size, QUANT, "{:.0f} %"), Cell(change + 0.0 if abs(change) > 1e-9 else 0.0, QUANT, "{:+.2f} %"),
              Cell(abs(kl), QUANT, "{:.4f}"), Cell(speed, QUANT, "{:.2f}")]
             for name, size, change, kl, speed in type_points(results)]
-    for policy, path, read, change, kl in policy_points(results, 12.5):
-        rows.append([f"12.5 % of the rows, `{policy}`", Cell(read, path, "{:.0f} %"), Cell(change, path, "{:+.2f} %"),
-                     Cell(kl, path, "{:.4f}"), None])
+    for budget in (25.0, 12.5):
+        for policy, path, read, change, kl in policy_points(results, budget):
+            rows.append([f"{budget:g} % of the rows, `{policy}`", Cell(read, path, "{:.0f} %"), Cell(change, path, "{:+.2f} %"),
+                         Cell(kl, path, "{:.4f}"), None])
     head = ["rows", "bytes read, of all rows in f16", "change of perplexity, windows of 2,048 tokens",
             "mean KL divergence", "decode speed after 8,192 tokens (`f16` = 1)"]
     return markdown_table(head, rows)

@@ -73,7 +73,8 @@ void add_completion(const Command& app) {
   command
       .add_choice<std::optional<Shell>>(
           "shell", flags->shell,
-          {{"bash", Shell::kBash}, {"zsh", Shell::kZsh}, {"fish", Shell::kFish}}, "the shell")
+          {{"bash", Shell::kBash}, {"zsh", Shell::kZsh}, {"fish", Shell::kFish}},
+          "the shell: bash, zsh or fish")
       .required();
   command.runs([app, flags] {
     fmt::print("{}", completion_script(app.text(), *flags->shell));

@@ -27,12 +27,14 @@ base::Result<int> inspect(const std::string& name, const Common& common) {
 }  // namespace
 
 void add_inspect(const Command& app, const Common& common) {
-  const Command command = app.add_command("inspect", "show what a model file or folder holds");
+  const Command command =
+      app.add_command("inspect", "show what a model file, a predictor or a folder holds");
   auto name = std::make_shared<std::string>();
   command
-      .add_option("model", *name,
-                  "a .gguf file, a Hugging Face folder, or the name of a pulled model, as kvick "
-                  "list shows it")
+      .add_option(
+          "model", *name,
+          "a GGUF file (a model, or a predictor: .gguf, .kvp), a Hugging Face folder, or the "
+          "name of a pulled model, as kvick list shows it")
       .takes(ValueKind::kModel)
       .required();
   command.runs([&common, name] { return inspect(*name, common); });

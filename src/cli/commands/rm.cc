@@ -70,7 +70,8 @@ void add_rm(const Command& app, const Common& common) {
   command.add_option("name", flags->names, "names as kvick list shows them")
       .takes(ValueKind::kModel)
       .required();
-  command.add_flag("-y,--yes", flags->yes, "do not ask");
+  command.add_flag("-y,--yes", flags->yes,
+                   "do not ask; needed where there is no terminal to ask on");
   command.runs([&common, flags] { return rm(*flags, common); });
 }
 

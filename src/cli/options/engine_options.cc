@@ -21,6 +21,16 @@
 namespace kvick::cli {
 namespace {
 
+// A line with the options of a strategy or a policy and their defaults, to go below its name. It is
+// indented more than names are, so that completion does not offer it (listed_names).
+std::string options_line(std::span<const kv::Option> options) {
+  std::string text;
+  for (const kv::Option& option : options)
+    text += fmt::format("{}{}={}", text.empty() ? "\n    options: " : ", ", option.name,
+                        option.fallback.empty() ? "..." : option.fallback);
+  return text;
+}
+
 std::string tier_help() {
   std::string text =
       "keys and values in a slower tier, and a bounded part of them in memory: "
@@ -136,9 +146,10 @@ void add_engine_flags(const Command& command, EngineFlags& flags, std::string_vi
   add_model_flags(command, flags);
   std::string strategies;
   for (const kv::Strategy& one : kv::strategies())
-    strategies += fmt::format("\n  {:<10} {}", one.name, one.summary);
+    strategies += fmt::format("\n  {:<10} {}{}", one.name, one.summary, options_line(one.options));
   command.add_option("--kv", flags.kv,
-                     "how keys and values are kept: NAME[:key=value,...], by default " +
+                     "how keys and values are kept (docs/reference/strategies.md): "
+                     "NAME[:key=value,...], by default " +
                          std::string(strategy.empty() ? kv::strategies().front().name : strategy) +
                          ", or bounded for a model that needs it" + strategies);
   command
@@ -154,10 +165,12 @@ void add_engine_flags(const Command& command, EngineFlags& flags, std::string_vi
   command.add_option("--kv-tier", flags.kv_tier, tier_help()).in_group(kCacheGroup);
   std::string policies;
   for (const kv::Policy& policy : kv::policies())
-    policies += fmt::format("\n  {:<12} {}", policy.name, policy.summary);
+    policies +=
+        fmt::format("\n  {:<12} {}{}", policy.name, policy.summary, options_line(policy.options));
   command
       .add_option("--kv-select", flags.kv_select,
-                  "which of the rows are read: NAME[:budget=0.25,...], by default all of them" +
+                  "which of the rows are read (docs/reference/strategies.md): "
+                  "NAME[:budget=0.25,...], by default all of them" +
                       policies +
                       "\n  auto:loss=0.02,policy=NAME,...: this policy (default: quest), with a "
                       "budget that is raised while checks find that it misses more than the share "

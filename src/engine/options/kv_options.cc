@@ -257,8 +257,8 @@ Result<kv::Spec> read_policy(std::string_view text) {
   if (kv::find_policy(spec.name) != nullptr) return spec;
   std::vector<std::string_view> names;
   for (const kv::Policy& policy : kv::policies()) names.push_back(policy.name);
-  return fail("unknown policy \"{}\" of which rows are read; there are {}, {}, {}", spec.name,
-              kNoPolicy, fmt::join(names, ", "), kAuto);
+  return fail("unknown policy \"{}\"; there are {}, {}, {}", spec.name, kNoPolicy,
+              fmt::join(names, ", "), kAuto);
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ base::Result<SpecOptions> parse_spec_options(std::string_view text) {
   if (way == ways.end()) {
     std::vector<std::string_view> names;
     for (const SpecWay& one : ways) names.push_back(one.name);
-    return fail("{} is no way to speculate; there are {}", kv::quote(spec.name),
+    return fail("{} is no way to draft tokens; there are {}", kv::quote(spec.name),
                 fmt::join(names, ", "));
   }
   for (const auto& given : spec.options)

@@ -69,6 +69,18 @@ TEST(Selection, TakesALossFromNoneToAll) {
   EXPECT_TRUE(loss("p:loss=2.5").starts_with("p: loss='2.5' is not a decimal number"));
 }
 
+TEST(Selection, WritesTheLeastShareAsItIsRead) {
+  static constexpr Option kOptions[] = {budget_option(), sinks_option(), recent_option(),
+                                        dense_layers_option()};
+  const auto share = [](const char* text) {
+    const auto read = read_selection(parse_spec(text).value(), kOptions);
+    return read.ok() ? std::to_string(read->share) : read.error().message;
+  };
+  EXPECT_TRUE(share("p:budget=1.5")
+                  .starts_with("p: budget='1.5' is not a decimal number from 0.000001 to 1 ("));
+  EXPECT_EQ(share("p:budget=0.000001"), "1");
+}
+
 // -- in a store --
 
 constexpr Shape kShape = {

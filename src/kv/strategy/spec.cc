@@ -44,6 +44,14 @@ std::optional<uint64_t> millionths(std::string_view text) {
   return value;
 }
 
+// Writes 1,250,000 as "1.25". A double would be written as 1e-06, a form that is not read.
+std::string decimal(uint64_t value) {
+  std::string digits = std::to_string(1000000 + value % 1000000);
+  digits[0] = '.';
+  digits.resize(digits.find_last_not_of('0') + 1);
+  return std::to_string(value / 1000000) + (digits == "." ? "" : digits);
+}
+
 }  // namespace
 
 std::string quote(std::string_view text) {
@@ -133,8 +141,7 @@ base::Result<uint64_t> read_decimal(const Spec& spec, const Option& option, uint
   const std::optional<uint64_t> value = millionths(text);
   if (!value || *value < least || *value > most)
     return base::fail("{}: {}={} is not a decimal number from {} to {} ({})", spec.name,
-                      option.name, quote(text), static_cast<double>(least) / 1e6,
-                      static_cast<double>(most) / 1e6, option.summary);
+                      option.name, quote(text), decimal(least), decimal(most), option.summary);
   return *value;
 }
 

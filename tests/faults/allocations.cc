@@ -7,7 +7,7 @@
 namespace kvick::faults {
 namespace {
 
-std::atomic<uint64_t> g_count{0}, g_nth{0}, g_one_in{0}, g_failed{0};
+std::atomic<uint64_t> g_count{0}, g_nth{0}, g_one_in{0}, g_bytes{0}, g_failed{0};
 thread_local int t_spared = 0;
 
 // Returns well mixed bits of a number (splitmix64), so that threads need no generator of their own.
@@ -28,7 +28,9 @@ bool fails(size_t bytes) {
   if (t_spared > 0) return false;
   const uint64_t number = g_count.fetch_add(1, std::memory_order_relaxed) + 1;
   const uint64_t one_in = g_one_in.load(std::memory_order_relaxed);
+  const uint64_t of_bytes = g_bytes.load(std::memory_order_relaxed);
   const bool fails = number == g_nth.load(std::memory_order_relaxed) ||
+                     (of_bytes != 0 && bytes == of_bytes) ||
                      (one_in != 0 && mixed(number) % one_in == 0 && !may_be_of_json(bytes));
   if (fails) g_failed.fetch_add(1, std::memory_order_relaxed);
   return fails;
@@ -44,19 +46,22 @@ void* allocate(size_t bytes, size_t alignment) {
   return memory;
 }
 
-void set(uint64_t nth, uint64_t one_in) {
+void set(uint64_t nth, uint64_t one_in, uint64_t bytes) {
   g_nth = 0;
   g_one_in = 0;
+  g_bytes = 0;
   g_count = 0;
   g_nth = nth;
   g_one_in = one_in;
+  g_bytes = bytes;
 }
 
 }  // namespace
 
 uint64_t allocations() { return g_count.load(); }
-void fail_nth(uint64_t n) { set(n, 0); }
-void fail_one_in(uint64_t n) { set(0, n); }
+void fail_nth(uint64_t n) { set(n, 0, 0); }
+void fail_one_in(uint64_t n) { set(0, n, 0); }
+void fail_of_bytes(uint64_t bytes) { set(0, 0, bytes); }
 uint64_t failed_allocations() { return g_failed.load(); }
 Spared::Spared() { ++t_spared; }
 Spared::~Spared() { --t_spared; }

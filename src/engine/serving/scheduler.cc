@@ -181,6 +181,7 @@ std::optional<Refusal> Scheduler::refuses(const Job& job) const {
 // does not hold up those behind it.
 void Scheduler::admit() noexcept {
   uint32_t held = 0;
+  std::optional<uint64_t> growth;  // as fits() takes it; admitting a job changes no other's
   for (auto next = waiting_.begin(); next != waiting_.end();) {
     RunningJob& first = **next;
     if (first.kind->broken) return;  // the next step renews it
@@ -191,12 +192,14 @@ void Scheduler::admit() noexcept {
         ++next;
         continue;
       }
-      if (!fits(first)) return;
+      if (!fits(first, growth)) return;
       if (options_.memory != nullptr) options_.memory->begin_to_run(options_.member);
       move_job(first, waiting_, running_);
       open(first);
       if (first.loading == nullptr && first.forks_now() && !fork_answers(first)) return;
+      if (growth) *growth += growth_of(first);
     } catch (...) {
+      growth.reset();
       fail(first, std::current_exception());
     }
     // The calls above may have changed the list.

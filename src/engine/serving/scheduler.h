@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,7 +68,6 @@ class Scheduler {
   double order_of(const Job& job, double arrived) const;
   KvOptions kind_of(const Job& job) const;
   void admit() noexcept;
-  bool fits(const RunningJob& running);
   void open(RunningJob& running);
   void open_answer(RunningJob& running, AnswerSequence& answer);
   void count_opened(RunningJob& running);
@@ -112,6 +112,9 @@ class Scheduler {
   void report(const std::exception_ptr& why) const noexcept;
 
   // scheduler_memory.cc
+  uint32_t headroom_of(const RunningJob& one, const AnswerSequence& answer) const;
+  uint64_t growth_of(const RunningJob& one) const;
+  bool fits(const RunningJob& running, std::optional<uint64_t>& growth);
   uint64_t available_bytes(const Rank& rank) const;
   bool others_run_or_want(const Rank& rank) const;
   bool wait_for_others(const RunningJob& running, uint64_t bytes);

@@ -46,7 +46,34 @@ uint64_t Scheduler::available_bytes(const Rank& rank) const {
   return all - std::min(all, others.wanted_bytes);
 }
 
-bool Scheduler::fits(const RunningJob& running) {
+// Returns the tokens by which an answer must be able to grow when a job is admitted.
+uint32_t Scheduler::headroom_of(const RunningJob& one, const AnswerSequence& answer) const {
+  const uint64_t written = answer.length() - one.outcome.prompt_tokens;
+  const uint64_t most = one.most_tokens();
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(options_.headroom_tokens, most - std::min(most, written)));
+}
+
+// Returns the bytes that a running job will take beyond those it has.
+uint64_t Scheduler::growth_of(const RunningJob& one) const {
+  uint64_t growth = 0;
+  for (const AnswerSequence& answer : one.answers) {
+    const uint64_t pending = one.trunk > 0 && !answer.seq ? 0 : answer.pending();
+    const uint64_t tokens = pending + headroom_of(one, answer);
+    // A sequence without rows may need more than its rows: some strategies allocate the whole
+    // context at once.
+    growth += answer.seq && answer.committed == 0
+                  ? stores_.needed_bytes(*one.kind, static_cast<uint32_t>(tokens), 1)
+                  : growth_bytes(stores_, *one.kind, answer.committed, tokens);
+    growth += piece_bytes(engine_, *one.kind, answer.length(),
+                          std::min<uint64_t>(pending, options_.most_step_tokens));
+  }
+  return growth;
+}
+
+// growth: growth_of() all running jobs; set here if it is not known. The costs of each answer take
+// microseconds, so a burst of jobs must not have them computed for every pair of jobs.
+bool Scheduler::fits(const RunningJob& running, std::optional<uint64_t>& growth) {
   // A job that would run alone is admitted whatever it needs: its steps ask other instances to
   // evict cached rows.
   if (running_.empty() && !others_run_or_want(running.rank())) return true;
@@ -56,31 +83,15 @@ bool Scheduler::fits(const RunningJob& running) {
   uint32_t sequences = own;
   for (const auto& one : running_) sequences += std::max(one->sequences(), one->job.beams);
   if (!running_.empty() && sequences > options_.max_sequences) return false;
-  uint64_t growth = 0;
-  const auto room = [this](const RunningJob& one, const AnswerSequence& answer) {
-    const uint64_t written = answer.length() - one.outcome.prompt_tokens;
-    const uint64_t most = one.most_tokens();
-    return std::min<uint64_t>(options_.headroom_tokens, most - std::min(most, written));
-  };
-  const uint64_t step = options_.most_step_tokens;
-  for (const auto& one : running_) {
-    for (const AnswerSequence& answer : one->answers) {
-      const uint64_t pending = one->trunk > 0 && !answer.seq ? 0 : answer.pending();
-      const uint64_t tokens = pending + room(*one, answer);
-      // A sequence without rows may need more than its rows: some strategies allocate the whole
-      // context at once.
-      growth += answer.seq && answer.committed == 0
-                    ? stores_.needed_bytes(*one->kind, static_cast<uint32_t>(tokens), 1)
-                    : growth_bytes(stores_, *one->kind, answer.committed, tokens);
-      growth += piece_bytes(engine_, *one->kind, answer.length(), std::min(pending, step));
-    }
+  if (!growth) {
+    growth = 0;
+    for (const auto& one : running_) *growth += growth_of(*one);
   }
-  const auto tokens =
-      running.longest() + static_cast<uint32_t>(room(running, running.answers.front()));
-  const uint64_t needed =
-      stores_.needed_bytes(*running.kind, tokens, own) +
-      piece_bytes(engine_, *running.kind, tokens, std::min<uint64_t>(tokens, step));
-  if (needed + growth <= available_bytes(running.rank())) return true;
+  const uint32_t tokens = running.longest() + headroom_of(running, running.answers.front());
+  const uint64_t needed = stores_.needed_bytes(*running.kind, tokens, own) +
+                          piece_bytes(engine_, *running.kind, tokens,
+                                      std::min<uint64_t>(tokens, options_.most_step_tokens));
+  if (needed + *growth <= available_bytes(running.rank())) return true;
   wanted_ = {.bytes = needed, .rank = running.rank()};
   return false;
 }

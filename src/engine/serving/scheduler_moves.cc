@@ -1,6 +1,8 @@
 // Scheduler: reuses rows of earlier prompts for tokens at another position (ReuseOptions::shift,
 // ADR 65).
 
+#include <new>
+
 #include "engine/serving/scheduler.h"
 #include "kv/strategy/facet_calls.h"
 #include "model/attend/moved_rows.h"
@@ -12,6 +14,55 @@ std::string why_not_moved(const Engine& engine, kv::Store& store) {
   if (store.facets().rows == nullptr) return "rows of such a cache cannot be taken from it";
   return model::why_not_moved(engine.model().config(), store.info());
 }
+
+namespace {
+
+// A sequence over an earlier text, open while its rows are read.
+class KnownSequence {
+ public:
+  KnownSequence(StoreKind& kind, std::span<const Token> text, const kv::Owner& owner)
+      : kind_(kind),
+        opened_(kind.change([&](kv::Store& store) { return store.open(text, owner); })) {}
+  ~KnownSequence() {
+    try {
+      kind_.change([&](kv::Store& store) { store.close(opened_.seq); });
+    } catch (...) {  // change() has marked the store as broken; it is replaced
+    }
+  }
+  KnownSequence(const KnownSequence&) = delete;
+  KnownSequence& operator=(const KnownSequence&) = delete;
+
+  kv::SeqId seq() const { return opened_.seq; }
+  uint32_t cached() const { return opened_.cached; }
+
+ private:
+  StoreKind& kind_;
+  kv::Opened opened_;
+};
+
+// Returns a copy of the rows of a run that the store still has, moved to their new place. Empty if
+// it has none, or if there is no memory for the copy. Reading changes nothing, so a failure here
+// leaves the store as it is.
+std::vector<std::byte> moved_rows(Engine& engine, StoreKind& kind, const KnownRun& run,
+                                  const kv::Owner& owner) {
+  const KnownSequence from(kind, std::span<const Token>(*run.text).first(run.from + run.count),
+                           owner);
+  if (from.cached() <= run.from) return {};
+  const uint32_t count = from.cached() - run.from;
+  kv::Store& store = *kind.store;
+  try {
+    std::vector<std::byte> rows(count * store.info().token_bytes());
+    store.facets().rows->read_rows(from.seq(), run.from, count, rows);
+    model::move_rows(engine.model().config(), store.info().groups.front(),
+                     {.by = int64_t{run.at} - run.from, .count = count}, rows, engine.kernels(),
+                     engine.pool());
+    return rows;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+}  // namespace
 
 // Plans which rows of earlier texts the first answer takes, after its cached tokens.
 void Scheduler::plan_moves(RunningJob& running) {
@@ -50,26 +101,16 @@ void Scheduler::take_moves(RunningJob& running) {
 }
 
 // Appends the moved rows of a run to the first answer. Returns how many of its tokens have rows
-// now: none if the rows have been evicted or there is no room.
+// now: none if the rows have been evicted, or there is no room for them or for their copy.
 uint32_t Scheduler::move_run(RunningJob& running, const KnownRun& run) {
   const AnswerSequence& first = running.answers.front();
   StoreKind& kind = *running.kind;
-  const std::span<const Token> text(*run.text);
+  const kv::Owner owner = {.salt = salt_of(owner_of(running.job)),
+                           .priority = running.job.priority};
+  const std::vector<std::byte> rows = moved_rows(engine_, kind, run, owner);
+  if (rows.empty()) return 0;
   return kind.change([&](kv::Store& store) -> uint32_t {
-    const kv::Opened from =
-        store.open(text.first(run.from + run.count),
-                   {.salt = salt_of(owner_of(running.job)), .priority = running.job.priority});
-    std::vector<std::byte> rows;
-    const uint32_t count = from.cached <= run.from ? 0 : from.cached - run.from;
-    if (count > 0) {
-      rows.resize(count * store.info().token_bytes());
-      store.facets().rows->read_rows(from.seq, run.from, count, rows);
-    }
-    store.close(from.seq);
-    if (count == 0) return 0;
-    model::move_rows(engine_.model().config(), store.info().groups.front(),
-                     {.by = int64_t{run.at} - run.from, .count = count}, rows, engine_.kernels(),
-                     engine_.pool());
+    const auto count = static_cast<uint32_t>(rows.size() / store.info().token_bytes());
     const auto tokens = std::span(first.tokens).subspan(run.at, count);
     return kv::append_rows(store, *first.seq, tokens, rows).ok() ? count : 0;
   });

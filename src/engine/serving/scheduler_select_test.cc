@@ -243,5 +243,34 @@ TEST(SchedulerSelect, AJobMayChooseAsTheServiceDoesFromAFileThatTheServiceNames)
             "maple needs a predictor file: start with --kv-select maple:file=NAME.kvp");
 }
 
+// A burst counts what each running job will take once; one by one, each time anew.
+TEST(SchedulerSelect, AdmitsOfABurstAsManyJobsAsOneByOne) {
+  const auto engine = tiny_engine();
+  for (const char* select : {"", "h2o:budget=6", "quest:budget=4,page=2,sinks=1,recent=2"}) {
+    SCOPED_TRACE(select);
+    SchedulerOptions options;
+    const std::string store = std::string_view(select).starts_with("h2o") ? "" : "paged:block=4";
+    options.kv = parse_kv_options(store, "", "", select).value();
+    options.headroom_tokens = 2;
+    const kv::Load load = {.tokens = 12, .sequences = 1, .step = 12};
+    options.kv_bytes = 7 * engine->cost(options.kv, load)->fast_bytes / 2;
+    const auto burst = std::move(Scheduler::make(*engine, options)).value();
+    const auto apart = std::move(Scheduler::make(*engine, options)).value();
+    constexpr uint32_t kJobs = 12;
+    for (uint32_t i = 0; i < kJobs; ++i) {
+      const Job job = job_of(std::vector<Token>(10, static_cast<Token>(3 + i)), 8);
+      burst->add(JobId{i}, job);
+      apart->add(JobId{i}, job);
+      apart->begin_step();
+    }
+    burst->begin_step();
+    EXPECT_EQ(burst->metrics().running, apart->metrics().running);
+    EXPECT_GT(burst->metrics().running, 1u);
+    EXPECT_LT(burst->metrics().running, kJobs);
+    run_all(*burst);
+    run_all(*apart);
+  }
+}
+
 }  // namespace
 }  // namespace kvick::engine

@@ -161,7 +161,53 @@ void read_nvfp4(const uint8_t* in, uint32_t g, BlockGroup& out) {
 // by 2^8.
 float e4m3(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits << 7)) * 256; }
 
+// Where the float16 scales of a block are, the minimum behind the scale.
+struct Halves {
+  size_t first, count;
+};
+Halves halves_of(DType type) {
+  switch (type) {
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+      return {0, 2};
+    case DType::kQ2_K:
+      return {80, 2};
+    case DType::kQ3_K:
+      return {108, 1};
+    case DType::kQ6_K:
+      return {208, 1};
+    case DType::kTQ1_0:
+      return {52, 1};
+    case DType::kTQ2_0:
+      return {64, 1};
+    case DType::kMXFP4:
+    case DType::kNVFP4:
+    case DType::kIQ1_M:
+      return {0, 0};
+    default:
+      return {0, 1};
+  }
+}
+
 }  // namespace
+
+bool finite_scales(DType type, const std::byte* blocks, size_t count) {
+  constexpr unsigned kExponent = 0x7c00;  // all of these bits are set in what is not finite
+  const auto* in = reinterpret_cast<const uint8_t*>(blocks);
+  const size_t bytes = dtype_info(type).block_bytes;
+  const Halves halves = halves_of(type);
+  bool finite = true;
+  for (const uint8_t* const end = in + count * bytes; in != end; in += bytes) {
+    for (size_t i = 0; i < halves.count; ++i)
+      finite = finite && (half_at(in + halves.first + 2 * i) & kExponent) != kExponent;
+    // Its scale is spread over the high halves of four bytes: here are those with the exponent.
+    if (type == DType::kIQ1_M)
+      finite = finite && ((in[55] >> 4 << 12 | in[53] >> 4 << 8) & kExponent) != kExponent;
+  }
+  return finite;
+}
 
 float scale_of(const PackFormat& format, uint16_t d, int8_t byte) {
   switch (format.scales) {

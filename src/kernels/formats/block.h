@@ -1,6 +1,6 @@
 #pragma once
-// Internal to kernels/: reads the quantised blocks of GGUF files, one group of 32 weights at a
-// time.
+// Internal to kernels/, except finite_scales(): reads the quantised blocks of GGUF files, one group
+// of 32 weights at a time.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +22,10 @@ struct BlockGroup {
 void read_group(DType type, const std::byte* block, uint32_t index, BlockGroup& out);
 // Reads groups of IQ1 to IQ3 and TQ, for read_group.
 void read_grid_group(DType type, const uint8_t* block, uint32_t index, BlockGroup& out);
+
+// Returns whether no float16 scale or minimum of these blocks is infinite or NaN. Scales of other
+// types are always numbers.
+bool finite_scales(DType type, const std::byte* blocks, size_t count);
 
 // Returns a scale from its stored parts. It is exact, and so are its products with u - zero, of at
 // most 11 + 6 + 7 bits.

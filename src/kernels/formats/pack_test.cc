@@ -1,9 +1,11 @@
 #include "kernels/formats/pack.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/formats/block.h"
 #include "kernels/formats/matrix.h"
 #include "kernels/formats/test_blocks.h"
 
@@ -103,6 +105,44 @@ TEST(Pack, every_group_of_a_panel_starts_on_a_cache_line) {
     for (uint32_t g = 0; g < 24; ++g) EXPECT_EQ(block_offset(f, g) % kLine, 0u);
     EXPECT_EQ(header_bytes(f) % kLine, 0u);
     EXPECT_EQ(panel_bytes(f, 24), block_offset(f, 24));
+  }
+}
+
+// Compares with the scales that read_group() reads, of blocks of any bytes.
+TEST(Pack, scales_that_are_no_numbers_are_found_in_every_format) {
+  for (const DType type : all_types()) {
+    if (!pack_format(type).quantised) continue;
+    const size_t bytes = dtype_info(type).block_bytes;
+    std::vector<std::byte> block(bytes);
+    uint64_t state = 1;
+    size_t found = 0;
+    for (int turn = 0; turn < 4000; ++turn) {
+      for (std::byte& byte : block) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        byte = static_cast<std::byte>(state >> 56);
+      }
+      bool finite = true;
+      for (uint32_t g = 0; g < dtype_info(type).block / kGroup; ++g) {
+        BlockGroup group{};
+        read_group(type, block.data(), g, group);
+        for (const uint16_t half : {group.d, group.m})
+          finite = finite && std::isfinite(f16_to_f32(half));
+      }
+      ASSERT_EQ(finite_scales(type, block.data(), 1), finite) << dtype_info(type).name;
+      found += finite ? 0 : 1;
+    }
+    const bool bytes_only = type == DType::kMXFP4 || type == DType::kNVFP4;
+    EXPECT_EQ(found == 0, bytes_only) << dtype_info(type).name;
+    // One of several blocks.
+    std::vector<std::byte> blocks = make_blocks(type, 9, 3);
+    EXPECT_TRUE(finite_scales(type, blocks.data(), 9)) << dtype_info(type).name;
+    for (const size_t field : half_fields(type)) {
+      std::vector<std::byte> bad = blocks;
+      bad[5 * bytes + field] = std::byte{0};
+      bad[5 * bytes + field + 1] = std::byte{0xfc};  // minus infinity
+      EXPECT_FALSE(finite_scales(type, bad.data(), 9)) << dtype_info(type).name;
+      EXPECT_TRUE(finite_scales(type, bad.data(), 5)) << dtype_info(type).name;
+    }
   }
 }
 

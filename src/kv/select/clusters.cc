@@ -5,7 +5,9 @@
 // bias of log(unread rows) on the logit of the mean key. After RetroInfer (arXiv 2505.02922).
 //
 // A group's weight is the probability that one of its rows would have if all rows had their group's
-// mean key, summed over the queries that share the KV head.
+// mean key, summed over the queries that share the KV head. Rows that are always read do not count
+// in these probabilities; the sink of a query's head does, so a query whose attention goes there
+// has less say.
 
 #include <bit>
 #include <cmath>
@@ -190,6 +192,11 @@ class Clusters final : public Selector {
     for (size_t q = 0; q < count; ++q) {
       float most = max[q], all = 0;
       for (size_t chunk = 1; chunk < chunks; ++chunk) most = std::max(most, max[chunk * count + q]);
+      if (question.sinks != nullptr) {
+        const float sink = question.sinks[q % question.group];
+        most = std::max(most, sink);
+        all = std::exp(sink - most);
+      }
       for (size_t i = q; i < max.size(); i += count) all += sum[i] * std::exp(max[i] - most);
       for (size_t chunk = 0; chunk < chunks; ++chunk)
         kernels_.axpy(&weights[chunk * kChunk], std::exp(max[chunk * count + q] - most) / all,

@@ -1,3 +1,5 @@
+// Compares SparQ with its definition, and the means that stand for rows with those of the rows.
+
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -56,6 +58,55 @@ TEST(SparQ, GivesTheRestItsShareOfTheModelsSoftmax) {
           all += weight(p.fresh[row]);
       EXPECT_NEAR(view.rest_mass[t], left / all, 1e-4) << t;
     }
+  }
+}
+
+// Values may be shorter or longer than keys: means of omitted rows must cover whole values.
+TEST(Policies, TakeMeansOfValuesOfAnyLength) {
+  for (const uint32_t v_dim : {8U, 24U}) {
+    const Shape shape = {.layers = 1,
+                         .kv_heads = 1,
+                         .head_dim = 16,
+                         .max_tokens = 200,
+                         .k_type = kernels::DType::kF32,
+                         .v_type = kernels::DType::kF32,
+                         .v_dim = v_dim};
+    constexpr uint32_t kRows = 100, kBlock = 8;
+    const auto look = [&](const char* spec, const auto& check) {
+      Pair p(spec, shape);
+      const SeqId a = p.open();
+      p.add(a, kRows);
+      auto step = p.begin({{a, 1}});
+      write_all(*step, shape, p.fresh);
+      base::Arena scratch;
+      kernels::View view;
+      step->view(query_of(0, 0, 0), scratch, view);
+      check(view, p.twin[a]);
+    };
+    look("virtual sparq:r=4,budget=30,recent=5", [&](const kernels::View& view, const Rows& rows) {
+      ASSERT_NE(view.rest, nullptr);
+      for (uint32_t i = 0; i < v_dim; ++i) {
+        double sum = 0;
+        for (const Row row : rows) sum += value_of(row, 0, 0, true, i);
+        EXPECT_NEAR(view.rest[i], sum / kRows, 1e-4) << i << " of " << v_dim;
+      }
+    });
+    // Groups of one row each.
+    look("virtual clusters:cluster=1,block=8,budget=30,recent=5,sinks=0",
+         [&](const kernels::View& view, const Rows& rows) {
+           uint32_t row = 0;
+           for (const kernels::Segment& segment : view.past) {
+             if (!stands_in(segment)) continue;
+             for (uint32_t mean = 0; mean < kernels::rows_of(segment); ++mean, ++row) {
+               std::vector<float> value(v_dim);
+               kernels::to_f32(segment.v_type, segment.v + mean * segment.v_stride, v_dim,
+                               value.data());
+               for (uint32_t i = 0; i < v_dim; ++i)
+                 EXPECT_NEAR(value[i], value_of(rows[row], 0, 0, true, i), 4e-3) << row;
+             }
+           }
+           EXPECT_GE(row, kRows - kBlock);
+         });
   }
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <fmt/ranges.h>
 
+#include "kernels/formats/block.h"
 #include "kernels/formats/packed_bytes.h"
 
 namespace kvick::model {
@@ -20,20 +21,28 @@ constexpr size_t kConvertedRows = 64;
 namespace {
 
 // With AVX-512 the sums of many tokens start at 1.5 * 2^23 times a block's scale. That product must
-// be a finite float, or a token's result would depend on the number of tokens. Only MXFP4 can have
-// scales that are too large.
+// be a finite float, or a token's result would depend on the number of tokens. Of the scales that
+// are numbers, only those of MXFP4 can be too large.
 base::Status<> check_scales(const std::string& path, const io::Tensor& tensor,
                             std::span<const std::byte> blocks, base::ThreadPool& pool) {
-  if (tensor.dtype != kernels::DType::kMXFP4) return base::Done{};
+  if (!kernels::pack_format(tensor.dtype).quantised) return base::Done{};
   constexpr int kMost = 104, kLess = 128;  // a block begins with its scale's exponent plus kLess
   constexpr size_t kGrain = size_t{1} << 14;
   const size_t bytes = kernels::dtype_info(tensor.dtype).block_bytes;
+  const bool mxfp4 = tensor.dtype == kernels::DType::kMXFP4;
   std::atomic<bool> fit = true;
   pool.parallel_for(blocks.size() / bytes, kGrain, [&](size_t begin, size_t end, unsigned) {
-    for (size_t block = begin; block < end; ++block)
+    if (!kernels::finite_scales(tensor.dtype, blocks.data() + begin * bytes, end - begin))
+      fit = false;
+    for (size_t block = begin; mxfp4 && block < end; ++block)
       if (static_cast<int>(blocks[block * bytes]) > kMost + kLess) fit = false;
   });
   if (fit) return base::Done{};
+  if (!mxfp4)
+    return fail(
+        "{}: tensor {} has a block of weights whose scale is infinite or not a number: the file is "
+        "damaged; download or convert it again",
+        path, tensor.name);
   return fail(
       "{}: tensor {} has a block of weights larger than 2^{}, which no model has: the file "
       "is damaged; download or convert it again",

@@ -142,5 +142,36 @@ TEST_F(ConvertedWeights, HaveNoScalesOfMxfp4ThatOverflowWhenMultiplied) {
   }
 }
 
+TEST_F(ConvertedWeights, HaveNoFloat16ScalesThatAreNoNumbers) {
+  add("scale.weight", DType::kQ8_0, {16, kDim});
+  add("min.weight", DType::kQ4_1, {16, kDim});
+  constexpr size_t kLast = 31;  // two blocks per row
+  for (const io::ModelFile* file : {&stored_.file, &converted_.file}) {
+    WeightReader reader(*file, options_, place_);
+    for (const char* name : {"scale", "min"})
+      EXPECT_TRUE(reader.linear(name, 16, kDim, WeightReader::Bias::kNone).ok());
+  }
+  const auto set = [](std::vector<std::byte>& bytes, size_t at, unsigned half) {
+    bytes[at] = static_cast<std::byte>(half & 0xff);
+    bytes[at + 1] = static_cast<std::byte>(half >> 8);
+  };
+  set(bytes_.end()[-2], kLast * 34, 0x7c00);      // infinity
+  set(bytes_.end()[-1], kLast * 20 + 2, 0xfe00);  // NaN
+  for (const io::ModelFile* file : {&stored_.file, &converted_.file}) {
+    WeightReader reader(*file, options_, place_);
+    for (const std::string name : {"scale", "min"}) {
+      const auto bad = reader.linear(name, 16, kDim, WeightReader::Bias::kNone);
+      ASSERT_FALSE(bad.ok());
+      EXPECT_NE(
+          bad.error().message.find("tensor " + name + ".weight has a block of weights whose " +
+                                   "scale is infinite or not a number"),
+          std::string::npos)
+          << bad.error().message;
+      // A rank whose slice lacks the bad block reads the tensor without error.
+      EXPECT_TRUE(reader.linear(name, Slice(16, 0, 15), kDim, WeightReader::Bias::kNone).ok());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kvick::model

@@ -1,5 +1,6 @@
 #include "model/parallel/follower.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <new>
 #include <optional>
@@ -219,9 +220,12 @@ void Follower::commit(Stored& stored, MessageReader& message) {
   stored.step.reset();
 }
 
+// Gives back at least a block wherever rank 0 gives one back. This rank's blocks may be smaller, so
+// its share of the bytes of one, as a whole number, may be 0.
 void Follower::shrink(Stored& stored, double part) {
+  if (part <= 0) return;
   const auto cached = static_cast<double>(stored.store->usage().cached_bytes);
-  kv::shrink(*stored.store, static_cast<uint64_t>(cached * part));
+  kv::shrink(*stored.store, std::max<uint64_t>(1, static_cast<uint64_t>(cached * part)));
 }
 
 // Answers with a flag for success and then the bytes. It fails, without bytes, if there is no

@@ -218,6 +218,9 @@ uint64_t RankedStore::shrink(uint64_t bytes) {
 
 std::vector<kv::MapEntry> RankedStore::map() const { return kv::map_of(*own_); }
 
+// All ranks hold the same blocks and get the same calls, so their ages are those of rank 0.
+double RankedStore::idle_seconds() const { return own_->facets().holdings->idle_seconds(); }
+
 std::string RankedStore::failure(SeqId seq) const {
   if (lost_.contains(seq)) return "another rank has lost its rows";
   return kv::failure(*own_, seq);

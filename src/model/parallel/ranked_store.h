@@ -64,6 +64,7 @@ class RankedStore final : public kv::Store,
 
   uint64_t shrink(uint64_t bytes) override;
   std::vector<kv::MapEntry> map() const override;
+  double idle_seconds() const override;
   std::string failure(kv::SeqId seq) const override;
   bool ran_out_of_memory(kv::SeqId seq) const override;
 

@@ -352,5 +352,41 @@ TEST(RankedStore, MovesNoRowsThatARankCannotMove) {
   }
 }
 
+TEST(RankedStore, GivesBackTheSameBlocksOnAllRanksAndKnowsTheirAge) {
+  const std::string path = model_path(Arch::kLlama, kernels::DType::kF32);
+  const std::vector<Token> text = tokens_of(196, 3, 512);  // 49 blocks; 49 * (1.0 / 49) < 1
+  for (const auto& [ranks, split] : std::vector<std::pair<unsigned, RankSplit>>{
+           {2, RankSplit::kTensor}, {3, RankSplit::kPipeline}}) {
+    SCOPED_TRACE(ranks);
+    std::vector<kv::Store*> stores(ranks);
+    const auto change = [&](unsigned r, std::unique_ptr<kv::Store> store) {
+      stores[r] = store.get();
+      return store;
+    };
+    Team team(path, ranks, "paged:block=4", kF16, change, {}, split);
+    // Opening waits for the answers of all ranks, so their stores can be looked at.
+    const auto cached_blocks = [&] {
+      const kv::SeqId seq = team.store->open({}).seq;
+      std::vector<uint64_t> blocks;
+      for (const kv::Store* store : stores) {
+        const kv::Usage usage = store->usage();
+        blocks.push_back(usage.cached_bytes / usage.page_bytes);
+      }
+      team.store->close(seq);
+      return blocks;
+    };
+    kv::Holdings* const holdings = team.store->facets().holdings;
+    ASSERT_NE(holdings, nullptr);
+    EXPECT_LT(holdings->idle_seconds(), 0);
+    Play(team, text).again(text);
+    EXPECT_EQ(cached_blocks(), std::vector<uint64_t>(ranks, 49));
+    EXPECT_GE(holdings->idle_seconds(), 0);
+    for (const uint64_t left : {48U, 47U}) {
+      EXPECT_GT(kv::shrink(*team.store, 1), 0u);
+      EXPECT_EQ(cached_blocks(), std::vector<uint64_t>(ranks, left));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kvick::model

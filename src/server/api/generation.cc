@@ -78,7 +78,9 @@ void Generation::submit(Plan plan) {
 
 void Generation::submit_all(std::vector<engine::Job>& jobs, const std::shared_ptr<const Plan>& plan,
                             std::vector<engine::JobId>& ids) {
+  size_t reporting = 0;
   for (engine::Job& job : jobs) {
+    reporting += job.prompt_logprobs ? 1 : 0;
     auto submitted = service_.submit(std::move(job));
     if (submitted.ok()) {
       ids.push_back(*submitted);
@@ -87,7 +89,7 @@ void Generation::submit_all(std::vector<engine::Job>& jobs, const std::shared_pt
     for (const engine::JobId id : ids) service_.cancel(id);
     return post(submitted.error());
   }
-  post(Started{plan, ids});
+  post(Started{plan, ids, reporting});
 }
 
 // ---- the inbox ----
@@ -127,8 +129,8 @@ bool Generation::has_more() {
 // Then other requests get the thread. A stream's text is sent every kMostAtOnce bytes, not only at
 // the end of the turn. Otherwise the network would notice a client that does not read only after a
 // long turn, while the inbox grows and makes the next turn longer still. The reports of a prompt go
-// to all choices at once, so they are sent at once: a client can only be given time to read one
-// event that is longer than it may leave unread.
+// to all choices at once, so they are sent at once: StreamHead::long_events counts one event per
+// prompt that may be longer than a client may leave unread.
 void Generation::work() noexcept {
   try {
     for (Event& event : take_events()) {
@@ -174,8 +176,13 @@ void Generation::on(Started started) {
   if (gone_) return cancel();
   plan_ = std::move(started.plan);
   running_ = ids_.size();
-  if (plan_->stream)
-    network_([reply = reply_, type = format_->stream_type()] { reply->begin_events({type}); });
+  if (plan_->stream) {
+    // The echoes of all prompts are one long event, and so are the reports of each prompt.
+    const size_t long_events = started.reporting + (plan_->echo.empty() ? 0 : 1);
+    network_([reply = reply_, type = format_->stream_type(), long_events] {
+      reply->begin_events({.type = type, .long_events = long_events});
+    });
+  }
   begin_choices();
   for (Event& early : std::exchange(early_, {}))
     std::visit([&](auto& one) { on(std::move(one)); }, early);

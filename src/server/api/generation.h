@@ -31,6 +31,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   struct Started {
     std::shared_ptr<const Plan> plan;
     std::vector<engine::JobId> ids;
+    size_t reporting = 0;  // jobs that report their prompts' tokens
   };
   // Output of a job. Output is held back until all jobs are submitted: if a later job is refused,
   // the refusal is the answer instead.

@@ -21,12 +21,13 @@ class LoggedReply : public Reply {
     log_.push_back(fmt::format("{}: {}", name_, response.status));
     body = std::move(response.body);
   }
-  void begin_events(StreamHead) override {}
+  void begin_events(StreamHead head) override { long_events = head.long_events; }
   void event(std::string_view) override { log_.push_back(name_ + ": event"); }
   void end_events() override { log_.push_back(name_ + ": end"); }
   void on_gone(std::function<void()>) override {}
   std::shared_ptr<RequestRecord> record() const override { return noted; }
   std::string body;
+  size_t long_events = 0;  // of a stream
   const std::shared_ptr<RequestRecord> noted = std::make_shared<RequestRecord>(RequestFacts());
 
  private:
@@ -173,6 +174,18 @@ TEST_F(AnswerThreads, SendTheReportsOfAPromptToAllChoicesInOneEvent) {
   job.on_piece({.choice = 0, .text = "y"});
   run(answers_), run(network_);
   EXPECT_EQ(log_, (Log{"A: event", "A: event"}));
+}
+
+TEST_F(AnswerThreads, AnnounceALongEventForTheReportsOfEachPromptAndOneForTheEchoes) {
+  const auto announced = [&](const char* body) {
+    const auto reply = complete("A", body);
+    run(answers_), run(network_);
+    return reply->long_events;
+  };
+  EXPECT_EQ(announced(R"({"prompt":["x","y","z"],"stream":true,"logprobs":2})"), 0U);
+  EXPECT_EQ(announced(R"({"prompt":["x","y","z"],"stream":true,"echo":true})"), 1U);
+  EXPECT_EQ(announced(R"({"prompt":["x","y","z"],"n":2,"stream":true,"echo":true,"logprobs":2})"),
+            4U);
 }
 
 TEST_F(AnswerThreads, SendTheReportsOfAPromptThatHaveComeIfItsJobFails) {

@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "server/net/deadline.h"
+#include "server/net/longest_events.h"
 #include "server/net/server.h"
 #include "server/net/sse.h"
 #include "server/request/error.h"
@@ -143,8 +144,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_writing_ = false;
   // Bytes that the client has read since backlog_deadline_ was set; nothing: it is not set.
   std::optional<size_t> read_in_time_;
-  // Bytes of the longest event since the client had at most most_unread_bytes unread.
-  size_t longest_event_ = 0;
+  LongestEvents longest_events_;  // since the client had at most most_unread_bytes unread
 };
 
 }  // namespace kvick::server

@@ -49,6 +49,7 @@ void Connection::give_none(uint64_t number) {
 void Connection::begin_events(uint64_t number, const StreamHead& head) {
   if (!answers(number)) return;
   begun_ = true;
+  longest_events_.begin(head.long_events);
   // HTTP/1.0 streams end with the connection.
   framing_.keep_alive = framing_.keep_alive && framing_.http_1_1;
   guarded([&] {
@@ -78,13 +79,14 @@ void Connection::drop_slow() {
 
 void Connection::event(uint64_t number, std::string_view bytes) {
   if (!answers(number) || !begun_) return;
-  // One event may be longer than most_unread_bytes, such as the logprobs of a long prompt. No
-  // client can have read it before the next event comes, so the limit is on the bytes beside it.
-  // All together stay below most_unread_bytes and the longest event, however many are that long.
-  const size_t longest = std::max(longest_event_, bytes.size());
-  if (unread_bytes() + bytes.size() > hub_.options.most_unread_bytes + longest) return drop_slow();
-  longest_event_ = longest;
+  // An event may be longer than most_unread_bytes, such as the logprobs of a long prompt. No client
+  // can have read it before the next event comes, so the limit is on the bytes beside the longest
+  // events. All together stay below most_unread_bytes and StreamHead::long_events events, however
+  // many are that long.
   guarded([&] {
+    const size_t longest = longest_events_.add(bytes.size());
+    if (unread_bytes() + bytes.size() > hub_.options.most_unread_bytes + longest)
+      return drop_slow();
     write(stream_chunk(bytes, framing_));
     await_event();
   });
@@ -113,7 +115,7 @@ void Connection::write(std::string_view bytes) {
 void Connection::watch_reader(size_t bytes) {
   const size_t most = hub_.options.most_unread_bytes;
   if (unread_bytes() <= most) {
-    longest_event_ = 0;
+    longest_events_.clear();
     if (read_in_time_) backlog_deadline_.clear();
     read_in_time_.reset();
     if (unread_bytes() + bytes > most) bound_wait();

@@ -103,10 +103,11 @@ TEST(Server, GivesALongAnswerMoreTimeThanAnIdleConnection) {
 // A handler that streams events of these lengths at once, before the client can have read anything.
 class Events : public Handler {
  public:
-  explicit Events(std::vector<size_t> lengths) : lengths_(std::move(lengths)) {}
+  explicit Events(std::vector<size_t> lengths, size_t long_events = 1)
+      : lengths_(std::move(lengths)), long_events_(long_events) {}
   void handle(HttpRequest, std::shared_ptr<Reply> reply) override {
     reply->on_gone([this] { gone_ = true; });
-    reply->begin_events({});
+    reply->begin_events({.long_events = long_events_});
     for (const size_t length : lengths_) {
       reply->event(std::string(length, '#'));
       if (gone_) return;
@@ -120,6 +121,7 @@ class Events : public Handler {
 
  private:
   const std::vector<size_t> lengths_;
+  const size_t long_events_;
   bool gone_ = false;
 };
 
@@ -133,6 +135,32 @@ TEST(Server, GivesTheClientOfAStreamTimeToReadAnEventLongerThanItMayLeaveUnread)
   EXPECT_EQ(static_cast<size_t>(std::count(all.begin(), all.end(), '#')), events.bytes());
   running.stop();
   EXPECT_EQ(running.server.counters().slow, 0U);
+}
+
+// As with the reports of several prompts.
+TEST(Server, GivesTheClientOfAStreamTimeToReadAsManyLongEventsAsWereAnnounced) {
+  constexpr size_t kLong = size_t{3} << 20;
+  Events events({1000, kLong, kLong, 1000, 1000, kLong, 1000}, 3);
+  Running running(events, {.port = 0});
+  Client client(running.port);
+  client.get("/", "Connection: close\r\n");
+  const std::string all = client.read_to_end();
+  EXPECT_TRUE(all.ends_with("0\r\n\r\n")) << all.size() << " bytes";
+  EXPECT_EQ(static_cast<size_t>(std::count(all.begin(), all.end(), '#')), events.bytes());
+  running.stop();
+  EXPECT_EQ(running.server.counters().slow, 0U);
+}
+
+TEST(Server, KeepsNoMoreLongEventsThanWereAnnouncedForAClientThatDoesNotRead) {
+  constexpr size_t kMost = 64 << 10, kLong = 4 * kMost;
+  Events events(std::vector<size_t>(8, kLong), 3);
+  Running running(events, {.port = 0, .most_unread_bytes = kMost});
+  Client client(running.port);
+  client.get("/");
+  EXPECT_FALSE(client.read_to_end().ends_with("0\r\n\r\n"));
+  running.stop();
+  EXPECT_EQ(running.server.counters().slow, 1U);
+  EXPECT_EQ(events.taken, 3 * kLong);
 }
 
 // What is kept for a client that does not read is bounded by one event, not by all long ones.

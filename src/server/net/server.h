@@ -22,8 +22,8 @@ struct ServerOptions {
   size_t most_body_bytes = 8 << 20;
   // Of all requests with bodies, their heads included, not yet submitted (BodyBudget).
   size_t most_bodies_bytes = 64 << 20;
-  // Limit on the bytes of a stream that its client has not read yet, apart from the longest event.
-  // A client that exceeds it is dropped.
+  // Limit on the bytes of a stream that its client has not read yet, apart from its longest events
+  // (StreamHead::long_events). A client that exceeds it is dropped.
   size_t most_unread_bytes = 1 << 20;
   // From the first byte of a request to the end of its head.
   std::chrono::milliseconds head_time{10'000};

@@ -42,6 +42,9 @@ inline constexpr std::string_view kEventStream = "text/event-stream";
 struct StreamHead {
   std::string_view type = kEventStream;  // must be in static storage
   Headers headers = {};                  // additional headers
+  // Events that may be long, such as one with the reports of a prompt. All of them may come before
+  // the client can have read any.
+  size_t long_events = 1;
 };
 
 // Returns the reason phrase of a status: "Not Found" for 404.

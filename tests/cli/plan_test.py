@@ -110,6 +110,21 @@ class Plan(CommandTest):
         tight = self.json_of("--quiet", "--ctx", 64, "--memory", whole["weight_bytes"] - 1, model=moe)
         self.assertIn("--expert-memory keeps those", " ".join(tight["advice"]))
 
+    def test_states_of_bf16_take_half_the_memory(self):
+        states = f"{self.top}/states.gguf"
+        make_model(states, "--family", "qwen35", "--context", "256")
+        exact, half = (self.plan_of("--ctx", 200, "-b", 3, "--kv-type", kv_type, model=states)
+                       for kv_type in ("state=f32", "state=bf16"))
+        self.assertEqual((exact["kv_type"], half["kv_type"]), ("f16", "f16,state=bf16"))
+        self.assertEqual({group["keeps"] for group in half["groups"]}, {"rows", "state"})
+        for one, other in zip(exact["groups"], half["groups"]):
+            factor = 2 if one["keeps"] == "state" else 1
+            self.assertEqual(one["kv_bytes"], factor * other["kv_bytes"], one)
+        limit = ("--ctx", 200, "-b", 3, "--kv-memory", half["kv_bytes"], "--kv-type")
+        self.assertTrue(self.plan_of(*limit, "state=bf16", model=states)["fits"])
+        self.assertFalse(self.plan_of(*limit, "state=f32", model=states)["fits"])
+        self.refused("--ctx", 200, "--kv-type", "state=bf16", says="no layer of this model keeps one: leave it out of --kv-type")
+
     def test_a_plan_is_printed_as_a_table(self):
         text = self.kvick("--quiet", "--ctx", 128).stdout
         for word in ("strategy", "virtual", "iterative", "paged", "last token", "bmc: T ="):

@@ -189,6 +189,7 @@ class Chat {
     engine::KvOptions kv = kv_.kv();
     kv.spec = given.spec;
     if (given.names_types()) kv.take_types(given);
+    if (given.state_type) kv.state_type = given.state_type;
     KVICK_TRY_VOID(kv_.change(kv));
     clear();
     return show_cache();

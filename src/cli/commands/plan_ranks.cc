@@ -62,6 +62,7 @@ base::Result<plan::Predictor> Machine::measure(const plan::ModelSize& model, uin
                                    .tokens = report_.tokens,
                                    .prefill_chunk = chunk,
                                    .prompt_role = report_.prompt_role,
+                                   .state_type = report_.kv.type_of_states(),
                                    .most_bytes = kSampleBytes,
                                    .ranks = ranks},
                                   model::Workspace(pool_, kernels_));

@@ -21,7 +21,7 @@ kv::Setup plan_setup(const PlanReport& report, const kernels::Table& kernels,
                  .k_type = report.k_type(),
                  .v_type = report.v_type(),
                  .aging = report.kv.aging};
-  model::set_layers(config, setup);
+  engine::set_layers(config, report.kv, setup);
   setup.tier.spec = report.kv.tier;
   setup.compute.store_row = kernels.store_row;
   setup.compute.store_group = kernels.store_group;
@@ -112,7 +112,7 @@ void find_limits(const kv::Setup& setup, PlanReport& report) {
   const auto fits = [&](uint64_t tokens, uint64_t batch) {
     kv::Setup wide = setup;
     wide.shape.max_tokens = static_cast<uint32_t>(std::max<uint64_t>(1, tokens));
-    model::set_layers(report.model.config, wide);
+    engine::set_layers(report.model.config, report.kv, wide);
     const kv::Load load = {.tokens = wide.shape.max_tokens,
                            .sequences = static_cast<uint32_t>(batch)};
     const auto cost = kv::cost_of(report.kv.spec, wide, load);
@@ -205,6 +205,7 @@ base::Status<> plan_ways(const kv::Setup& setup, const plan::Predictor* predicto
 base::Status<> check_plan(const PlanReport& report, const kernels::Table& kernels,
                           base::ThreadPool& pool) {
   KVICK_TRY_VOID(engine::check_layers(report.model.config, resolved(report)));
+  KVICK_TRY_VOID(engine::check_states(report.model.config, report.kv));
   kv::Setup setup = plan_setup(report, kernels, pool);
   setup.compute.growth_rates = [] { return kv::GrowthRates{.copy_bytes_s = 1}; };
   KVICK_TRY_VOID(kv::cost_of(report.kv.spec, setup, load_of(report)));
@@ -244,7 +245,8 @@ base::Status<> fill_plan(base::ThreadPool& pool, const kernels::Table& kernels,
                                                    .rates = report.rates,
                                                    .batch = report.batch,
                                                    .tokens = report.tokens,
-                                                   .prompt_role = report.prompt_role},
+                                                   .prompt_role = report.prompt_role,
+                                                   .state_type = report.kv.type_of_states()},
                                                   std::move(workspace));
   // A sample of a model whose layers differ may not be valid for its family, and a policy's file
   // covers all layers, not a sample. The memory is known in both cases.

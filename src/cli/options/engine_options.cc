@@ -153,13 +153,16 @@ void add_engine_flags(const Command& command, EngineFlags& flags, std::string_vi
                          std::string(strategy.empty() ? kv::strategies().front().name : strategy) +
                          ", or bounded for a model that needs it" + strategies);
   command
-      .add_option("--kv-type", flags.kv_type,
-                  "type of keys and values: f32, f16, bf16, q8, q4, q3, q2, static8:FILE or "
-                  "static16:FILE (kvick train ranges makes the file), or k=q8,v=q4; or one that "
-                  "changes with age: mixed[:window=128,old=q8], kivi4[:window=128]; quantised ones "
-                  "take rotate=on or off, as in q4:rotate=on; or auto[:kl=0.01,file=PATH]: the "
-                  "smallest type whose KL divergence from f16, measured by kvick train kvtypes, "
-                  "stays within kl (default: f16; a memory of slots is f32)")
+      .add_option(
+          "--kv-type", flags.kv_type,
+          "type of keys and values: f32, f16, bf16, q8, q4, q3, q2, static8:FILE or "
+          "static16:FILE (kvick train ranges makes the file), or k=q8,v=q4; or one that "
+          "changes with age: mixed[:window=128,old=q8], kivi4[:window=128]; quantised ones "
+          "take rotate=on or off, as in q4:rotate=on; or auto[:kl=0.01,file=PATH]: the "
+          "smallest type whose KL divergence from f16, measured by kvick train kvtypes, "
+          "stays within kl (default: f16; a memory of slots is f32). Behind any of these, or "
+          "alone: state=bf16, the type of the states of recurrent layers, as in "
+          "q8,state=bf16 (default: state=f32)")
       .suggests({"auto", "f16", "q8", "q4:rotate=on", "kivi4"})
       .in_group(kCacheGroup);
   command.add_option("--kv-tier", flags.kv_tier, tier_help()).in_group(kCacheGroup);

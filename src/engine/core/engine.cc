@@ -171,6 +171,7 @@ base::Status<> Engine::check(const KvOptions& resolved) const {
     return base::fail("a context of {} tokens was asked for, but the model has {}",
                       resolved.max_tokens, context);
   KVICK_TRY_VOID(check_layers(model_->config(), resolved));
+  KVICK_TRY_VOID(check_states(model_->whole_config(), resolved));
   return library_ == nullptr ? base::Done{} : check_buckets(resolved);
 }
 
@@ -189,6 +190,7 @@ KvOptions Engine::resolved(KvOptions options) const {
   const kernels::DType type = memory ? kernels::DType::kF32 : kernels::DType::kF16;
   options.k_type = options.k_type.value_or(type);
   options.v_type = options.v_type.value_or(type);
+  options.state_type = options.type_of_states();
   if (reads_all(options)) options.select = {};
   return options;
 }
@@ -216,7 +218,7 @@ kv::Setup Engine::setup(const KvOptions& resolved) const {
   kv::Setup setup;
   setup.shape = {
       .max_tokens = resolved.max_tokens, .k_type = *resolved.k_type, .v_type = *resolved.v_type};
-  model::set_layers(model_->config(), setup);
+  set_layers(model_->config(), resolved, setup);
   setup.shape.aging = resolved.aging;
   setup.shape.hadamard = resolved.hadamard;
   setup.limits.max_bytes = resolved.max_bytes;
@@ -310,7 +312,7 @@ kv::StoreInfo Engine::store_info(const KvOptions& options) const {
 kv::StoreInfo Engine::whole_store_info(const KvOptions& options) const {
   const KvOptions all = resolved(options);
   kv::Setup setup = this->setup(all);
-  model::set_layers(model_->whole_config(), setup);
+  set_layers(model_->whole_config(), all, setup);
   return kv::info_of(all.spec, setup);
 }
 

@@ -16,7 +16,8 @@ using base::Result;
 // 200 KB a token with a vocabulary of 50,000.
 constexpr uint32_t kChunk = 128;
 // Windows that are read side by side if what a token sees depends on how its text was cut into
-// steps (a policy chooses rows; rows of the step itself have not aged yet). They then advance one
+// steps (a policy chooses rows; rows of the step itself have not aged yet; states of bf16 are
+// rounded once per step). They then advance one
 // token a step, as in decoding, and the weights are read once for all of them.
 constexpr uint32_t kMostLanes = 16;
 
@@ -243,7 +244,8 @@ base::Status<> check_vocabularies(const Engine& engine, const Engine& reference)
 }
 
 bool depends_on_steps(const Engine& engine, const KvOptions& kv) {
-  return !reads_all(kv) || engine.resolved(kv).aging.has_value();
+  return !reads_all(kv) || engine.resolved(kv).aging.has_value() ||
+         kv.type_of_states() != kernels::DType::kF32;
 }
 
 // Returns none if there is nothing to compare with.

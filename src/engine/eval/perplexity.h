@@ -49,11 +49,11 @@ struct Perplexity {
 // Returns how many tokens perplexity() predicts. text: tokens of the text.
 uint64_t predicted_tokens(size_t text, const PerplexityOptions& options);
 
-// If a policy chooses rows or rows change with age, windows are read one token at a time, as in
-// decoding, 16 of them side by side. Takes memory for both caches (of all these windows) and for
-// the logits of 128 tokens of each model, however long the text is. Errors: a window longer than
-// the context, unless the cache is endless; fewer than two tokens; a reference with another
-// vocabulary; what make_store refuses; no room.
+// If a policy chooses rows, rows change with age or states are bf16, windows are read one token at
+// a time, as in decoding, 16 of them side by side. Takes memory for both caches (of all these
+// windows) and for the logits of 128 tokens of each model, however long the text is. Errors: a
+// window longer than the context, unless the cache is endless; fewer than two tokens; a reference
+// with another vocabulary; what make_store refuses; no room.
 base::Result<Perplexity> perplexity(Engine& engine, std::span<const Token> text,
                                     const PerplexityOptions& options);
 

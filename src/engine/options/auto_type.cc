@@ -24,6 +24,7 @@ Result<KvOptions> with_type(const KvOptions& options, const std::string& type) {
   KVICK_TRY(const KvOptions types, parse_kv_options("", type));
   KvOptions with = {.spec = options.spec, .select = options.select, .tier = options.tier};
   with.take_types(types);
+  with.state_type = types.state_type;
   return with;
 }
 
@@ -57,7 +58,11 @@ Result<ChosenType> AutoTypes::choose(const KvOptions& options,
         continue;
       // Parsing fails for static types: they need a file, which the measurement does not name.
       const auto with = with_type(options, one.type);
-      if (with.ok() && accepts(*with)) best = &one;
+      if (!with.ok()) continue;
+      // auto chooses types of rows. What was measured with rounded states counts only where states
+      // are rounded.
+      const kernels::DType own = options.type_of_states();
+      if (with->state_type.value_or(own) == own && accepts(*with)) best = &one;
     }
     if (best == nullptr)
       return base::fail(

@@ -54,6 +54,15 @@ TEST_F(AutoType, FewestBytesWithinTheBoundAndTheNearerOfAsMany) {
   EXPECT_EQ(chosen("1"), "q4:rotate=on");
 }
 
+// This model keeps no states, so none are rounded.
+TEST_F(AutoType, NotWhatWasMeasuredWithOtherStates) {
+  std::vector<TypeMeasured> types = kMeasured;
+  types.push_back({.type = "q8,state=bf16", .bytes_per_token = 50, .kl_mean = 0.001});
+  measured(types);
+  EXPECT_EQ(chosen("0.01"), "kivi4:window=128");
+  EXPECT_EQ(chosen("1"), "q4:rotate=on");
+}
+
 // Requests may name any number of bounds; the choices that are remembered have a limit.
 TEST_F(AutoType, AnyNumberOfBoundsMayBeAskedFor) {
   measured(kMeasured);

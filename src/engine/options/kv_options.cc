@@ -211,7 +211,32 @@ Result<AutoType> read_auto_type(std::string_view text) {
                   .path = std::string(kv::value_of(spec, kFile))};
 }
 
+// -- the type of states, behind the types of rows --
+constexpr std::string_view kState = "state=";
+
+// Removes the type of states from the end of a text, with the comma before it.
+base::Status<> take_state_type(std::string_view& text, KvOptions& options) {
+  const size_t comma = text.rfind(',');
+  const std::string_view last = comma == std::string_view::npos ? text : text.substr(comma + 1);
+  if (!last.starts_with(kState)) {
+    if (text.starts_with(kState))
+      return fail("the type of states comes last: write q8,state=bf16, not \"{}\"", text);
+    return base::Done{};
+  }
+  const std::string_view name = last.substr(kState.size());
+  if (name != "f32" && name != "bf16")
+    return fail("states of type \"{}\" do not exist; there are f32, bf16", name);
+  options.state_type = name == "f32" ? DType::kF32 : DType::kBF16;
+  if (comma == 0) return fail("\"{}\" has no type before the comma; write {}", text, last);
+  text = text.substr(0, comma == std::string_view::npos ? 0 : comma);
+  if (text.starts_with(kState) || text.find(",state=") != std::string_view::npos)
+    return fail("the type of states is given twice");
+  return base::Done{};
+}
+
 base::Status<> read_types(std::string_view text, KvOptions& options) {
+  KVICK_TRY_VOID(take_state_type(text, options));
+  if (text.empty()) return base::Done{};
   if (text.substr(0, text.find(':')) == kAutoType) {
     KVICK_TRY(options.automatic, read_auto_type(text));
     return base::Done{};
@@ -303,7 +328,9 @@ std::string kv_select_text(const KvOptions& options) {
   return reads_all(options) ? std::string(kNoPolicy) : kv::spec_text(options.select);
 }
 
-std::string kv_type_text(const KvOptions& options, bool files) {
+namespace {
+
+std::string row_type_text(const KvOptions& options, bool files) {
   if (options.automatic)
     return fmt::format("{}:kl={}{}{}", kAutoType, options.automatic->kl,
                        options.automatic->path.empty() ? "" : ",file=", options.automatic->path);
@@ -316,6 +343,13 @@ std::string kv_type_text(const KvOptions& options, bool files) {
   const std::string k = text_of(options.k_type.value_or(DType::kF16), options.hadamard.k);
   const std::string v = text_of(options.v_type.value_or(DType::kF16), options.hadamard.v);
   return k == v ? k : "k=" + k + ",v=" + v;
+}
+
+}  // namespace
+
+std::string kv_type_text(const KvOptions& options, bool files) {
+  const std::string rows = row_type_text(options, files);
+  return options.type_of_states() == DType::kF32 ? rows : rows + ",state=bf16";
 }
 
 }  // namespace kvick::engine

@@ -42,6 +42,41 @@ TEST(KvOptions, TypesAreWrittenAsTheyAreRead) {
   EXPECT_EQ(kv_type_text(types("mixed")), "mixed:window=128,old=q8");
 }
 
+TEST(KvOptions, ReadTheTypeOfStatesBehindThatOfRows) {
+  for (const char* plain : {"", "q8", "mixed", "auto"}) {
+    EXPECT_FALSE(types(plain).state_type.has_value()) << plain;
+    EXPECT_EQ(types(plain).type_of_states(), DType::kF32) << plain;
+  }
+  EXPECT_EQ(types("state=bf16").state_type, DType::kBF16);
+  EXPECT_FALSE(types("state=bf16").names_types());
+  EXPECT_EQ(types("state=f32").state_type, DType::kF32);
+  EXPECT_EQ(kv_type_text(types("state=bf16")), "f16,state=bf16");
+  EXPECT_EQ(kv_type_text(types("q8,state=f32")), "q8");
+  for (const char* text :
+       {"f16,state=bf16", "q4:rotate=on,state=bf16", "k=q8,v=q4:rotate=on,state=bf16",
+        "mixed:window=32,old=q3,rotate=on,state=bf16", "auto:kl=0.5,file=a/b.kvt,state=bf16"})
+    EXPECT_EQ(kv_type_text(types(text)), text);
+  EXPECT_EQ(kv_type_text(types("static8:a/b.kvr,state=bf16"), true), "static8:a/b.kvr,state=bf16");
+  EXPECT_EQ(types("k=q8,state=bf16").k_type, DType::kQ8);
+  EXPECT_EQ(types("k=q8,state=bf16").state_type, DType::kBF16);
+  // Types of rows are taken alone.
+  KvOptions options = types("f16,state=bf16");
+  options.take_types(types("q8,state=f32"));
+  EXPECT_EQ(kv_type_text(options), "q8,state=bf16");
+}
+
+TEST(KvOptions, SayWhatIsWrongWithATypeOfStates) {
+  EXPECT_EQ(refusal("q8,state=f16"), "states of type \"f16\" do not exist; there are f32, bf16");
+  EXPECT_EQ(refusal("state="), "states of type \"\" do not exist; there are f32, bf16");
+  EXPECT_EQ(refusal("state=bf16,q8"),
+            "the type of states comes last: write q8,state=bf16, not \"state=bf16,q8\"");
+  for (const char* twice : {"state=bf16,state=f32", "q8,state=bf16,state=bf16"})
+    EXPECT_EQ(refusal(twice), "the type of states is given twice") << twice;
+  EXPECT_EQ(refusal(",state=bf16"),
+            "\",state=bf16\" has no type before the comma; write state=bf16");
+  EXPECT_EQ(refusal("q5,state=bf16").find("cache rows of type \"q5\" do not exist"), 0U);
+}
+
 TEST(KvOptions, RotateRowsThatAreToldToAndThoseWhoseLevelsNeedIt) {
   const auto rotated = [](std::string_view text) { return types(text).hadamard; };
   constexpr kv::Hadamard kNone, kBoth = {.k = true, .v = true};

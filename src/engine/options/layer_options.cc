@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "kv/registry/policies.h"
+#include "model/core/model.h"
+#include "model/states/state_type.h"
 
 namespace kvick::engine {
 namespace {
@@ -27,6 +29,11 @@ bool any_latent(const model::Config& config) {
 }
 
 }  // namespace
+
+void set_layers(const model::Config& config, const KvOptions& options, kv::Setup& setup) {
+  model::set_layers(config, setup);
+  model::set_state_type(options.type_of_states(), setup);
+}
 
 bool layers_differ(const model::Config& config) {
   return !config.layers_alike() || !config.windows_alike();
@@ -61,6 +68,14 @@ base::Status<> check_layers(const model::Config& config, const KvOptions& resolv
         "training",
         policy->name);
   return base::Done{};
+}
+
+base::Status<> check_states(const model::Config& config, const KvOptions& options) {
+  if (options.type_of_states() == kernels::DType::kF32 || config.keeps_states())
+    return base::Done{};
+  return fail(
+      "state=bf16 is a type of states, and no layer of this model keeps one: leave it out of "
+      "--kv-type");
 }
 
 base::Status<> check_buckets(const KvOptions& resolved) {

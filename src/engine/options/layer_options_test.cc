@@ -112,6 +112,21 @@ TEST(LayerOptions, LetAModelOfLayersThatAreAlikeHaveAll) {
     EXPECT_EQ(error_of(config, "static8:x.kvr", policy), "");
 }
 
+TEST(LayerOptions, RefuseATypeOfStatesWhereNoLayerKeepsOne) {
+  const auto refusal = [](const model::Config& config, const char* type) {
+    const auto good = check_states(config, parse_kv_options("", type).value());
+    return good.ok() ? "" : good.error().message;
+  };
+  model::Config config = windowed();
+  EXPECT_EQ(refusal(config, "state=bf16"),
+            "state=bf16 is a type of states, and no layer of this model keeps one: leave it out of "
+            "--kv-type");
+  EXPECT_EQ(refusal(config, "state=f32"), "");
+  EXPECT_EQ(refusal(config, "bf16"), "");
+  config.layers[1].kind = model::LayerConfig::Kind::kState;
+  EXPECT_EQ(refusal(config, "state=bf16"), "");
+}
+
 TEST(LayerOptions, SayWhichLayersReadAllOfTheirRows) {
   KvOptions options = parse_kv_options("", "", "", "quest").value();
   options.max_tokens = 128;

@@ -111,6 +111,7 @@ KvOptions Scheduler::kind_of(const Job& job) const {
     kind.tier = options_.kv.tier;
   }
   if (!kind.names_types()) kind.take_types(options_.kv);
+  if (!kind.state_type) kind.state_type = options_.kv.state_type;
   return kind;
 }
 

@@ -37,7 +37,8 @@ base::Result<CausalConv> CausalConv::read(const BlockReader& reader, std::string
 }
 
 // Reads the state before it writes it, because before and after may be the same memory.
-void CausalConv::run_row(const StateRow& row, Channels channels, const float* x, float* y) const {
+void CausalConv::run_row(const kernels::Table& kernels, const StateRow& row, Channels channels,
+                         const float* x, float* y) const {
   const uint32_t first = channels.first, count = channels.count;
   const uint32_t kept = kernel_ - 1;
   std::copy_n(bias_.data() + first, count, y);
@@ -50,6 +51,7 @@ void CausalConv::run_row(const StateRow& row, Channels channels, const float* x,
     std::copy_n(row.before + size_t{k + 1} * channels_ + first, count,
                 row.after + size_t{k} * channels_ + first);
   std::copy_n(x, count, row.after + size_t{kept - 1} * channels_ + first);
+  for (uint32_t k = 0; k < kept; ++k) row.finish(kernels, size_t{k} * channels_ + first, count);
 }
 
 void CausalConv::run(const Pass& pass, const LayerStates& states, float* x, size_t stride,
@@ -62,7 +64,7 @@ void CausalConv::run(const Pass& pass, const LayerStates& states, float* x, size
     std::array<float, kChannels> y;
     for (const StateRow& row : states.rows(slot)) {
       float* const at = x + row.token * stride + channels.first;
-      run_row(row, channels, at, y.data());
+      run_row(kernels, row, channels, at, y.data());
       if (activation == Activation::kSilu)
         kernels.silu_mul(y.data(), kOnes.data(), channels.count, at);
       else

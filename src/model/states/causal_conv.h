@@ -23,7 +23,8 @@ class CausalConv {
   struct Channels {
     uint32_t first, count;
   };
-  void run_row(const StateRow& row, Channels channels, const float* x, float* y) const;
+  void run_row(const kernels::Table& kernels, const StateRow& row, Channels channels,
+               const float* x, float* y) const;
 
   uint32_t kernel_ = 0, channels_ = 0;
   std::vector<float> taps_;  // [kernel][channels]

@@ -204,6 +204,7 @@ void GatedDelta::advance(const kernels::Table& kernels, std::span<const StateRow
                         .after = row.after + place,
                         .out = y + row.token * size_t{state_.inner()} + value,
                         .out_stride = state_.inner()});
+    row.finish(kernels, place, part.count * kernels::kDeltaPanel * n);
   }
 }
 

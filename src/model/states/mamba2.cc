@@ -86,6 +86,7 @@ void Mamba2::advance(const kernels::Table& kernels, const StateRow& row, const H
     for (size_t j = 0; j < n; ++j) after[j] = decay * before[j] + step * b[j];
     y[i] = kernels.dot(after, c, n) + d_[h] * x[i];
   }
+  row.finish(kernels, first, dim * n);
 }
 
 // Goes token by token, so that a head's matrix stays in the L1 cache.

@@ -59,6 +59,7 @@ base::Result<Predictor> Predictor::measure(const Setting& setting, model::Worksp
   predictor.choose_size();
   KVICK_TRY(SampleModel model, make_sample(setting.model, predictor.layers_, workspace.pool,
                                            workspace.kernels, setting.ranks));
+  model.state_type = setting.state_type;
   kv::Setup setup = setting.setup;
   setup.shape.max_tokens = predictor.depth_ + std::max(setting.prefill_chunk, kStepTokens);
   KVICK_TRY(Sample sample,

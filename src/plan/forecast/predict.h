@@ -51,7 +51,8 @@ class Predictor {
     uint32_t batch = 1;            // sequences that decode together
     uint32_t tokens = 0;           // longest sequence that will be asked for; at least 1
     uint32_t prefill_chunk = 512;  // 0: no prompt will be asked for
-    model::Role prompt_role = model::Role::kAnswer;  // the arithmetic of prompts
+    model::Role prompt_role = model::Role::kAnswer;    // the arithmetic of prompts
+    kernels::DType state_type = kernels::DType::kF32;  // of layers that keep a state
     // Limit for the sample's weights and rows; decides how many layers and tokens it has.
     uint64_t most_bytes = uint64_t{1} << 30;
     // For a model that is one rank's share (rank_share.h); otherwise null.

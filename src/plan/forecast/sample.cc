@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "io/file/builder.h"
+#include "model/states/state_type.h"
 #include "plan/forecast/attention_block.h"
 #include "plan/forecast/growth_rates.h"
 
@@ -179,6 +180,7 @@ base::Result<SampleModel> make_sample(const ModelSize& size, uint32_t count, bas
 base::Result<Sample> Sample::make(SampleModel model, const kv::Spec& spec, kv::Setup setup,
                                   model::Workspace workspace, base::Clock clock) {
   model::set_layers(model.model->config(), setup);
+  model::set_state_type(model.state_type, setup);
   set_any_ranges(setup);
   setup.limits.max_bytes = UINT64_MAX;
   KVICK_TRY(std::unique_ptr<kv::Store> store, kv::make_store(spec, setup));

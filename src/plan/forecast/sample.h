@@ -16,6 +16,7 @@ struct SampleModel {
   // packed copies, but tables that tokens look up are read from here.
   std::vector<std::byte> floats, blocks;
   std::unique_ptr<model::Model> model;
+  kernels::DType state_type = kernels::DType::kF32;  // of the states that a Sample's cache keeps
 };
 
 // Returns about `layers` layer numbers, ascending: of each kind of layer in proportion, and at

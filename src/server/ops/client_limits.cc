@@ -56,10 +56,13 @@ ApiStatus check_kv(const engine::KvOptions& asked, const ClientLimits& limits,
   if (!asked.spec.name.empty() && strategy != own_strategy &&
       !limits.kv_names.contains(asked.spec.name))
     return refused_kv("cache strategy", strategy, own_strategy);
-  const engine::KvOptions types = engine.resolved(asked);
+  engine::KvOptions types = engine.resolved(asked);
+  types.state_type = own.state_type;  // compared below
   const bool named_auto = asked.automatic && limits.kv_names.contains("auto");
   if (asked.names_types() && !named_auto && !may_choose_types(types, limits, own))
     return refused_kv("cache type", engine::kv_type_text(types), engine::kv_type_text(own));
+  if (asked.state_type && !takes_no_more(*asked.state_type, own.type_of_states()))
+    return refused_kv("cache type", "state=f32", "state=bf16");
   const std::string select = select_text(asked), own_select = select_text(own);
   if (!asked.select.name.empty() && select != own_select &&
       !limits.kv_names.contains(asked.select.name))

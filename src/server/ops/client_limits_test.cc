@@ -67,6 +67,22 @@ TEST(ClientLimits, CompareTypesWithThoseOfOldRowsWhereTheyChangeWithAge) {
   EXPECT_NE(refusal(kv(R"("type":"mixed:window=128,old=q8")"), aged), "");
 }
 
+TEST(ClientLimits, LetARequestChooseStatesThatAreNotLarger) {
+  const ClientLimits exact = limits_of({"own"});
+  const ClientLimits rounded = limits_of({"own"}, "", "mixed:window=64,old=q8,state=bf16");
+  for (const char* type : {"state=bf16", "state=f32", "q8,state=bf16"})
+    EXPECT_EQ(refusal(kv(fmt::format(R"("type":"{}")", type)), exact), "") << type;
+  // A request that names only a type of rows has the server's states.
+  for (const char* type : {"state=bf16", "mixed:window=64,old=q8", "q8", "q8,state=bf16"})
+    EXPECT_EQ(refusal(kv(fmt::format(R"("type":"{}")", type)), rounded), "") << type;
+  for (const char* type : {"state=f32", "q8,state=f32"})
+    EXPECT_EQ(refusal(kv(fmt::format(R"("type":"{}")", type)), rounded),
+              "kv: requests may not choose the cache type \"state=f32\" here; the server's own is "
+              "state=bf16, and its --client-kv allows others")
+        << type;
+  EXPECT_EQ(refusal(kv(R"("type":"state=f32")"), limits_of({"any"}, "", "state=bf16")), "");
+}
+
 TEST(ClientLimits, LetARequestChooseWhatIsNamedOrAnything) {
   const ClientLimits named = limits_of({"own", "bmc", "f32", "mixed", "quest"});
   for (const char* fields : {R"("strategy":"bmc:r=1")", R"("type":"f32")", R"("select":"quest")",

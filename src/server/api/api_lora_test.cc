@@ -155,5 +155,17 @@ TEST_F(LoraApi, ListsAdaptersAsVllmAndLlamaServerDo) {
   EXPECT_EQ(get("/lora-adapters").response.body, "[]");
 }
 
+// Endpoint pickers of Kubernetes choose servers by this metric, by vLLM's name.
+TEST_F(LoraApi, MetricsNameTheAdaptersAsVllmDoes) {
+  const std::string text = get("/metrics").response.body;
+  EXPECT_NE(
+      text.find("\n# TYPE vllm:lora_requests_info gauge\nvllm:lora_requests_info{max_lora=\"2\","
+                "waiting_lora_adapters=\"\",running_lora_adapters=\"sql,chat\"} 1000\n"),
+      std::string::npos)
+      << text;
+  make();
+  EXPECT_EQ(get("/metrics").response.body.find("lora_requests_info"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace kvick::server

@@ -162,9 +162,11 @@ ApiResult<HttpResponse> Api::metrics(const Call& call) const {
   std::vector<ModelSamples> samples;
   for (const ModelHost::Lease& model : loaded_models()) {
     const engine::Metrics metrics = model->service->metrics();
-    samples.push_back({.model = model->name,
-                       .text = service_metrics_text(metrics, model->service->instances()) +
-                               vllm_metrics_text(metrics, model->name)});
+    samples.push_back(
+        {.model = model->name,
+         .text = service_metrics_text(metrics, model->service->instances()) +
+                 vllm_metrics_text(metrics, model->name) +
+                 vllm_adapters_text(model->engine->adapters(), options_.unix_time())});
   }
   std::string text = network_metrics_text(call.network);
   if (options_.book != nullptr) text += watch_metrics_text(options_.book->counts());

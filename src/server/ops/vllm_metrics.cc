@@ -51,4 +51,18 @@ std::string vllm_metrics_text(const engine::Metrics& metrics, const std::string&
                  metrics.swaps + metrics.recomputations);
 }
 
+// All adapters are in memory and can answer at once, so all of them are listed as running: endpoint
+// pickers send a request to a server that lists its adapter.
+std::string vllm_adapters_text(const engine::Adapters& adapters, int64_t now) {
+  if (adapters.empty()) return "";
+  std::string names;
+  for (const auto& adapter : adapters)
+    names += (names.empty() ? "" : ",") + escaped_label(adapter->name);
+  return gauge(
+      "lora_requests_info", "Adapters that can answer; the value is the time.",
+      fmt::format("max_lora=\"{}\",waiting_lora_adapters=\"\",running_lora_adapters=\"{}\"",
+                  adapters.size(), names),
+      static_cast<double>(now));
+}
+
 }  // namespace kvick::server

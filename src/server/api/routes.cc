@@ -87,6 +87,7 @@ const Api::Route Api::kRoutes[] = {
     {.name = {"GET", "/model_info"}, .answer = &Api::model_info, .at_once = true},
     {.name = {"GET", "/get_model_info"}, .answer = &Api::model_info, .at_once = true},
     {.name = {"GET", "/get_load"}, .answer = &Api::load},
+    {.name = {"GET", "/v1/loads"}, .answer = &Api::loads},
     {.name = {"POST", "/flush_cache"}, .answer = &Api::flush, .at_once = true, .no_body = true},
     {.name = {"POST", "/reset_prefix_cache"},
      .answer = &Api::flush,

@@ -23,15 +23,16 @@ std::string counter(std::string_view name, std::string_view help, std::string_vi
 
 }  // namespace
 
+uint64_t used_bytes(const engine::Metrics& metrics) {
+  return metrics.kv.allocated_bytes - std::min(metrics.kv.allocated_bytes, metrics.kv.cached_bytes);
+}
+
 std::string vllm_metrics_text(const engine::Metrics& metrics, const std::string& model) {
   const std::string label = fmt::format("model_name=\"{}\",engine=\"0\"", escaped_label(model));
-  // Cached blocks that no sequence uses count as free, as in vLLM.
-  const uint64_t held =
-      metrics.kv.allocated_bytes - std::min(metrics.kv.allocated_bytes, metrics.kv.cached_bytes);
-  const double used =
-      metrics.kv_limit_bytes == 0
-          ? 0
-          : std::min(1.0, static_cast<double>(held) / static_cast<double>(metrics.kv_limit_bytes));
+  const double used = metrics.kv_limit_bytes == 0
+                          ? 0
+                          : std::min(1.0, static_cast<double>(used_bytes(metrics)) /
+                                              static_cast<double>(metrics.kv_limit_bytes));
   const uint64_t block = std::max<uint64_t>(metrics.token_bytes * metrics.block_tokens, 1);
   return gauge("num_requests_waiting", "Requests that wait.", label,
                uint64_t{metrics.waiting} + metrics.preempted) +

@@ -9,6 +9,10 @@
 
 namespace kvick::server {
 
+// Returns the bytes of the cache in use. Cached blocks that no sequence uses count as free, as in
+// vLLM and SGLang.
+uint64_t used_bytes(const engine::Metrics& metrics);
+
 // Returns Prometheus' text format. model: the model's id for clients.
 std::string vllm_metrics_text(const engine::Metrics& metrics, const std::string& model);
 

@@ -142,6 +142,7 @@ TEST_F(LoraApi, ListsAdaptersAsVllmAndLlamaServerDo) {
   EXPECT_EQ(models[0]["id"], "tiny");
   EXPECT_FALSE(models[0].contains("parent"));
   EXPECT_EQ(models[1]["id"], "sql");
+  EXPECT_EQ(models[1]["display_name"], "sql");
   EXPECT_EQ(models[1]["parent"], "tiny");
   EXPECT_EQ(get("/v1/models/chat").json()["parent"], "tiny");
   EXPECT_EQ(get("/v1/models/poet").response.status, 404);

@@ -257,6 +257,24 @@ TEST_F(ApiTest, TellsNoTokensOfLoadWhereTokensTakeNoMemory) {
                              "num_total_reqs":1,"token_usage":1.0}])"));
 }
 
+// Both clients ask by the same path.
+TEST_F(ApiTest, ListsModelsForOpenAisAndForAnthropicsClients) {
+  const Json list = get("/v1/models?limit=1000").json();
+  EXPECT_EQ(list["object"], "list");
+  EXPECT_EQ(list["has_more"], false);
+  EXPECT_EQ(list["first_id"], "tiny");
+  EXPECT_EQ(list["last_id"], "tiny");
+  ASSERT_EQ(list["data"].size(), 1U);
+  const Json& model = list["data"][0];
+  EXPECT_EQ(model["object"], "model");
+  EXPECT_EQ(model["created"], 1000);
+  EXPECT_EQ(model["type"], "model");
+  EXPECT_EQ(model["display_name"], "tiny");
+  EXPECT_EQ(model["created_at"], "1970-01-01T00:16:40Z");
+  EXPECT_EQ(model["max_input_tokens"], 512);
+  EXPECT_EQ(get("/v1/models/tiny").json(), model);
+}
+
 // The gateway sees one server, whatever its number of models.
 TEST_F(ModelsTest, AddsTheLoadsOfItsModelsForTheNewerGateway) {
   load(1);

@@ -331,6 +331,17 @@ TEST(Chat, TakesThoughtsAmongThePartsOfAnAssistantsContent) {
   EXPECT_EQ(parse_chat(*user).error().param, "messages[0].content[0].type");
 }
 
+TEST(Chat, TurnsThinkingOnOrOffAsApisOfOtherHostsDo) {
+  for (const auto& [type, on] :
+       {std::pair("enabled", true), std::pair("adaptive", true), std::pair("disabled", false)}) {
+    const auto body = parse_json(fmt::format(
+        R"({{"messages":[{{"role":"user","content":"x"}}],"thinking":{{"type":"{}"}}}})", type));
+    const Json variables = parse_chat(*body).value().variables;
+    EXPECT_TRUE(variables["thinking"] == on && variables["enable_thinking"] == on) << type;
+  }
+  expect_refused({{R"(,"thinking":{"type":"hot"})", "thinking.type", {"disabled"}}}, true);
+}
+
 // A template such as DeepSeek-V3's writes no content for a message that has a list of calls.
 TEST(Chat, DropsAnEmptyListOfCalls) {
   for (const char* calls : {"[]", "null"}) {

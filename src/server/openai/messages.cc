@@ -125,10 +125,6 @@ ApiStatus open_calls(Json& message, const std::string& path, UnknownFields& unkn
 
 // Thoughts that a client sends back are in reasoning_content, or in `reasoning` as vLLM and
 // OpenRouter name them.
-bool has_thoughts(Fields& message) {
-  return message.find("reasoning_content") != nullptr || message.find("reasoning") != nullptr;
-}
-
 void rename_thoughts(Json& message) {
   const auto thoughts = message.find("reasoning");
   if (thoughts == message.end() || !thoughts->is_string()) return;
@@ -149,9 +145,9 @@ ApiResult<Json> read_message(const Fields& request, const Json& given, const std
                      in_quotes(role), fmt::join(kRoles, ", "));
   std::string thoughts;
   KVICK_TRY(Json content, read_content(fields, role, thoughts));
-  const bool calls = fields.find("tool_calls") != nullptr;
-  const bool needs_no_content = role == "assistant" && (calls || has_thoughts(fields));
-  if (content.is_null() && !needs_no_content)
+  // An assistant may have said nothing, only thought or called tools. Clients send such messages
+  // again with every request.
+  if (content.is_null() && role != "assistant")
     return bad_field(fields.path("content"), "{} is missing", fields.path("content"));
   Json message = given;
   message["role"] = role;

@@ -107,6 +107,14 @@ TEST_F(ApiTest, GeneratesForOllamaByTheTemplateOrRaw) {
   }
 }
 
+TEST_F(ApiTest, RefusesADoubleSlashInTheFormOfThePathsApi) {
+  const Seen ollama = posted("//api/chat", kWhole), anthropic = posted("//v1/messages", "{}");
+  EXPECT_EQ(ollama.response.status, 404U);
+  EXPECT_NE(ollama.json()["error"].get<std::string>().find("but at \"/api/chat\""),
+            std::string::npos);
+  EXPECT_EQ(anthropic.json()["error"]["type"], "not_found_error");
+}
+
 TEST_F(ApiTest, ReportsTheTokensOfAnAnswerAsOllamaDoes) {
   const auto write = [](const engine::Job& job) {
     job.on_piece({.text = "", .token = 5, .tokens = {{.chosen = {5, -1}, .top = {{5, -1}}}}});

@@ -105,6 +105,8 @@ std::span<const RouteName> Api::routes() {
 }
 
 HttpResponse error_at(std::string_view path, const ApiError& error) {
+  // A client whose base URL ends with a slash asks for //api/chat.
+  while (path.starts_with("//")) path.remove_prefix(1);
   if (path.starts_with("/api/")) return ollama_error(error);
   if (path.starts_with("/v1/messages")) return anthropic_error_response(error);
   return error_response(error);

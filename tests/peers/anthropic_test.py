@@ -126,6 +126,13 @@ class Requests(unittest.TestCase):
             system=[{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}])
         self.assertEqual(message.content[0].text, self.text)
 
+    def test_the_models_are_listed(self):
+        (model,) = self.client.models.list()
+        self.assertEqual((model.type, model.id, model.display_name), ("model", "served", "served"))
+        self.assertGreater(model.created_at.year, 2024)
+        self.assertGreater(model.max_input_tokens, 0)
+        self.assertEqual(self.client.models.retrieve("served"), model)
+
     def test_errors_become_exceptions_of_the_package(self):
         with self.assertRaises(anthropic.BadRequestError) as caught:
             self.client.messages.create(**{**self.last, "messages": [{"role": "user", "content": ""}]})

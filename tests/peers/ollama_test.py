@@ -64,6 +64,18 @@ class Client(OllamaTest):
         self.assertFalse(any(piece.done for piece in pieces))
         self.assertEqual((last.done, last.done_reason, last.eval_count), (True, whole.done_reason, whole.eval_count))
 
+    def test_log_probabilities_are_reported(self):
+        asked = {"options": {**SHORT, "num_predict": 3}, "logprobs": True, "top_logprobs": 2}
+        whole = self.client.chat("made", MESSAGES, **asked)
+        self.assertGreater(len(whole.logprobs), 0)
+        for token in whole.logprobs:
+            self.assertLessEqual(token.logprob, 0)
+            self.assertEqual(len(token.top_logprobs), 2)
+            self.assertGreaterEqual(token.top_logprobs[0].logprob, token.logprob)
+        streamed = [token for piece in self.client.chat("made", MESSAGES, stream=True, **asked) for token in piece.logprobs or ()]
+        self.assertEqual([token.token for token in streamed], [token.token for token in whole.logprobs])
+        self.assertIsNone(self.client.chat("made", MESSAGES, options=SHORT).logprobs)
+
     def test_a_prompt_is_a_chat_or_raw(self):
         chat = self.client.chat("made", MESSAGES, options=SHORT)
         text = self.client.generate("made", MESSAGES[0]["content"], options=SHORT)

@@ -59,6 +59,7 @@ class Api final : public Handler {
   ApiResult<HttpResponse> server_info(const Call& call) const;
   ApiResult<HttpResponse> model_info(const Call& call) const;
   ApiResult<HttpResponse> load(const Call& call) const;
+  ApiResult<HttpResponse> loads(const Call& call) const;
   ApiResult<HttpResponse> props(const Call& call) const;
   ApiResult<HttpResponse> slots(const Call& call) const;
   ApiResult<HttpResponse> flush(const Call& call) const;

@@ -19,7 +19,7 @@ namespace {
 ApiResult<std::vector<engine::Token>> chat_tokens(Fields& fields, const engine::Engine& engine) {
   Json body = Json::object();
   for (const char* name :
-       {"messages", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort",
+       {"messages", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort", "thinking",
         "chat_template_kwargs", "documents", "continue_final_message", "add_generation_prompt"})
     if (const Json* value = fields.find(name)) body[name] = *value;
   KVICK_TRY(const ChatRequest chat, parse_chat(body, fields.unknown()));

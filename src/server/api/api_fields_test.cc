@@ -341,7 +341,7 @@ TEST_F(ApiTest, LetsTheModelCallToolsBesideASchemaInEachApi) {
 
 TEST_F(ApiTest, AsksRoutersForTheKeyToo) {
   make([](ApiOptions& options) { options.keys = ApiKeys({"k"}); });
-  for (const char* path : {"/server_info", "/model_info", "/get_load"})
+  for (const char* path : {"/server_info", "/model_info", "/get_load", "/v1/loads"})
     EXPECT_EQ(get(path).response.status, 401U) << path;
 }
 

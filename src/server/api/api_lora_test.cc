@@ -142,6 +142,7 @@ TEST_F(LoraApi, ListsAdaptersAsVllmAndLlamaServerDo) {
   EXPECT_EQ(models[0]["id"], "tiny");
   EXPECT_FALSE(models[0].contains("parent"));
   EXPECT_EQ(models[1]["id"], "sql");
+  EXPECT_EQ(models[1]["display_name"], "sql");
   EXPECT_EQ(models[1]["parent"], "tiny");
   EXPECT_EQ(get("/v1/models/chat").json()["parent"], "tiny");
   EXPECT_EQ(get("/v1/models/poet").response.status, 404);
@@ -153,6 +154,18 @@ TEST_F(LoraApi, ListsAdaptersAsVllmAndLlamaServerDo) {
   EXPECT_EQ(adapters[1]["path"].get<std::string>().find('/'), std::string::npos);
   make();
   EXPECT_EQ(get("/lora-adapters").response.body, "[]");
+}
+
+// Endpoint pickers of Kubernetes choose servers by this metric, by vLLM's name.
+TEST_F(LoraApi, MetricsNameTheAdaptersAsVllmDoes) {
+  const std::string text = get("/metrics").response.body;
+  EXPECT_NE(
+      text.find("\n# TYPE vllm:lora_requests_info gauge\nvllm:lora_requests_info{max_lora=\"2\","
+                "waiting_lora_adapters=\"\",running_lora_adapters=\"sql,chat\"} 1000\n"),
+      std::string::npos)
+      << text;
+  make();
+  EXPECT_EQ(get("/metrics").response.body.find("lora_requests_info"), std::string::npos);
 }
 
 }  // namespace

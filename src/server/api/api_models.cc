@@ -4,6 +4,7 @@
 
 #include "engine/core/adapters.h"
 #include "server/api/route.h"
+#include "server/ollama/ollama_format.h"
 #include "server/ops/cache_json.h"
 #include "server/ops/metrics_text.h"
 #include "server/ops/model_samples.h"
@@ -46,12 +47,13 @@ std::string names_of(const ModelHost& models, const engine::Adapters& adapters) 
   return names;
 }
 
-// Adds the context by the names of vLLM, of OpenRouter and LM Studio, and of llama-server: clients
-// look for one of them and otherwise guess.
+// Adds the context by the names of vLLM, of OpenRouter and LM Studio, of Anthropic, and of
+// llama-server: clients look for one of them and otherwise guess.
 void add_context(const LoadedModel& model, Json& json) {
   const uint32_t context = model.service->context();
   json["max_model_len"] = context;
   json["context_length"] = context;
+  json["max_input_tokens"] = context;
   json["meta"] = {{"n_ctx", context}, {"n_ctx_train", model.engine->model().config().context}};
 }
 
@@ -97,11 +99,14 @@ std::vector<ModelHost::Lease> Api::loaded_models() const {
   return loaded;
 }
 
-// Omits the context of a model that is not loaded, because it is unknown.
+// Omits the context of a model that is not loaded, because it is unknown. OpenAI's and Anthropic's
+// clients ask by the same path, and each ignores the other's fields.
 Json Api::model_json(size_t model) const {
   const ModelHost::Lease loaded = models_.look(model);
   Json json = {
-      {"id", models_.name(model)}, {"object", "model"}, {"created", began_}, {"owned_by", "kvick"}};
+      {"id", models_.name(model)},    {"object", "model"}, {"created", began_},
+      {"owned_by", "kvick"},          {"type", "model"},   {"display_name", models_.name(model)},
+      {"created_at", rfc3339(began_)}};
   if (loaded) add_context(*loaded, json);
   if (models_.size() > 1) json["loaded"] = loaded != nullptr;
   return json;
@@ -111,7 +116,12 @@ ApiResult<HttpResponse> Api::models(const Call&) const {
   Json list = Json::array();
   for (size_t i = 0; i < models_.size(); ++i) list.push_back(model_json(i));
   for (const auto& adapter : adapters()) list.push_back(adapter_json(*adapter));
-  return json_response({{"object", "list"}, {"data", std::move(list)}});
+  const Json first = list.front()["id"], last = list.back()["id"];
+  return json_response({{"object", "list"},
+                        {"data", std::move(list)},
+                        {"has_more", false},
+                        {"first_id", first},
+                        {"last_id", last}});
 }
 
 ApiResult<HttpResponse> Api::model(const Call& call) const {
@@ -136,6 +146,7 @@ engine::AdapterUse Api::adapter_of(const Call& call) const {
 Json Api::adapter_json(const engine::NamedAdapter& adapter) const {
   Json json = model_json(0);
   json["id"] = adapter.name;
+  json["display_name"] = adapter.name;
   json["parent"] = models_.name(0);
   return json;
 }
@@ -162,9 +173,11 @@ ApiResult<HttpResponse> Api::metrics(const Call& call) const {
   std::vector<ModelSamples> samples;
   for (const ModelHost::Lease& model : loaded_models()) {
     const engine::Metrics metrics = model->service->metrics();
-    samples.push_back({.model = model->name,
-                       .text = service_metrics_text(metrics, model->service->instances()) +
-                               vllm_metrics_text(metrics, model->name)});
+    samples.push_back(
+        {.model = model->name,
+         .text = service_metrics_text(metrics, model->service->instances()) +
+                 vllm_metrics_text(metrics, model->name) +
+                 vllm_adapters_text(model->engine->adapters(), options_.unix_time())});
   }
   std::string text = network_metrics_text(call.network);
   if (options_.book != nullptr) text += watch_metrics_text(options_.book->counts());

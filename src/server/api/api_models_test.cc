@@ -233,5 +233,62 @@ TEST_F(ModelsTest, DescribesTheModelThatAQueryNames) {
   EXPECT_EQ(get("/props?model=three").response.status, 404U);
 }
 
+TEST_F(ApiTest, TellsTheNewerGatewayItsLoad) {
+  make([](ApiOptions& options) { options.max_sequences = 8; });
+  service_.counts = {.waiting = 2, .running = 3, .preempted = 1};
+  service_.counts.kv_limit_bytes = 1000;
+  service_.counts.kv.allocated_bytes = 600;
+  service_.counts.kv.cached_bytes = 350;
+  service_.counts.token_bytes = 5;
+  const Json answer = get("/v1/loads?include=core,disagg,queues,memory").json();
+  EXPECT_EQ(answer["timestamp"], "1970-01-01T00:16:40Z");
+  EXPECT_EQ(answer["dp_rank_count"], 1);
+  EXPECT_EQ(answer["loads"], Json::parse(R"([{"dp_rank":0,"num_running_reqs":3,"num_waiting_reqs":3,
+                             "num_total_reqs":6,"token_usage":0.25,"num_used_tokens":50,
+                             "max_total_num_tokens":200,"max_running_requests":8}])"));
+}
+
+TEST_F(ApiTest, TellsNoTokensOfLoadWhereTokensTakeNoMemory) {
+  service_.counts = {.running = 1};
+  service_.counts.kv_limit_bytes = 1000;
+  service_.counts.kv.allocated_bytes = 1200;  // more than the limit is all of it
+  EXPECT_EQ(get("/v1/loads").json()["loads"],
+            Json::parse(R"([{"dp_rank":0,"num_running_reqs":1,"num_waiting_reqs":0,
+                             "num_total_reqs":1,"token_usage":1.0}])"));
+}
+
+// Both clients ask by the same path.
+TEST_F(ApiTest, ListsModelsForOpenAisAndForAnthropicsClients) {
+  const Json list = get("/v1/models?limit=1000").json();
+  EXPECT_EQ(list["object"], "list");
+  EXPECT_EQ(list["has_more"], false);
+  EXPECT_EQ(list["first_id"], "tiny");
+  EXPECT_EQ(list["last_id"], "tiny");
+  ASSERT_EQ(list["data"].size(), 1U);
+  const Json& model = list["data"][0];
+  EXPECT_EQ(model["object"], "model");
+  EXPECT_EQ(model["created"], 1000);
+  EXPECT_EQ(model["type"], "model");
+  EXPECT_EQ(model["display_name"], "tiny");
+  EXPECT_EQ(model["created_at"], "1970-01-01T00:16:40Z");
+  EXPECT_EQ(model["max_input_tokens"], 512);
+  EXPECT_EQ(get("/v1/models/tiny").json(), model);
+}
+
+// The gateway sees one server, whatever its number of models.
+TEST_F(ModelsTest, AddsTheLoadsOfItsModelsForTheNewerGateway) {
+  load(1);
+  services_[0].counts = {.waiting = 1, .running = 2};
+  services_[1].counts = {.waiting = 3};
+  for (ManualService& service : services_) service.counts.kv_limit_bytes = 100;
+  services_[0].counts.token_bytes = 10;
+  services_[1].counts.token_bytes = 5;
+  services_[1].counts.kv.allocated_bytes = 50;
+  EXPECT_EQ(get("/v1/loads").json()["loads"],
+            Json::parse(R"([{"dp_rank":0,"num_running_reqs":2,"num_waiting_reqs":4,
+                             "num_total_reqs":6,"token_usage":0.25,"num_used_tokens":10,
+                             "max_total_num_tokens":30}])"));
+}
+
 }  // namespace
 }  // namespace kvick::server

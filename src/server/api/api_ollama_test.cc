@@ -107,6 +107,64 @@ TEST_F(ApiTest, GeneratesForOllamaByTheTemplateOrRaw) {
   }
 }
 
+TEST_F(ApiTest, RefusesADoubleSlashInTheFormOfThePathsApi) {
+  const Seen ollama = posted("//api/chat", kWhole), anthropic = posted("//v1/messages", "{}");
+  EXPECT_EQ(ollama.response.status, 404U);
+  EXPECT_NE(ollama.json()["error"].get<std::string>().find("but at \"/api/chat\""),
+            std::string::npos);
+  EXPECT_EQ(anthropic.json()["error"]["type"], "not_found_error");
+}
+
+TEST_F(ApiTest, ReportsTheTokensOfAnAnswerAsOllamaDoes) {
+  const auto write = [](const engine::Job& job) {
+    job.on_piece({.text = "", .token = 5, .tokens = {{.chosen = {5, -1}, .top = {{5, -1}}}}});
+    job.on_piece({.text = "Hi",
+                  .token = 6,
+                  .tokens = {{.chosen = {6, -2}, .top = {{7, -1.5F}}}},
+                  .finish = engine::Finish::kLength});
+    job.on_end({});
+  };
+  Seen whole, stream, chosen, plain;
+  post(whole, "/api/generate",
+       R"({"prompt":"a","raw":true,"stream":false,"logprobs":true,"top_logprobs":1})");
+  post(stream, "/api/chat", R"({"messages":[{"role":"user","content":"a"}],"logprobs":true,
+                               "top_logprobs":1})");
+  post(chosen, "/api/chat",
+       R"({"messages":[{"role":"user","content":"a"}],"stream":false,"logprobs":true})");
+  post(plain, "/api/generate", R"({"prompt":"a","stream":false,"logprobs":false})");
+  ASSERT_EQ(service_.jobs.size(), 4U) << whole.response.body;
+  EXPECT_EQ(service_.jobs[0].logprobs, 1U);
+  EXPECT_EQ(service_.jobs[2].logprobs, 0U);
+  EXPECT_FALSE(service_.jobs[3].logprobs.has_value());
+  for (size_t job = 0; job < 3; ++job) write(service_.jobs[job]);
+  answer(3), end(3);
+  EXPECT_EQ(whole.ignored(), "");
+  const Json tokens = whole.json()["logprobs"];
+  ASSERT_EQ(tokens.size(), 2U);
+  EXPECT_EQ(tokens[1]["token"], test_engine().tokenizer().piece(6, true));
+  EXPECT_EQ(tokens[1]["logprob"], -2.0);
+  EXPECT_EQ(tokens[1]["bytes"].size(), test_engine().tokenizer().piece(6, true).size());
+  ASSERT_EQ(tokens[1]["top_logprobs"].size(), 1U);
+  EXPECT_EQ(tokens[1]["top_logprobs"][0]["token"], test_engine().tokenizer().piece(7, true));
+  EXPECT_EQ(tokens[1]["top_logprobs"][0]["logprob"], -1.5);
+  // A stream has the tokens of each line, whether or not they complete a character.
+  const std::vector<Json> lines = lines_of(stream);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0]["message"]["content"], "");
+  EXPECT_EQ(lines[0]["logprobs"], Json::array({tokens[0]}));
+  EXPECT_EQ(lines[1]["message"]["content"], "Hi");
+  EXPECT_EQ(lines[1]["logprobs"], Json::array({tokens[1]}));
+  EXPECT_FALSE(lines[2].contains("logprobs"));
+  ASSERT_EQ(chosen.json()["logprobs"].size(), 2U);
+  EXPECT_FALSE(chosen.json()["logprobs"][0].contains("top_logprobs"));
+  EXPECT_FALSE(plain.json().contains("logprobs"));
+  const Seen wrong = posted("/api/generate", R"({"prompt":"a","top_logprobs":2})");
+  EXPECT_EQ(wrong.json(), Json::parse(R"({"error":"top_logprobs needs logprobs: true"})"));
+  EXPECT_EQ(posted("/api/generate", R"({"prompt":"a","logprobs":true,"top_logprobs":21})")
+                .response.status,
+            400U);
+}
+
 TEST_F(ApiTest, HoldsAnAnswerForOllamaToItsFormat) {
   Seen seen;
   post(seen, "/api/generate", R"({"prompt":"Hi","format":"json"})");

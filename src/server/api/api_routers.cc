@@ -1,8 +1,12 @@
 // The routes that describe the server: for routers (vLLM's and the SGLang gateway), and for clients
 // of llama-server.
 
+#include <algorithm>
+
 #include "server/api/route.h"
 #include "server/infill/infill_request.h"
+#include "server/ollama/ollama_format.h"
+#include "server/ops/vllm_metrics.h"
 
 namespace kvick::server {
 namespace {
@@ -64,6 +68,39 @@ ApiResult<HttpResponse> Api::load(const Call&) const {
                      {"num_waiting_reqs", waiting},
                      {"num_tokens", metrics.job_tokens}};
   return HttpResponse{.body = to_text(Json::array({rank}))};
+}
+
+// Answers in SGLang's newer form, which its gateway reads. All models count as one.
+ApiResult<HttpResponse> Api::loads(const Call&) const {
+  engine::Metrics all;
+  uint64_t used = 0, limit = 0, used_tokens = 0, most_tokens = 0;
+  for (const ModelHost::Lease& model : loaded_models()) {
+    const engine::Metrics metrics = model->service->metrics();
+    all.add(metrics);
+    const uint64_t bytes = std::min(used_bytes(metrics), metrics.kv_limit_bytes);
+    used += bytes;
+    limit += metrics.kv_limit_bytes;
+    if (metrics.token_bytes == 0) continue;
+    used_tokens += bytes / metrics.token_bytes;
+    most_tokens += metrics.kv_limit_bytes / metrics.token_bytes;
+  }
+  const uint64_t waiting = uint64_t{all.waiting} + all.preempted;
+  const double share = limit == 0 ? 0 : static_cast<double>(used) / static_cast<double>(limit);
+  Json rank = {{"dp_rank", 0},
+               {"num_running_reqs", all.running},
+               {"num_waiting_reqs", waiting},
+               {"num_total_reqs", waiting + all.running},
+               {"token_usage", share}};
+  if (most_tokens > 0) {
+    constexpr uint64_t kMost = INT32_MAX;  // the gateway reads numbers of 32 bits
+    rank["num_used_tokens"] = std::min(used_tokens, kMost);
+    rank["max_total_num_tokens"] = std::min(most_tokens, kMost);
+  }
+  if (options_.max_sequences > 0) rank["max_running_requests"] = options_.max_sequences;
+  return json_response({{"timestamp", rfc3339(options_.unix_time())},
+                        {"version", KVICK_VERSION},
+                        {"dp_rank_count", 1},
+                        {"loads", Json::array({std::move(rank)})}});
 }
 
 // Flushes the cache, by SGLang's name and vLLM's. Keeps rows of running requests and files.

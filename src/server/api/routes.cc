@@ -87,6 +87,7 @@ const Api::Route Api::kRoutes[] = {
     {.name = {"GET", "/model_info"}, .answer = &Api::model_info, .at_once = true},
     {.name = {"GET", "/get_model_info"}, .answer = &Api::model_info, .at_once = true},
     {.name = {"GET", "/get_load"}, .answer = &Api::load},
+    {.name = {"GET", "/v1/loads"}, .answer = &Api::loads},
     {.name = {"POST", "/flush_cache"}, .answer = &Api::flush, .at_once = true, .no_body = true},
     {.name = {"POST", "/reset_prefix_cache"},
      .answer = &Api::flush,
@@ -104,6 +105,8 @@ std::span<const RouteName> Api::routes() {
 }
 
 HttpResponse error_at(std::string_view path, const ApiError& error) {
+  // A client whose base URL ends with a slash asks for //api/chat.
+  while (path.starts_with("//")) path.remove_prefix(1);
   if (path.starts_with("/api/")) return ollama_error(error);
   if (path.starts_with("/v1/messages")) return anthropic_error_response(error);
   return error_response(error);

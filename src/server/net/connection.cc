@@ -261,23 +261,28 @@ void Connection::dispatch() {
 
 void Connection::refuse_request(ErrorCode error) {
   ++hub_.counters.malformed;
+  if (state_ == State::kHead) head_ = read_head();  // its path says which form the error has
   if (error == http::error::header_limit)
-    return end_with({.status = 431,
-                     .message = fmt::format("the request's head is longer than {} bytes",
-                                            hub_.options.most_head_bytes)});
-  if (error == http::error::body_limit) {
-    // Content-Length alone may exceed the limit, before take_head().
-    if (state_ == State::kHead) head_ = read_head();
-    return end_with({.status = 413,
-                     .message = fmt::format("the request's body is longer than {} bytes",
-                                            hub_.options.most_body_bytes)});
-  }
-  end_with({.message = fmt::format("this is not HTTP: {}", error.message())});
+    return end_with(
+        {.status = 431,
+         .message = fmt::format("the request's head is longer than {} bytes; send fewer "
+                                "or shorter headers",
+                                hub_.options.most_head_bytes)});
+  if (error == http::error::body_limit)
+    return end_with(
+        {.status = 413,
+         .message = fmt::format("the request's body is longer than {} bytes; send less, "
+                                "or start the server with a larger --max-body",
+                                hub_.options.most_body_bytes)});
+  end_with({.message = fmt::format("the request cannot be read: {}; this port takes HTTP/1.1 and "
+                                   "1.0, without TLS",
+                                   error.message())});
 }
 
 void Connection::time_out() {
   ++hub_.counters.timed_out;
   guarded([&] {
+    if (state_ == State::kHead) head_ = read_head();  // as far as it has come
     end_with({.status = 408, .message = "the request was not complete in time; send it again"});
   });
 }

@@ -166,5 +166,47 @@ TEST(Server, DropsAClientThatReadsAWholeAnswerTooSlowly) {
   EXPECT_EQ(server.counters().slow, 1U);
 }
 
+// Clients show what they find in the form of their API, and otherwise only a status.
+TEST(Server, RefusesHeadsInTheFormOfTheirPathsApi) {
+  TestServer server({.most_head_bytes = 1000, .head_time = milliseconds(500)});
+  const auto answer_to = [&](std::string_view bytes) {
+    Client client = server.client();
+    client.send(bytes);
+    return client.answer();
+  };
+  const std::string rest = " HTTP/1.1\r\nHost: localhost\r\n";
+  const std::string longest = rest + "X: " + std::string(2000, 'x') + "\r\n\r\n";
+  for (const auto& [status, bad] :
+       {std::pair(431, longest), std::pair(400, rest + "no colon\r\n\r\n"), std::pair(408, rest)}) {
+    const Client::Answer ollama = answer_to("POST /api/chat" + bad);
+    EXPECT_EQ(ollama.status, status);
+    EXPECT_TRUE(Json::parse(ollama.body)["error"].is_string()) << ollama.body;
+    const Client::Answer anthropic = answer_to("POST /v1/messages" + bad);
+    EXPECT_EQ(anthropic.status, status);
+    EXPECT_EQ(Json::parse(anthropic.body)["type"], "error") << anthropic.body;
+    const Client::Answer openai = answer_to("POST /v1/chat/completions" + bad);
+    EXPECT_EQ(openai.status, status);
+    EXPECT_TRUE(Json::parse(openai.body)["error"].contains("code")) << openai.body;
+  }
+}
+
+TEST(Server, SaysWhatToDoAboutARequestThatIsTooLongOrNotHttp) {
+  TestServer server({.most_head_bytes = 1000, .most_body_bytes = 1000});
+  const auto error_of = [&](std::string_view bytes) {
+    Client client = server.client();
+    client.send(bytes);
+    return Json::parse(client.answer().body)["error"]["message"].get<std::string>();
+  };
+  const auto says = [](const std::string& message, std::string_view words) {
+    EXPECT_NE(message.find(words), std::string::npos) << message;
+  };
+  says(error_of("GET /health HTTP/1.1\r\nX: " + std::string(2000, 'x') + "\r\n\r\n"),
+       "longer than 1000 bytes; send fewer or shorter headers");
+  says(error_of("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                "application/json\r\nContent-Length: 2000\r\n\r\n"),
+       "--max-body");
+  says(error_of("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "HTTP/1.1");  // HTTP/2's first bytes
+}
+
 }  // namespace
 }  // namespace kvick::server

@@ -116,6 +116,14 @@ TEST(Routes, SayWhereTheClientsBaseUrlIsWrong) {
   EXPECT_EQ(said("/v1/v1/m/a"),
             "there is nothing at \"/v1/v1/m/a\", but at \"/v1/m/a\"; leave /v1 out of the client's "
             "base URL");
+  EXPECT_EQ(
+      said("//v1/chat"),
+      "there is nothing at \"//v1/chat\", but at \"/v1/chat\"; take the extra slash out of the "
+      "client's URL");
+  for (const char* extra : {"/v1//chat", "/v1/chat/", "//v1///chat//"})
+    EXPECT_NE(said(extra).find("but at \"/v1/chat\"; take"), std::string::npos) << extra;
+  for (const char* none : {"//x", "/x/"})
+    EXPECT_EQ(said(none).find("extra slash"), std::string::npos) << none;
   for (const char* none : {"/x", "/v1/v1/x", "/v1/x", ""})
     EXPECT_EQ(said(none).find("base URL"), std::string::npos) << none;
 }

@@ -1,8 +1,12 @@
 #include "server/ollama/ollama_format.h"
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <fmt/chrono.h>
+#include <span>
+
+#include "server/openai/openai_format.h"
 
 namespace kvick::server {
 namespace {
@@ -65,8 +69,12 @@ Json end_json(const AnswerEnd& end) {
 
 class OllamaFormat final : public AnswerFormat {
  public:
-  OllamaFormat(const AnswerHead& head, OllamaForm form)
-      : form_(std::move(form)), head_(head_json(form_, head.created)) {}
+  OllamaFormat(const AnswerHead& head, OllamaForm form, const text::Tokenizer& tokenizer)
+      : form_(std::move(form)),
+        head_(head_json(form_, head.created)),
+        tokenizer_(tokenizer),
+        logprobs_(head.logprobs),
+        most_top_(head.most_top) {}
   std::string_view prompt_field() const override { return form_.chat ? "messages" : "prompt"; }
   HttpResponse error(const ApiError& error) const override { return ollama_error(error); }
 
@@ -77,6 +85,7 @@ class OllamaFormat final : public AnswerFormat {
   }
   std::string choice(const ChoiceText& all) override {
     Json said = said_json(form_, all);
+    if (logprobs_) said["logprobs"] = logprobs(all);
     said["done_reason"] = reason_of(all);
     return members(said);
   }
@@ -85,10 +94,13 @@ class OllamaFormat final : public AnswerFormat {
   std::string begin(uint32_t /*choice*/) override { return ""; }
   std::string piece(const ChoiceText& added) override {
     if (!added.finish_reason.empty()) reason_ = reason_of(added);
-    if (added.content.empty() && added.reasoning.empty() && calls_json(added.calls).empty())
+    const bool tokens = logprobs_ && !added.tokens.empty();
+    if (added.content.empty() && added.reasoning.empty() && calls_json(added.calls).empty() &&
+        !tokens)
       return "";
     Json out = head_;
     out.update(said_json(form_, added));
+    if (tokens) out["logprobs"] = logprobs(added);
     out["done"] = false;
     return line(out);
   }
@@ -107,16 +119,39 @@ class OllamaFormat final : public AnswerFormat {
     return text.finish_reason == "length" ? "length" : "stop";
   }
 
+  Json token_json(const engine::TokenChance& token) const {
+    const std::string piece = tokenizer_.piece(token.token, true);
+    Json bytes = Json::array();
+    for (const char c : piece) bytes.push_back(static_cast<unsigned char>(c));
+    return {{"token", piece}, {"logprob", finite(token.logprob)}, {"bytes", std::move(bytes)}};
+  }
+
+  // Ollama leaves out an empty list of likeliest tokens.
+  Json logprobs(const ChoiceText& text) const {
+    Json list = Json::array();
+    for (const engine::TokenReport& report : text.tokens) {
+      Json token = token_json(report.chosen);
+      const size_t most = std::min<size_t>(report.top.size(), most_top_);
+      for (const engine::TokenChance& one : std::span(report.top).first(most))
+        token["top_logprobs"].push_back(token_json(one));
+      list.push_back(std::move(token));
+    }
+    return list;
+  }
+
   const OllamaForm form_;
   const Json head_;
+  const text::Tokenizer& tokenizer_;
+  const bool logprobs_;      // the client asked for log probabilities of tokens
+  const uint32_t most_top_;  // most likeliest tokens with each of them
   std::string reason_ = "stop";
 };
 
 }  // namespace
 
-MakeFormat ollama_format(OllamaForm form) {
-  return [form = std::move(form)](const AnswerHead& head) {
-    return std::make_unique<OllamaFormat>(head, form);
+MakeFormat ollama_format(OllamaForm form, const text::Tokenizer& tokenizer) {
+  return [form = std::move(form), &tokenizer](const AnswerHead& head) {
+    return std::make_unique<OllamaFormat>(head, form, tokenizer);
   };
 }
 

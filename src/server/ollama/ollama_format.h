@@ -4,6 +4,7 @@
 #include <string>
 
 #include "server/answer/answer_format.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace kvick::server {
 
@@ -15,8 +16,8 @@ struct OllamaForm {
 };
 
 // For plans with one choice. Omits a call that max_tokens cut off, because its arguments are no
-// object.
-MakeFormat ollama_format(OllamaForm form);
+// object. The tokenizer must outlive the format.
+MakeFormat ollama_format(OllamaForm form, const text::Tokenizer& tokenizer);
 
 // Returns the answer to a request without a question.
 HttpResponse ollama_idle_answer(const OllamaForm& form, int64_t created, bool unloads, bool stream);

@@ -51,6 +51,14 @@ ApiStatus read_think(Fields& fields, OllamaRequest& request) {
   return Done{};
 }
 
+ApiStatus read_logprobs(Fields& fields, ChatRequest& chat) {
+  KVICK_TRY(const bool wanted, fields.get_bool("logprobs", false));
+  KVICK_TRY(const int64_t top, fields.get_int("top_logprobs", 0, {0, kMostTopTokens}));
+  if (!wanted && top > 0) return bad_field("top_logprobs", "top_logprobs needs logprobs: true");
+  if (wanted) chat.logprobs = static_cast<uint32_t>(top);
+  return Done{};
+}
+
 // Reads keep_alive, which does not change how long the model stays loaded. It only chooses the
 // answer to a request without a question.
 void read_keep_alive(Fields& fields, OllamaRequest& request) {
@@ -69,6 +77,7 @@ ApiStatus read_common(Fields& fields, uint32_t context, OllamaRequest& request) 
   KVICK_TRY_VOID(read_ollama_options(fields, context, chat));
   KVICK_TRY_VOID(read_format(fields, chat));
   KVICK_TRY_VOID(read_think(fields, request));
+  KVICK_TRY_VOID(read_logprobs(fields, chat));
   read_keep_alive(fields, request);
   return Done{};
 }
@@ -176,7 +185,7 @@ ApiResult<Plan> plan_ollama(OllamaRequest request, const PlanContext& context,
   const bool plain = request.generates && (request.raw || !request.suffix.empty() ||
                                            !context.engine.has_chat_template());
   KVICK_TRY(Plan plan, plain ? plan_text(request, context) : plan_chat(request.chat, context));
-  plan.format = ollama_format(form);
+  plan.format = ollama_format(form, context.engine.tokenizer());
   return plan;
 }
 

@@ -13,6 +13,35 @@ ApiStatus read_logprobs(Fields& fields, ChatRequest& request) {
   return Done{};
 }
 
+// Templates of hybrid models know one of these two names. A request's own variable stays.
+void set_thinking(bool wanted, Json& variables) {
+  variables.emplace("enable_thinking", wanted);
+  variables.emplace("thinking", wanted);
+}
+
+// Reads whether the model should think, as DeepSeek's, GLM's and Kimi's APIs and Envoy's gateway
+// write it. No template limits thoughts, so a budget has no effect.
+ApiStatus read_thinking(Fields& fields, Json& variables) {
+  const Json* value = fields.find("thinking");
+  if (value == nullptr) return Done{};
+  if (value->is_boolean()) {
+    set_thinking(value->get<bool>(), variables);
+    return Done{};
+  }
+  KVICK_TRY(Fields thinking, fields.inside(*value, "thinking"));
+  KVICK_TRY(const std::string type, thinking.get_string("type", "auto"));
+  thinking.ignore({"budget_tokens"});
+  KVICK_TRY_VOID(thinking.check_rest());
+  if (type == "auto") return Done{};
+  const bool wanted = type == "enabled" || type == "adaptive";
+  if (!wanted && type != "disabled")
+    return bad_field("thinking.type",
+                     "thinking.type is {}; it must be enabled, adaptive, disabled or auto",
+                     in_quotes(type));
+  set_thinking(wanted, variables);
+  return Done{};
+}
+
 ApiResult<Json> read_variables(Fields& fields, const Tools& tools) {
   Json variables = Json::object();
   if (const Json* more = fields.find("chat_template_kwargs")) {
@@ -25,13 +54,10 @@ ApiResult<Json> read_variables(Fields& fields, const Tools& tools) {
       return bad_field("documents", "documents must be a list of objects");
     variables["documents"] = *documents;
   }
+  KVICK_TRY_VOID(read_thinking(fields, variables));
   KVICK_TRY(const std::string effort, fields.get_string("reasoning_effort", ""));
   if (!effort.empty()) variables["reasoning_effort"] = effort;
-  if (effort == "none") {
-    // Templates of hybrid models ignore the effort, but know one of these two names.
-    variables.emplace("enable_thinking", false);
-    variables.emplace("thinking", false);
-  }
+  if (effort == "none") set_thinking(false, variables);  // templates of hybrid models ignore it
   // Null if there are none, as Hugging Face passes it: some templates test `tools is none`.
   variables["tools"] = tools.list;
   return variables;

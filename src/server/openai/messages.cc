@@ -28,8 +28,26 @@ ApiResult<std::string> read_part(const Fields& outer, const Json& part, const st
   return text;
 }
 
-// Reads the content as a string or null.
-ApiResult<Json> read_content(Fields& message, std::string_view role) {
+bool are_thoughts(const Json& part) {
+  if (!part.is_object() || !part.contains("type")) return false;
+  return part["type"] == "thinking" || part["type"] == "redacted_thinking";
+}
+
+// Reads a part with thoughts. Gateways send those of Anthropic's clients so: LiteLLM in `thinking`,
+// Envoy's in `text`. Redacted ones, which only their server can read, have no text.
+ApiStatus read_thoughts(const Fields& outer, const Json& part, const std::string& path,
+                        std::string& thoughts) {
+  KVICK_TRY(Fields fields, outer.inside(part, path));
+  KVICK_TRY(const std::string other, fields.get_string("text", ""));
+  KVICK_TRY(const std::string text, fields.get_string("thinking", other));
+  fields.ignore({"type", "signature", "data", "redactedContent", "closed"});
+  KVICK_TRY_VOID(fields.check_rest());
+  if (!text.empty()) thoughts += (thoughts.empty() ? "" : "\n") + text;
+  return Done{};
+}
+
+// Reads the content as a string or null; adds the thoughts among its parts to `thoughts`.
+ApiResult<Json> read_content(Fields& message, std::string_view role, std::string& thoughts) {
   const Json* content = message.find("content");
   // OpenAI's models put their text into `refusal` when they refuse.
   if (content == nullptr && role == "assistant") content = message.find("refusal");
@@ -38,11 +56,15 @@ ApiResult<Json> read_content(Fields& message, std::string_view role) {
   if (!content->is_array())
     return bad_field(path, "{} must be a string or a list of parts of text", path);
   std::string text;
-  size_t index = 0;
+  size_t index = 0, pieces = 0;
   for (const Json& part : *content) {
-    KVICK_TRY(const std::string piece,
-              read_part(message, part, fmt::format("{}[{}]", path, index), role));
-    text += (index++ > 0 ? "\n" : "") + piece;
+    const std::string place = fmt::format("{}[{}]", path, index++);
+    if (role == "assistant" && are_thoughts(part)) {
+      KVICK_TRY_VOID(read_thoughts(message, part, place, thoughts));
+      continue;
+    }
+    KVICK_TRY(const std::string piece, read_part(message, part, place, role));
+    text += (pieces++ > 0 ? "\n" : "") + piece;
   }
   return Json(std::move(text));
 }
@@ -103,10 +125,6 @@ ApiStatus open_calls(Json& message, const std::string& path, UnknownFields& unkn
 
 // Thoughts that a client sends back are in reasoning_content, or in `reasoning` as vLLM and
 // OpenRouter name them.
-bool has_thoughts(Fields& message) {
-  return message.find("reasoning_content") != nullptr || message.find("reasoning") != nullptr;
-}
-
 void rename_thoughts(Json& message) {
   const auto thoughts = message.find("reasoning");
   if (thoughts == message.end() || !thoughts->is_string()) return;
@@ -125,16 +143,21 @@ ApiResult<Json> read_message(const Fields& request, const Json& given, const std
   if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end())
     return bad_field(fields.path("role"), "{} is {}; it must be one of {}", fields.path("role"),
                      in_quotes(role), fmt::join(kRoles, ", "));
-  KVICK_TRY(Json content, read_content(fields, role));
-  const bool calls = fields.find("tool_calls") != nullptr;
-  const bool needs_no_content = role == "assistant" && (calls || has_thoughts(fields));
-  if (content.is_null() && !needs_no_content)
+  std::string thoughts;
+  KVICK_TRY(Json content, read_content(fields, role, thoughts));
+  // An assistant may have said nothing, only thought or called tools. Clients send such messages
+  // again with every request.
+  if (content.is_null() && role != "assistant")
     return bad_field(fields.path("content"), "{} is missing", fields.path("content"));
   Json message = given;
   message["role"] = role;
   // Templates append to the content, which fails for null.
   message["content"] = content.is_null() ? Json("") : std::move(content);
   if (role == "assistant") rename_thoughts(message);
+  if (!thoughts.empty()) {
+    Json& field = message["reasoning_content"];
+    if (field.is_null()) field = std::move(thoughts);
+  }
   KVICK_TRY_VOID(open_calls(message, path, fields.unknown()));
   return message;
 }

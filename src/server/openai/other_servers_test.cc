@@ -300,6 +300,48 @@ TEST(Chat, TakesThoughtsByVllmsNameToo) {
       true);
 }
 
+// Gateways send thoughts of Anthropic's clients so: LiteLLM to servers of vLLM, and Envoy's.
+TEST(Chat, TakesThoughtsAmongThePartsOfAnAssistantsContent) {
+  const auto messages = [](const std::string& content, const char* role) {
+    return fmt::format(R"({{"messages":[{{"role":"{}","content":{}}}]}})", role, content);
+  };
+  const auto read = [&](const std::string& content) {
+    const auto body = parse_json(messages(content, "assistant"));
+    UnknownFields unknown(true);
+    const auto chat = parse_chat(*body, unknown);
+    EXPECT_TRUE(chat.ok()) << content;
+    return chat.ok() ? chat->messages[0] : Json();
+  };
+  EXPECT_EQ(read(R"([{"type":"thinking","thinking":"hm","signature":"s"},
+                     {"type":"redacted_thinking","data":"x"},{"type":"thinking","thinking":"so"},
+                     {"type":"text","text":"a"},{"type":"text","text":"b"}])"),
+            Json::parse(R"({"role":"assistant","content":"a\nb","reasoning_content":"hm\nso"})"));
+  EXPECT_EQ(read(R"([{"type":"redacted_thinking","data":"x"},{"type":"text","text":"a"}])"),
+            Json::parse(R"({"role":"assistant","content":"a"})"));
+  EXPECT_EQ(read(R"([{"type":"thinking","text":"hm","signature":"s"},
+                     {"type":"redacted_thinking","redactedContent":"x"},
+                     {"type":"text","text":"a"}])"),
+            Json::parse(R"({"role":"assistant","content":"a","reasoning_content":"hm"})"));
+  const auto own = parse_json(R"({"messages":[{"role":"assistant","reasoning_content":"hm",
+      "content":[{"type":"thinking","thinking":"other"}]}]})");
+  EXPECT_EQ(parse_chat(*own).value().messages[0],
+            Json::parse(R"({"role":"assistant","reasoning_content":"hm","content":""})"));
+  const auto user = parse_json(messages(R"([{"type":"thinking","thinking":"hm"}])", "user"));
+  ASSERT_FALSE(parse_chat(*user).ok());
+  EXPECT_EQ(parse_chat(*user).error().param, "messages[0].content[0].type");
+}
+
+TEST(Chat, TurnsThinkingOnOrOffAsApisOfOtherHostsDo) {
+  for (const auto& [type, on] :
+       {std::pair("enabled", true), std::pair("adaptive", true), std::pair("disabled", false)}) {
+    const auto body = parse_json(fmt::format(
+        R"({{"messages":[{{"role":"user","content":"x"}}],"thinking":{{"type":"{}"}}}})", type));
+    const Json variables = parse_chat(*body).value().variables;
+    EXPECT_TRUE(variables["thinking"] == on && variables["enable_thinking"] == on) << type;
+  }
+  expect_refused({{R"(,"thinking":{"type":"hot"})", "thinking.type", {"disabled"}}}, true);
+}
+
 // A template such as DeepSeek-V3's writes no content for a message that has a list of calls.
 TEST(Chat, DropsAnEmptyListOfCalls) {
   for (const char* calls : {"[]", "null"}) {

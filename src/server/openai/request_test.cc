@@ -222,6 +222,12 @@ TEST(Chat, GivesTemplatesTheFormThatTheyKnow) {
           R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","a":1,"arguments":{},"b":2}}],"content":""}])"));
 }
 
+TEST(Chat, TakesAnAssistantsMessageThatSaysNothing) {
+  for (const char* message :
+       {R"([{"role":"assistant"}])", R"([{"role":"assistant","content":null}])"})
+    EXPECT_EQ(messages_of(message), Json::parse(R"([{"role":"assistant","content":""}])"));
+}
+
 TEST(Chat, TakesTheRefusalsOfOtherModels) {
   const Json messages = messages_of(R"([{"role":"assistant","content":null,"refusal":"no"},
       {"role":"assistant","content":[{"type":"refusal","refusal":"never"}]}])");

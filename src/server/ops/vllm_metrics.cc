@@ -23,15 +23,16 @@ std::string counter(std::string_view name, std::string_view help, std::string_vi
 
 }  // namespace
 
+uint64_t used_bytes(const engine::Metrics& metrics) {
+  return metrics.kv.allocated_bytes - std::min(metrics.kv.allocated_bytes, metrics.kv.cached_bytes);
+}
+
 std::string vllm_metrics_text(const engine::Metrics& metrics, const std::string& model) {
   const std::string label = fmt::format("model_name=\"{}\",engine=\"0\"", escaped_label(model));
-  // Cached blocks that no sequence uses count as free, as in vLLM.
-  const uint64_t held =
-      metrics.kv.allocated_bytes - std::min(metrics.kv.allocated_bytes, metrics.kv.cached_bytes);
-  const double used =
-      metrics.kv_limit_bytes == 0
-          ? 0
-          : std::min(1.0, static_cast<double>(held) / static_cast<double>(metrics.kv_limit_bytes));
+  const double used = metrics.kv_limit_bytes == 0
+                          ? 0
+                          : std::min(1.0, static_cast<double>(used_bytes(metrics)) /
+                                              static_cast<double>(metrics.kv_limit_bytes));
   const uint64_t block = std::max<uint64_t>(metrics.token_bytes * metrics.block_tokens, 1);
   return gauge("num_requests_waiting", "Requests that wait.", label,
                uint64_t{metrics.waiting} + metrics.preempted) +
@@ -49,6 +50,20 @@ std::string vllm_metrics_text(const engine::Metrics& metrics, const std::string&
          counter("generation_tokens", "Tokens of answers.", label, metrics.generated_tokens) +
          counter("num_preemptions", "Preemptions of requests.", label,
                  metrics.swaps + metrics.recomputations);
+}
+
+// All adapters are in memory and can answer at once, so all of them are listed as running: endpoint
+// pickers send a request to a server that lists its adapter.
+std::string vllm_adapters_text(const engine::Adapters& adapters, int64_t now) {
+  if (adapters.empty()) return "";
+  std::string names;
+  for (const auto& adapter : adapters)
+    names += (names.empty() ? "" : ",") + escaped_label(adapter->name);
+  return gauge(
+      "lora_requests_info", "Adapters that can answer; the value is the time.",
+      fmt::format("max_lora=\"{}\",waiting_lora_adapters=\"\",running_lora_adapters=\"{}\"",
+                  adapters.size(), names),
+      static_cast<double>(now));
 }
 
 }  // namespace kvick::server

@@ -38,18 +38,35 @@ std::optional<std::string> argument_of(std::string_view route, std::string_view 
   return std::string(path.substr(brace, path.size() - brace - behind.size()));
 }
 
+bool is_there(std::span<const RouteName> routes, std::string_view path) {
+  return std::any_of(routes.begin(), routes.end(), [&](const RouteName& route) {
+    return argument_of(route.path, path).has_value();
+  });
+}
+
 // Returns the path that a client may mean: many add theirs to a base URL that must end with /v1,
 // and some to one that must not. Returns "" if there is nothing there either.
 std::string meant_by(std::span<const RouteName> routes, std::string_view path) {
   const std::string other =
       path.starts_with("/v1/v1/") ? std::string(path.substr(3)) : fmt::format("/v1{}", path);
-  const bool there = std::any_of(routes.begin(), routes.end(), [&](const RouteName& route) {
-    return argument_of(route.path, other).has_value();
-  });
-  return there ? other : "";
+  return is_there(routes, other) ? other : "";
+}
+
+// Returns the path without the second of two slashes and without one at the end.
+std::string without_extra_slashes(std::string_view path) {
+  std::string out;
+  for (const char c : path)
+    if (c != '/' || !out.ends_with('/')) out += c;
+  if (out.size() > 1 && out.ends_with('/')) out.pop_back();
+  return out;
 }
 
 std::string nothing_at(std::span<const RouteName> routes, std::string_view path) {
+  const std::string single = without_extra_slashes(path);
+  if (single != path && is_there(routes, single))
+    return fmt::format(
+        "there is nothing at {}, but at {}; take the extra slash out of the client's URL",
+        in_quotes(path), in_quotes(single));
   const std::string meant = meant_by(routes, path);
   if (meant.empty())
     return fmt::format("there is nothing at {}; GET /openapi.json lists what there is",

@@ -44,7 +44,8 @@ std::vector<WindowCase> window_cases() {
   for (const char* spec : {"paged:block=1", "paged:block=7", "paged:block=16,evict=lfu", "sliding",
                            "sliding:reserve=1.25", "sliding:reserve=1", "tiered"})
     for (const Shape& shape : {small_values, latent}) all.push_back({spec, shape});
-  for (const Shape& shape : {aged, aged_groups, recent_groups}) all.push_back({"paged:block=7", shape});
+  for (const Shape& shape : {aged, aged_groups, recent_groups})
+    all.push_back({"paged:block=7", shape});
   std::vector<WindowCase> cases;
   for (const Window& window : kWindows)
     for (WindowCase one : all) {

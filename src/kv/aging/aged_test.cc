@@ -94,9 +94,8 @@ TEST(AgedStore, ShowsWholeGroupsAlsoWhereAWindowBeginsWithinOne) {
       SCOPED_TRACE(spec);
       Shape shape = kShape;
       shape.window = 70;
-      shape.aging = {.k_type = kernels::DType::kKivi4K,
-                     .v_type = kernels::DType::kKivi4V,
-                     .window = recent};
+      shape.aging = {
+          .k_type = kernels::DType::kKivi4K, .v_type = kernels::DType::kKivi4V, .window = recent};
       Pair p(spec, shape);
       const SeqId a = p.open();
       bool within = false;
@@ -110,8 +109,7 @@ TEST(AgedStore, ShowsWholeGroupsAlsoWhereAWindowBeginsWithinOne) {
         kernels::View view;
         step->view({.slot = 0, .layer = 1, .head = 1}, scratch, view);
         EXPECT_EQ(view.past[0].runs[0].pos, first / 32 * 32) << length;
-        EXPECT_EQ(rows_of(view.past[0]), shape.aging->old_rows(length) - first / 32 * 32)
-            << length;
+        EXPECT_EQ(rows_of(view.past[0]), shape.aging->old_rows(length) - first / 32 * 32) << length;
         within = within || first % 32 != 0;
       }
       EXPECT_TRUE(within);

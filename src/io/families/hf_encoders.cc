@@ -1,4 +1,5 @@
-// Encoders: BERT, RoBERTa, nomic-embed and ModernBERT. EmbeddingGemma is a Gemma 3 (hf_gemma.cc).
+// Encoders: BERT, RoBERTa, nomic-embed and ModernBERT. Jina's are in hf_jina.cc; EmbeddingGemma is
+// a Gemma 3 (hf_gemma.cc).
 
 #include <algorithm>
 #include <array>
@@ -69,32 +70,6 @@ constexpr Rename kModernBert[] = {
     {"attn_norm", "attn_norm"}, {"attn.Wqkv", "attn_qkv"}, {"attn.Wo", "attn_output"},
     {"mlp_norm", "ffn_norm"},   {"mlp.Wi", "ffn_up"},      {"mlp.Wo", "ffn_down"},
 };
-
-// The names of fields that encoders have.
-struct SizeFields {
-  std::string_view width = "hidden_size", heads = "num_attention_heads",
-                   layers = "num_hidden_layers", ffn = "intermediate_size",
-                   positions = "max_position_embeddings";
-};
-
-// Maps the sizes. Returns those that a rotary embedding depends on.
-base::Result<HfHeads> map_encoder_sizes(Mapper& map, const SizeFields& fields = {}) {
-  HfHeads sizes;
-  KVICK_TRY(sizes.embedding, map.size(fields.width));
-  KVICK_TRY(sizes.heads, map.size(fields.heads));
-  if (sizes.embedding % sizes.heads != 0)
-    return base::fail("{} is {}, but must be a multiple of '{}', which is {}",
-                      map.config().label(fields.width), sizes.embedding, fields.heads, sizes.heads);
-  sizes.head_dim = sizes.embedding / sizes.heads;
-  KVICK_TRY_VOID(map_layer_count(map, fields.layers));
-  map.set("embedding_length", sizes.embedding);
-  map.set("attention.head_count", sizes.heads);
-  map.set("attention.head_count_kv", sizes.heads);
-  map.set("attention.causal", false);
-  KVICK_TRY_VOID(map.copy_size(fields.positions, "context_length"));
-  KVICK_TRY_VOID(map.copy_size(fields.ffn, "feed_forward_length"));
-  return sizes;
-}
 
 // All of these are computed by the approximation with tanh.
 constexpr std::array<std::string_view, 4> kGelus = {"gelu", "gelu_new", "gelu_pytorch_tanh",
@@ -261,6 +236,24 @@ constexpr HfFamily kFamilies[] = {
 };
 
 }  // namespace
+
+base::Result<HfHeads> map_encoder_sizes(Mapper& map, const SizeFields& fields) {
+  HfHeads sizes;
+  KVICK_TRY(sizes.embedding, map.size(fields.width));
+  KVICK_TRY(sizes.heads, map.size(fields.heads));
+  if (sizes.embedding % sizes.heads != 0)
+    return base::fail("{} is {}, but must be a multiple of '{}', which is {}",
+                      map.config().label(fields.width), sizes.embedding, fields.heads, sizes.heads);
+  sizes.head_dim = sizes.embedding / sizes.heads;
+  KVICK_TRY_VOID(map_layer_count(map, fields.layers));
+  map.set("embedding_length", sizes.embedding);
+  map.set("attention.head_count", sizes.heads);
+  map.set("attention.head_count_kv", sizes.heads);
+  map.set("attention.causal", false);
+  KVICK_TRY_VOID(map.copy_size(fields.positions, "context_length"));
+  KVICK_TRY_VOID(map.copy_size(fields.ffn, "feed_forward_length"));
+  return sizes;
+}
 
 base::Result<uint64_t> padded_positions(const JsonObject& config) {
   KVICK_TRY(const uint64_t pad, config.get_uint("pad_token_id", 1));

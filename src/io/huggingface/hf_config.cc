@@ -11,7 +11,7 @@ namespace kvick::io {
 namespace {
 
 base::Result<const HfFamily*> family_of(const JsonObject& config) {
-  KVICK_TRY(const std::string type, config.get_string("model_type"));
+  KVICK_TRY(const std::string type, row_type(config));
   if (const HfFamily* family = find_hf_family(type)) return family;
   std::string known;
   for (const HfFamily& family : hf_families())

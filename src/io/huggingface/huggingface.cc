@@ -156,6 +156,23 @@ base::Status<> drop_padded_positions(const HfConfig& config, const std::string& 
   return base::Done{};
 }
 
+// Splits a matrix whose first half is the up-projection and whose second half is the gate. GGUF
+// has two matrices, or the gate first in one.
+base::Result<std::vector<Tensor>> split_up_gate(Tensor both, const std::string& label) {
+  if (both.source != nullptr || both.shape.size() != 2 || both.shape[0] % 2 != 0)
+    return base::fail("{}: must be a plain matrix of as many rows for the gate as for the rest",
+                      label);
+  constexpr std::string_view kBoth = "up_gate.weight";
+  Tensor up = both, gate = std::move(both);
+  up.shape[0] /= 2;
+  gate.shape[0] /= 2;
+  up.name.replace(up.name.size() - kBoth.size(), kBoth.size(), "up.weight");
+  gate.name.replace(gate.name.size() - kBoth.size(), kBoth.size(), "gate.weight");
+  up.data = up.data.first(up.bytes());
+  gate.data = gate.data.subspan(up.bytes());
+  return std::vector<Tensor>{std::move(up), std::move(gate)};
+}
+
 // The parts of one quantised tensor may be in several shards, so they are joined after all are
 // read.
 base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, const HfConfig& config,
@@ -179,6 +196,11 @@ base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, con
     if (tensor.name.ends_with("exp_probs_b.bias") && tensor.shape.size() == 2 &&
         tensor.shape[0] == 1)
       tensor.shape.erase(tensor.shape.begin());
+    if (tensor.name.ends_with(".ffn_up_gate.weight")) {
+      KVICK_TRY(std::vector<Tensor> halves, split_up_gate(std::move(tensor), label));
+      for (Tensor& half : halves) KVICK_TRY_VOID(builder.add_tensor(std::move(half)));
+      continue;
+    }
     KVICK_TRY_VOID(drop_padded_positions(config, label, tensor));
     KVICK_TRY(tensor, scaled(config, std::move(tensor), label));
     KVICK_TRY_VOID(builder.add_tensor(std::move(tensor)));

@@ -40,6 +40,17 @@ constexpr Rename kAlibi[] = {
     {"layer_norm_2", "layer_output_norm"},
 };
 
+constexpr Rename kRotaryOuter[] = {
+    {"embeddings.word_embeddings.weight", "token_embd.weight"},
+    {"embeddings.token_type_embeddings.weight", "token_types.weight"},
+    {"emb_ln.weight", "token_embd_norm.weight"},
+    {"emb_ln.bias", "token_embd_norm.bias"},
+};
+constexpr Rename kRotary[] = {
+    {"mixer.Wqkv", "attn_qkv"}, {"mixer.out_proj", "attn_output"}, {"norm1", "attn_output_norm"},
+    {"mlp.fc1", "ffn_up"},      {"mlp.fc2", "ffn_down"},           {"norm2", "layer_output_norm"},
+};
+
 Status<> map_alibi_bert(Mapper& map) {
   KVICK_TRY_VOID(map_encoder_sizes(map));
   KVICK_TRY_VOID(map.require_flag("is_decoder", false));
@@ -54,6 +65,29 @@ Status<> map_alibi_bert(Mapper& map) {
   return base::Done{};
 }
 
+// GELU is computed by its approximation with tanh in any case.
+Status<> map_rotary_roberta(Mapper& map) {
+  const JsonObject& config = map.config();
+  KVICK_TRY(const HfHeads sizes, map_encoder_sizes(map));
+  for (const std::string_view field : {"is_decoder", "use_reg_tokens"})
+    KVICK_TRY_VOID(map.require_flag(field, false));
+  KVICK_TRY_VOID(map.require_name(kPositions, "rotary"));
+  KVICK_TRY_VOID(map.require_name("hidden_act", "gelu"));
+  KVICK_TRY(const double epsilon, positive(config, "layer_norm_eps", 1e-5));
+  map.set("attention.layer_norm_epsilon", epsilon);
+  KVICK_TRY(const double base, positive(config, "rotary_emb_base", 10000));
+  map.set("rope.freq_base", base);
+  map.set("rope.dimension_count", sizes.head_dim);
+  // The field still counts the rows that XLM-RoBERTa's table of positions has for no position.
+  KVICK_TRY(const uint64_t rows, map.size("max_position_embeddings"));
+  KVICK_TRY(const uint64_t padded, padded_positions(config));
+  if (rows <= padded)
+    return base::fail("{} is {}, but {} rows are for no position",
+                      config.label("max_position_embeddings"), rows, padded);
+  map.set("context_length", rows - padded);
+  return base::Done{};
+}
+
 constexpr HfFamily kFamilies[] = {
     HfFamily{.model_type = "bert with alibi",
              .architecture = "jina-bert-v2",
@@ -62,15 +96,25 @@ constexpr HfFamily kFamilies[] = {
              .map_all = map_alibi_bert,
              .outer = kAlibiOuter,
              .layers = "encoder.layer."},
+    HfFamily{.model_type = "xlm-roberta with rotation",
+             .architecture = "jina-bert-v3",
+             .tied = true,
+             .modules = kRotary,
+             .map_all = map_rotary_roberta,
+             .outer = kRotaryOuter,
+             .layers = "encoder.layers.",
+             .task_adapters = true},
 };
 
 }  // namespace
 
 base::Result<std::string> row_type(const JsonObject& config) {
   KVICK_TRY(const std::string type, config.get_string("model_type"));
-  if (type != "bert") return type;
+  if (type != "bert" && type != "xlm-roberta") return type;
   KVICK_TRY(const std::string positions, config.get_string(kPositions, "absolute"));
-  return positions == "alibi" ? type + " with alibi" : type;
+  if (type == "bert" && positions == "alibi") return type + " with alibi";
+  if (type == "xlm-roberta" && positions == "rotary") return type + " with rotation";
+  return type;
 }
 
 std::span<const HfFamily> jina_families() { return kFamilies; }

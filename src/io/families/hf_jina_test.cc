@@ -139,5 +139,78 @@ TEST(HfJina, OtherFeedForwardBlocksAreRefused) {
   }
 }
 
+// The fields of jinaai/jina-embeddings-v3, with smaller sizes.
+json rotary_config() {
+  return {{"architectures", {"XLMRobertaModel"}},
+          {"model_type", "xlm-roberta"},
+          {"vocab_size", 6},
+          {"hidden_size", 8},
+          {"intermediate_size", 12},
+          {"num_hidden_layers", 1},
+          {"num_attention_heads", 2},
+          {"max_position_embeddings", 8194},
+          {"pad_token_id", 1},
+          {"hidden_act", "gelu"},
+          {"layer_norm_eps", 1e-5},
+          {"lora_adaptations", {"retrieval.query", "text-matching"}},
+          {"lora_rank", 4},
+          {"position_embedding_type", "rotary"},
+          {"rotary_emb_base", 20000.0},
+          {"use_reg_tokens", false}};
+}
+
+const std::string kParameters = ".parametrizations.weight.";
+
+TEST(HfJina, AnXlmRobertaWithRotationIsJinasThird) {
+  const std::string words = "roberta.embeddings.word_embeddings",
+                    qkv = "roberta.encoder.layers.0.mixer.Wqkv";
+  const auto file =
+      open(rotary_config(), {{words + kParameters + "original", {6, 8}},
+                             {words + kParameters + "0.lora_A", {2, 6, 4}},
+                             {words + kParameters + "0.lora_B", {2, 4, 8}},
+                             {"roberta.emb_ln.weight", {8}},
+                             {qkv + kParameters + "original", {24, 8}},
+                             {qkv + kParameters + "0.lora_A", {2, 4, 8}},
+                             {qkv + kParameters + "0.lora_B", {2, 24, 4}},
+                             {qkv + ".bias", {24}},
+                             {"roberta.encoder.layers.0.mixer.out_proj.weight", {8, 8}},
+                             {"roberta.encoder.layers.0.norm1.weight", {8}},
+                             {"roberta.encoder.layers.0.mlp.fc1.weight", {12, 8}},
+                             {"roberta.encoder.layers.0.mlp.fc2.bias", {8}},
+                             {"roberta.encoder.layers.0.norm2.bias", {8}},
+                             {"roberta.pooler.dense" + kParameters + "original", {8, 8}}});
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(*file->get_string("general.architecture"), "jina-bert-v3");
+  EXPECT_EQ(*file->get_uint("jina-bert-v3.context_length"), 8192u);
+  EXPECT_EQ(*file->get_float("jina-bert-v3.rope.freq_base"), 20000.0);
+  EXPECT_EQ(*file->get_uint("jina-bert-v3.rope.dimension_count"), 4u);
+  EXPECT_EQ(*file->get_float("jina-bert-v3.attention.layer_norm_epsilon"), 1e-5);
+  EXPECT_EQ(
+      names_of(*file),
+      (Strings{"blk.0.attn_output.weight", "blk.0.attn_output_norm.weight", "blk.0.attn_qkv.bias",
+               "blk.0.attn_qkv.weight", "blk.0.ffn_down.bias", "blk.0.ffn_up.weight",
+               "blk.0.layer_output_norm.bias", "token_embd.weight", "token_embd_norm.weight"}));
+  EXPECT_EQ(file->find("token_embd.weight")->shape, (Shape{6, 8}));
+  EXPECT_EQ(file->find("blk.0.attn_qkv.weight")->shape, (Shape{24, 8}));
+}
+
+TEST(HfJina, OnlyAdaptersMayStandBesideAWeight) {
+  const auto error = [](const json& changes, const std::string& tensor) {
+    const auto file = open(with(rotary_config(), changes),
+                           {{"embeddings.word_embeddings.weight", {6, 8}}, {tensor, {8}}});
+    return file.ok() ? std::string("none") : file.error().message;
+  };
+  const std::string weight = "encoder.layers.0.mlp.fc1" + kParameters;
+  EXPECT_EQ(error(json::object(), weight + "0.lora_A"), "none");
+  EXPECT_NE(error(json::object(), weight + "0.scale").find("has no such tensor"),
+            std::string::npos);
+  // jina-colbert-v2 has a layer behind the encoder.
+  EXPECT_NE(error(json::object(), "linear.weight").find("has no such tensor"), std::string::npos);
+  EXPECT_NE(error({{"use_reg_tokens", true}}, "emb_ln.bias").find("'use_reg_tokens' is true"),
+            std::string::npos);
+  EXPECT_NE(error({{"max_position_embeddings", 2}}, "emb_ln.bias").find("2 rows are for no"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace kvick::io

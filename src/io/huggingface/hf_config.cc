@@ -226,6 +226,7 @@ base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
   result.gate_up = family->gate_up;
   result.outer = family->outer;
   result.layer_prefix = family->layers;
+  result.task_adapters = family->task_adapters;
   if (family->padded_positions) {
     KVICK_TRY(result.padded_positions, padded_positions(config));
   }

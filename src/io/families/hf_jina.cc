@@ -108,15 +108,6 @@ constexpr HfFamily kFamilies[] = {
 
 }  // namespace
 
-base::Result<std::string> row_type(const JsonObject& config) {
-  KVICK_TRY(const std::string type, config.get_string("model_type"));
-  if (type != "bert" && type != "xlm-roberta") return type;
-  KVICK_TRY(const std::string positions, config.get_string(kPositions, "absolute"));
-  if (type == "bert" && positions == "alibi") return type + " with alibi";
-  if (type == "xlm-roberta" && positions == "rotary") return type + " with rotation";
-  return type;
-}
-
 std::span<const HfFamily> jina_families() { return kFamilies; }
 
 }  // namespace kvick::io

@@ -249,6 +249,8 @@ base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
     if (!embeds) KVICK_TRY_VOID(require_causal(config));
     KVICK_TRY_VOID(map_rotary_family(map, *family));
   }
+  if (family->flat_experts)
+    result.flat_experts = std::get<uint64_t>(out[result.architecture + ".expert_count"].data);
   if (family->grouped_norms)
     result.state_groups = std::get<uint64_t>(out[result.architecture + ".ssm.group_count"].data);
   if (family->factors != nullptr) {

@@ -1,7 +1,9 @@
 // Reads a folder in the form that Hugging Face's transformers writes.
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -144,6 +146,31 @@ base::Result<Tensor> scaled(const HfConfig& config, Tensor tensor, const std::st
   return tensor;
 }
 
+// Gives the matrices of HfFamily::flat_experts, [experts * inner][outer], a dimension for the
+// experts. Returns the second ones, [experts][outer][inner], which it removes from `stored`.
+base::Result<std::vector<JoinedTensor>> take_flat_experts(const HfConfig& config,
+                                                          std::vector<StoredTensor>& stored) {
+  const auto is_second = [&](const StoredTensor& tensor) {
+    return config.flat_experts > 0 && tensor.name.ends_with(".experts.mlp.w2");
+  };
+  std::vector<JoinedTensor> taken;
+  for (StoredTensor& tensor : stored) {
+    const bool first = config.flat_experts > 0 && tensor.name.ends_with(".experts.mlp.w1");
+    if (!first && !is_second(tensor)) continue;
+    if (tensor.shape.size() != 2 || tensor.shape[0] % config.flat_experts != 0)
+      return base::fail("{}: must be a matrix with as many rows for each of the {} experts",
+                        tensor.label, config.flat_experts);
+    tensor.shape[0] /= config.flat_experts;
+    tensor.shape.insert(tensor.shape.begin(), config.flat_experts);
+    if (first) continue;
+    const Outputs all = {0, 1, tensor.shape[2]};
+    KVICK_TRY(Tensor turned, turned_experts(tensor.name, tensor, all));
+    taken.push_back({std::move(turned), tensor.label});
+  }
+  std::erase_if(stored, is_second);
+  return taken;
+}
+
 // Removes the rows of the table of positions that are for none.
 base::Status<> drop_padded_positions(const HfConfig& config, const std::string& label,
                                      Tensor& tensor) {
@@ -181,7 +208,9 @@ base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, con
   for (Shard& shard : shards) KVICK_TRY_VOID(read_shard(shard, stored, builder));
   std::erase_if(stored,
                 [&](const StoredTensor& tensor) { return is_of_other_part(config, tensor.name); });
+  KVICK_TRY(std::vector<JoinedTensor> experts, take_flat_experts(config, stored));
   KVICK_TRY(std::vector<JoinedTensor> joined, join_tensors(scheme, config.gate_up, stored));
+  std::move(experts.begin(), experts.end(), std::back_inserter(joined));
   for (auto& [tensor, label] : joined) {
     KVICK_TRY(const auto mapped, map_tensor_name(config, tensor.name, label));
     if (!mapped) continue;

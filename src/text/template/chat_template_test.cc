@@ -129,6 +129,32 @@ TEST(ChatTemplate, ReadsJsonFromText) {
   EXPECT_FALSE(render(source, {{"call", 1}}).ok());
 }
 
+TEST(ChatTemplate, ListsOfNamespacesGrowAndShrink) {
+  const auto text = [](const std::string& source) {
+    const auto got = render("{% set ns = namespace(ids=[]) %}" + source, ordered_json::object());
+    return got.ok() ? *got : got.error().message;
+  };
+  const std::string fill = "{% for x in [1, 2, 3] %}{% set _ = ns.ids.append(x * 2) %}{% endfor %}";
+  EXPECT_EQ(text(fill + "{{ ns.ids.pop(0) }} {{ ns.ids.pop() }} {{ ns.ids }}"), "2 6 [4]");
+  EXPECT_EQ(text(fill + "{{ ns.ids.pop(-2) }} {{ ns.ids }} {{ ns.ids.append(7) }}"),
+            "4 [2, 6] None");
+  struct {
+    const char* source;
+    const char* expected;
+  } const table[] = {
+      {"{{ ns.ids.pop() }}", "pop() of a list of 0 items"},
+      {"{{ ns.ids.append() }}", "lacks the argument 'object'"},
+      {"{{ ns.ids.append(ns.ids) }}", "may not be given the same list"},
+      // Here another variable, or the loop, would have to see the change.
+      {"{% set a = ns.ids %}{{ ns.ids.append(1) }}", "would change it, which templates may not"},
+      {"{% set ns.ids = [1] %}{% for x in ns.ids %}{{ ns.ids.append(x) }}{% endfor %}",
+       "would change it, which templates may not"},
+      {"{% set a = [] %}{{ a.append(1) }}", "would change it, which templates may not"},
+  };
+  for (const auto& [source, expected] : table)
+    EXPECT_NE(text(source).find(expected), std::string::npos) << source << ": " << text(source);
+}
+
 TEST(ChatTemplate, RendersAgainWithoutRememberingTheFirstTime) {
   auto parsed = ChatTemplate::parse(
       "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ "

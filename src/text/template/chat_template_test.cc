@@ -123,6 +123,7 @@ TEST(ChatTemplate, ReadsJsonFromText) {
       "{%- set a = call | from_json -%}{{ a.x[1] }} {{ a.y is none }} {{ a }}";
   const auto text = [&](const char* json) { return render(source, {{"call", json}}); };
   EXPECT_EQ(*text(R"({"x": [1, 2.5], "y": null})"), "2.5 True {'x': [1, 2.5], 'y': None}");
+  EXPECT_EQ(*render("{{ (call | fromjson)['x'] }}", {{"call", R"({"x": 3})"}}), "3");
   EXPECT_FALSE(text("{\"x\": ").ok());
   EXPECT_FALSE(text(std::string(100000, '[').c_str()).ok());
   EXPECT_FALSE(text((std::string(5000, '[') + std::string(5000, ']')).c_str()).ok());

@@ -120,6 +120,12 @@ std::vector<Row> encoders() {
                     encoder(spec);
                     spec.features.expert_ffn = spec.ffn;
                   }});
+  // As kvick reads it from a folder; llama.cpp leaves the bias out.
+  rows.push_back({"nomic-bert-moe-bias", nomic_moe, [](Spec& spec) {
+                    encoder(spec);
+                    spec.features.expert_ffn = spec.ffn;
+                    spec.features.expert_bias = true;
+                  }});
   Features jina = bert("jina-bert-v2", kMean);
   jina.alibi = true, jina.ungated = false;
   rows.push_back({"jina-bert-v2", jina, [](Spec& spec) {

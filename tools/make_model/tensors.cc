@@ -138,7 +138,9 @@ void add_experts(const Spec& spec, const std::string& blk, TensorList& list) {
   if (!f.ungated) list.stack(blk + "ffn_gate_exps", f.experts, f.expert_ffn, spec.dim, kPlain);
   list.stack(blk + "ffn_up_exps", f.experts, f.expert_ffn, spec.dim, kPlain);
   list.stack(blk + "ffn_down_exps", f.experts, spec.dim, f.expert_ffn, kPlain);
-  if (f.expert_bias) {
+  if (f.expert_bias && f.ungated) {  // one for the sum, as in nomic-embed's folders
+    list.vector(blk + "ffn_exps.bias", "", spec.dim, 0, kBias);
+  } else if (f.expert_bias) {
     list.vector(blk + "ffn_gate_inp.bias", "", f.experts, 0, kBias);
     for (const auto& [name, rows] :
          {std::pair{"ffn_gate_exps.bias", f.expert_ffn},

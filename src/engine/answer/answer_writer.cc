@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "engine/answer/finite.h"
+#include "engine/answer/suppress.h"
 
 namespace kvick::engine {
 
@@ -91,6 +92,7 @@ WrittenTokens AnswerWriter::next(std::span<float> logits, bool room) {
     own.assign(logits.begin(), logits.end());
   }
   if (constraint_ != nullptr) constraint_->mask(logits);
+  suppress(tokenizer_.vocabulary(), tokens_ == 0, logits);
   if (tokens_ < form_.least) forbid_ends(logits);
   const Token token = sampler_.choose(logits);
   if (report) report->chosen = {token, static_cast<float>(own[static_cast<size_t>(token)] - mass)};

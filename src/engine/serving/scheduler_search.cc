@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/answer/finite.h"
+#include "engine/answer/suppress.h"
 #include "engine/serving/scheduler.h"
 
 namespace kvick::engine {
@@ -27,9 +28,12 @@ void Scheduler::search(RunningJob& running, std::span<const StepDraw> draws) {
   const size_t pieces = engine_.tokenizer().vocabulary().pieces.size();
   std::vector<Beam> beams;
   for (const StepDraw& draw : draws) {
-    require_finite(draw.logits.first(pieces));
+    const std::span<float> logits = draw.logits.first(pieces);
+    require_finite(logits);
+    suppress(engine_.tokenizer().vocabulary(), running.longest() == running.outcome.prompt_tokens,
+             logits);
     beams.push_back({.score = running.answers[draw.answer].score,
-                     .next = likeliest(draw.logits.first(pieces), size_t{2} * width)});
+                     .next = likeliest(logits, size_t{2} * width)});
   }
   const uint32_t length = running.longest() - running.outcome.prompt_tokens + 1;
   const auto normalised = [&](double score) {

@@ -1,4 +1,5 @@
-// Encoders: BERT, RoBERTa, nomic-embed and ModernBERT. EmbeddingGemma is a Gemma 3 (hf_gemma.cc).
+// Encoders: BERT, RoBERTa, nomic-embed and ModernBERT. Jina's are in hf_jina.cc; EmbeddingGemma is
+// a Gemma 3 (hf_gemma.cc).
 
 #include <algorithm>
 #include <array>
@@ -56,6 +57,19 @@ constexpr Rename kNomic[] = {
     {"mlp.fc11", "ffn_up"},         {"mlp.fc12", "ffn_gate"},         {"mlp.fc2", "ffn_down"},
     {"norm2", "layer_output_norm"},
 };
+// megablocks has the matrices of a layer's experts in one tensor, and one bias for their sum.
+constexpr Rename kNomicExperts[] = {
+    {"attn.Wqkv", "attn_qkv"},
+    {"attn.out_proj", "attn_output"},
+    {"norm1", "attn_output_norm"},
+    {"mlp.fc1", "ffn_up"},
+    {"mlp.fc2", "ffn_down"},
+    {"mlp.router.layer", "ffn_gate_inp"},
+    {"mlp.experts.mlp.w1", "ffn_up_exps.weight"},
+    {"mlp.experts.mlp.w2", "ffn_down_exps.weight"},
+    {"mlp.experts.bias", "ffn_exps.bias"},
+    {"norm2", "layer_output_norm"},
+};
 constexpr Rename kModernBertOuter[] = {
     {"embeddings.tok_embeddings.weight", "token_embd.weight"},
     {"embeddings.norm.weight", "token_embd_norm.weight"},
@@ -69,32 +83,6 @@ constexpr Rename kModernBert[] = {
     {"attn_norm", "attn_norm"}, {"attn.Wqkv", "attn_qkv"}, {"attn.Wo", "attn_output"},
     {"mlp_norm", "ffn_norm"},   {"mlp.Wi", "ffn_up"},      {"mlp.Wo", "ffn_down"},
 };
-
-// The names of fields that encoders have.
-struct SizeFields {
-  std::string_view width = "hidden_size", heads = "num_attention_heads",
-                   layers = "num_hidden_layers", ffn = "intermediate_size",
-                   positions = "max_position_embeddings";
-};
-
-// Maps the sizes. Returns those that a rotary embedding depends on.
-base::Result<HfHeads> map_encoder_sizes(Mapper& map, const SizeFields& fields = {}) {
-  HfHeads sizes;
-  KVICK_TRY(sizes.embedding, map.size(fields.width));
-  KVICK_TRY(sizes.heads, map.size(fields.heads));
-  if (sizes.embedding % sizes.heads != 0)
-    return base::fail("{} is {}, but must be a multiple of '{}', which is {}",
-                      map.config().label(fields.width), sizes.embedding, fields.heads, sizes.heads);
-  sizes.head_dim = sizes.embedding / sizes.heads;
-  KVICK_TRY_VOID(map_layer_count(map, fields.layers));
-  map.set("embedding_length", sizes.embedding);
-  map.set("attention.head_count", sizes.heads);
-  map.set("attention.head_count_kv", sizes.heads);
-  map.set("attention.causal", false);
-  KVICK_TRY_VOID(map.copy_size(fields.positions, "context_length"));
-  KVICK_TRY_VOID(map.copy_size(fields.ffn, "feed_forward_length"));
-  return sizes;
-}
 
 // All of these are computed by the approximation with tanh.
 constexpr std::array<std::string_view, 4> kGelus = {"gelu", "gelu_new", "gelu_pytorch_tanh",
@@ -129,8 +117,9 @@ Status<> map_roberta(Mapper& map) {
   return base::Done{};
 }
 
-// The published folders have GPT-2's names of fields, transformers its own.
-Status<> map_nomic(Mapper& map) {
+// Maps what models with and without experts share. The published folders have GPT-2's names of
+// fields, transformers its own.
+Status<> map_nomic_parts(Mapper& map) {
   const JsonObject& config = map.config();
   const bool published = config.find("n_embd").has_value();
   const SizeFields fields = published ? SizeFields{.width = "n_embd",
@@ -140,12 +129,9 @@ Status<> map_nomic(Mapper& map) {
                                                    .positions = "n_positions"}
                                       : SizeFields{};
   KVICK_TRY(const HfHeads sizes, map_encoder_sizes(map, fields));
-  KVICK_TRY_VOID(map.require_name("activation_function", "swiglu"));
-  KVICK_TRY_VOID(map.require_name("hidden_act", "silu"));
-  for (const std::string_view field : {"qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "prenorm",
-                                       "parallel_block", "use_rms_norm", "rotary_emb_interleaved"})
+  for (const std::string_view field :
+       {"prenorm", "parallel_block", "use_rms_norm", "rotary_emb_interleaved"})
     KVICK_TRY_VOID(map.require_flag(field, false));
-  KVICK_TRY_VOID(require_number(map, "moe_every_n_layers", 0));
   KVICK_TRY_VOID(require_number(map, "rotary_emb_fraction", 1));
   KVICK_TRY(const double epsilon,
             positive(config, published ? "layer_norm_epsilon" : "layer_norm_eps", 1e-12));
@@ -160,6 +146,29 @@ Status<> map_nomic(Mapper& map) {
   KVICK_TRY(const uint64_t positions, map.size(fields.positions));
   map.set("context_length", std::min(trained, positions));
   return base::Done{};
+}
+
+Status<> map_nomic(Mapper& map) {
+  KVICK_TRY_VOID(map.require_name("activation_function", "swiglu"));
+  KVICK_TRY_VOID(map.require_name("hidden_act", "silu"));
+  for (const std::string_view field : {"qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias"})
+    KVICK_TRY_VOID(map.require_flag(field, false));
+  KVICK_TRY_VOID(require_number(map, "moe_every_n_layers", 0));
+  return map_nomic_parts(map);
+}
+
+// nomic-embed-text-v2-moe.
+Status<> map_nomic_experts(Mapper& map) {
+  KVICK_TRY(const std::string activation, map.config().get_string("activation_function"));
+  if (!is_gelu(activation)) return map.require_name("activation_function", "gelu");
+  for (const std::string_view field : {"moe_normalize_expert_weights", "expert_choice_router"})
+    KVICK_TRY_VOID(map.require_flag(field, false));
+  KVICK_TRY_VOID(require_number(map, "num_shared_experts", 0));
+  const bool local = map.config().find("num_local_experts").has_value();
+  KVICK_TRY_VOID(map.copy_size(local ? "num_local_experts" : "num_experts", "expert_count"));
+  KVICK_TRY_VOID(map.copy_size("moe_top_k", "expert_used_count"));
+  KVICK_TRY_VOID(map.copy_size("moe_every_n_layers", "moe_every_n_layers"));
+  return map_nomic_parts(map);
 }
 
 // Maps which layers have a window, and how wide it is: half of it lies on each side of a token.
@@ -252,6 +261,14 @@ constexpr HfFamily kFamilies[] = {
              .map_all = map_nomic,
              .outer = kNomicOuter,
              .layers = "encoder.layers."},
+    HfFamily{.model_type = "nomic_bert with experts",
+             .architecture = "nomic-bert-moe",
+             .tied = true,
+             .modules = kNomicExperts,
+             .map_all = map_nomic_experts,
+             .outer = kNomicOuter,
+             .layers = "encoder.layers.",
+             .flat_experts = true},
     HfFamily{.model_type = "modernbert",
              .architecture = "modern-bert",
              .tied = true,
@@ -261,6 +278,37 @@ constexpr HfFamily kFamilies[] = {
 };
 
 }  // namespace
+
+base::Result<std::string> row_type(const JsonObject& config) {
+  KVICK_TRY(const std::string type, config.get_string("model_type"));
+  if (type == "nomic_bert") {
+    KVICK_TRY(const double period, config.get_float("moe_every_n_layers", 0));
+    return period > 0 ? type + " with experts" : type;
+  }
+  if (type != "bert" && type != "xlm-roberta") return type;
+  KVICK_TRY(const std::string positions, config.get_string("position_embedding_type", "absolute"));
+  if (type == "bert" && positions == "alibi") return type + " with alibi";
+  if (type == "xlm-roberta" && positions == "rotary") return type + " with rotation";
+  return type;
+}
+
+base::Result<HfHeads> map_encoder_sizes(Mapper& map, const SizeFields& fields) {
+  HfHeads sizes;
+  KVICK_TRY(sizes.embedding, map.size(fields.width));
+  KVICK_TRY(sizes.heads, map.size(fields.heads));
+  if (sizes.embedding % sizes.heads != 0)
+    return base::fail("{} is {}, but must be a multiple of '{}', which is {}",
+                      map.config().label(fields.width), sizes.embedding, fields.heads, sizes.heads);
+  sizes.head_dim = sizes.embedding / sizes.heads;
+  KVICK_TRY_VOID(map_layer_count(map, fields.layers));
+  map.set("embedding_length", sizes.embedding);
+  map.set("attention.head_count", sizes.heads);
+  map.set("attention.head_count_kv", sizes.heads);
+  map.set("attention.causal", false);
+  KVICK_TRY_VOID(map.copy_size(fields.positions, "context_length"));
+  KVICK_TRY_VOID(map.copy_size(fields.ffn, "feed_forward_length"));
+  return sizes;
+}
 
 base::Result<uint64_t> padded_positions(const JsonObject& config) {
   KVICK_TRY(const uint64_t pad, config.get_uint("pad_token_id", 1));

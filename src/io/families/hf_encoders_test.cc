@@ -226,11 +226,10 @@ TEST(HfEncoders, NomicsFoldersHaveTheNamesOfGpt2) {
                                       "blk.0.layer_output_norm.weight", "token_embd.weight",
                                       "token_embd_norm.bias"}));
   EXPECT_EQ(file->find("blk.0.ffn_gate.weight")->shape, (std::vector<uint64_t>{12, 16}));
-  const auto experts = open(with(config, {{"moe_every_n_layers", 2}}));
-  ASSERT_FALSE(experts.ok());
-  EXPECT_NE(experts.error().message.find("'moe_every_n_layers' is 2; kvick knows 0"),
-            std::string::npos)
-      << experts.error().message;
+  const auto biased = open(with(config, {{"mlp_fc1_bias", true}}));
+  ASSERT_FALSE(biased.ok());
+  EXPECT_NE(biased.error().message.find("'mlp_fc1_bias' is true"), std::string::npos)
+      << biased.error().message;
 }
 
 json gemma_config() {

@@ -9,9 +9,10 @@ namespace kvick::io {
 std::span<const HfFamily> hf_families() {
   static const std::vector<HfFamily> all = [] {
     std::vector<HfFamily> families;
-    for (const auto part : {dense_families(), expert_families(), latent_families(),
-                            gemma_families(), delta_families(), state_families(),
-                            one_block_families(), picture_families(), encoder_families()})
+    for (const auto part :
+         {dense_families(), expert_families(), latent_families(), gemma_families(),
+          delta_families(), state_families(), one_block_families(), picture_families(),
+          encoder_families(), jina_families()})
       families.insert(families.end(), part.begin(), part.end());
     return families;
   }();

@@ -46,6 +46,10 @@ struct HfFamily {
   std::string_view layers = "layers.";
   // The first rows of the table of positions, up to pad_token_id, are for no position.
   bool padded_positions = false;
+  // The matrices of a layer's experts lie one below the other, the second one turned (megablocks).
+  bool flat_experts = false;
+  // Weights may have low-rank adapters beside them, one for each task, which are not read.
+  bool task_adapters = false;
   // transformers' defaults, as JSON, of fields that published files omit.
   std::string_view defaults = {};
 };

@@ -83,6 +83,10 @@ struct HfHeads {
 // hf_encoders.cc.
 base::Result<uint64_t> padded_positions(const JsonObject& config);
 
+// Returns the model_type of the table's row for a config. For a model with code of its own that
+// is the config's with what tells the model from others: "bert with alibi". See hf_encoders.cc.
+base::Result<std::string> row_type(const JsonObject& config);
+
 // Returns whether some layers of Nemotron-H have experts. See hf_mixers.cc.
 base::Result<bool> nemotron_has_experts(const JsonObject& config);
 

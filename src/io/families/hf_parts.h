@@ -20,6 +20,7 @@ std::span<const HfFamily> state_families();      // hf_states.cc
 std::span<const HfFamily> one_block_families();  // hf_mixers.cc
 std::span<const HfFamily> picture_families();    // hf_pictures.cc
 std::span<const HfFamily> encoder_families();    // hf_encoders.cc
+std::span<const HfFamily> jina_families();       // hf_jina.cc
 
 // Maps a number above 0, if the file has it.
 base::Status<> copy_positive(Mapper& map, std::string_view field, std::string_view key);
@@ -36,6 +37,16 @@ base::Status<> require_fourth_layers(Mapper& map);
 base::Status<> map_experts(Mapper& map);
 base::Status<> map_qwen_moe(Mapper& map);
 base::Status<> map_nemotron_experts(Mapper& map);
+
+// The names of fields that encoders have.
+struct SizeFields {
+  std::string_view width = "hidden_size", heads = "num_attention_heads",
+                   layers = "num_hidden_layers", ffn = "intermediate_size",
+                   positions = "max_position_embeddings";
+};
+// Maps the sizes of an encoder. Returns those that a rotary embedding depends on. See
+// hf_encoders.cc.
+base::Result<HfHeads> map_encoder_sizes(Mapper& map, const SizeFields& fields = {});
 
 // Refuses a limit on the steps of a state. See hf_states.cc.
 base::Status<> require_free_steps(const JsonObject& config);

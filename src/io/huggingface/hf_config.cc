@@ -11,7 +11,7 @@ namespace kvick::io {
 namespace {
 
 base::Result<const HfFamily*> family_of(const JsonObject& config) {
-  KVICK_TRY(const std::string type, config.get_string("model_type"));
+  KVICK_TRY(const std::string type, row_type(config));
   if (const HfFamily* family = find_hf_family(type)) return family;
   std::string known;
   for (const HfFamily& family : hf_families())
@@ -226,6 +226,7 @@ base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
   result.gate_up = family->gate_up;
   result.outer = family->outer;
   result.layer_prefix = family->layers;
+  result.task_adapters = family->task_adapters;
   if (family->padded_positions) {
     KVICK_TRY(result.padded_positions, padded_positions(config));
   }
@@ -248,6 +249,8 @@ base::Result<HfConfig> map_config(const JsonObject& config, Metadata& out) {
     if (!embeds) KVICK_TRY_VOID(require_causal(config));
     KVICK_TRY_VOID(map_rotary_family(map, *family));
   }
+  if (family->flat_experts)
+    result.flat_experts = std::get<uint64_t>(out[result.architecture + ".expert_count"].data);
   if (family->grouped_norms)
     result.state_groups = std::get<uint64_t>(out[result.architecture + ".ssm.group_count"].data);
   if (family->factors != nullptr) {

@@ -29,6 +29,8 @@ struct HfConfig {
   std::span<const Rename> outer = {};
   std::string_view layer_prefix = "layers.";
   uint64_t padded_positions = 0;  // rows before that of the first position
+  uint64_t flat_experts = 0;      // experts of a layer that lie one below the other; 0: none
+  bool task_adapters = false;     // as in HfFamily
   bool scores = false;            // an encoder with a head that scores pairs of texts
   GateUp gate_up = GateUp::kNone;
   std::vector<ModuleFactors> factors = {};  // of modules whose weights are multiplied

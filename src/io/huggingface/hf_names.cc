@@ -113,11 +113,25 @@ base::Error no_such_tensor(const HfConfig& config, const std::string& label) {
                     config.layers, config.architecture);
 }
 
+// PyTorch stores a weight that has an adapter as "MODULE.parametrizations.weight.original", with
+// the adapter as "0.lora_A" and "0.lora_B" in place of "original" beside it. Returns
+// "MODULE.weight", or nothing for the adapter. Any other name is returned unchanged.
+std::string without_adapter(std::string_view name) {
+  constexpr std::string_view kBetween = ".parametrizations.weight.";
+  const size_t at = name.find(kBetween);
+  if (at == std::string_view::npos) return std::string(name);
+  const std::string_view part = name.substr(at + kBetween.size());
+  if (part == "original") return std::string(name.substr(0, at)) + ".weight";
+  return part == "0.lora_A" || part == "0.lora_B" ? "" : std::string(name);
+}
+
 // Encoders may have heads that guess hidden words, which embeddings do not need, or heads that give
 // labels.
 base::Result<std::optional<std::string>> map_encoder_name(const HfConfig& config,
-                                                          std::string_view name,
+                                                          std::string_view stored,
                                                           const std::string& label) {
+  const std::string name = config.task_adapters ? without_adapter(stored) : std::string(stored);
+  if (name.empty()) return std::optional<std::string>();
   constexpr std::string_view kUnneeded[] = {"cls.", "decoder.", "head.", "lm_head.", "pooler."};
   std::string_view rest = name;
   for (const std::string_view prefix : {"bert.", "roberta.", "model."}) drop_prefix(rest, prefix);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "io/safetensors/json.h"
 
@@ -11,6 +13,18 @@ namespace kvick::io {
 namespace {
 
 constexpr uint64_t kMaxConfigBytes = 64 << 20;
+
+base::Status<> map_tokens(const JsonObject& config, std::string_view field, const std::string& key,
+                          Metadata& out) {
+  if (!config.find(field)) return base::Done{};
+  KVICK_TRY(const simdjson::dom::array list, config.get_array(field));
+  std::vector<int64_t> ids;
+  for (const Json entry : list)
+    if (entry.get(ids.emplace_back()) != simdjson::SUCCESS)
+      return base::fail("{} must hold the numbers of tokens", config.label(field));
+  if (!ids.empty()) out[key].data = std::move(ids);
+  return base::Done{};
+}
 
 }  // namespace
 
@@ -32,6 +46,8 @@ base::Status<> map_sampling(const NamedText& generation_config, Metadata& out) {
     out["general.sampling.top_k"].data =
         static_cast<int64_t>(std::clamp(value, 0.0, double{INT32_MAX}));
   }
+  KVICK_TRY_VOID(map_tokens(config, "suppress_tokens", "tokenizer.ggml.suppress_tokens", out));
+  KVICK_TRY_VOID(map_tokens(config, "begin_suppress_tokens", "kvick.begin_suppress_tokens", out));
   return base::Done{};
 }
 

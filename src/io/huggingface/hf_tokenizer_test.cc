@@ -6,8 +6,6 @@
 #include <random>
 #include <set>
 
-#include "io/huggingface/hf_sampling.h"
-
 namespace kvick::io {
 namespace {
 
@@ -167,30 +165,6 @@ TEST(HfTokenizer, SpecialTokensComeFromTheirNamesThenFromTheIds) {
   files.tokenizer_config = json::object();
   EXPECT_EQ(get<uint64_t>(map(files), "tokenizer.ggml.bos_token_id"), 3u);
   EXPECT_EQ(get<uint64_t>(map(files), "tokenizer.ggml.eos_token_id"), 7u);
-}
-
-TEST(HfSampling, TakesTheNumbersOfTheGenerationConfig) {
-  const std::string text = json({{"do_sample", true},
-                                 {"temperature", 0.5},
-                                 {"top_k", 20},
-                                 {"top_p", nullptr},
-                                 {"repetition_penalty", 1.25}})
-                               .dump();
-  Metadata out;
-  ASSERT_TRUE(map_sampling({"generation_config.json", text}, out).ok());
-  EXPECT_EQ(out.size(), 3U);
-  EXPECT_EQ(std::get<double>(out.at("general.sampling.temp").data), 0.5);
-  EXPECT_EQ(std::get<int64_t>(out.at("general.sampling.top_k").data), 20);
-  EXPECT_EQ(std::get<double>(out.at("general.sampling.penalty_repeat").data), 1.25);
-}
-
-TEST(HfSampling, NamesAFieldThatIsNoNumber) {
-  Metadata out;
-  const auto wrong = map_sampling({"generation_config.json", R"({"top_p": "high"})"}, out);
-  ASSERT_FALSE(wrong.ok());
-  EXPECT_NE(wrong.error().message.find("top_p"), std::string::npos);
-  EXPECT_TRUE(map_sampling({"generation_config.json", ""}, out).ok());
-  EXPECT_TRUE(out.empty());
 }
 
 TEST(HfTokenizer, ThePostProcessorSaysWhatIsAddedUnlessTheConfigDoes) {

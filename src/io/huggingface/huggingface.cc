@@ -1,7 +1,9 @@
 // Reads a folder in the form that Hugging Face's transformers writes.
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -144,6 +146,31 @@ base::Result<Tensor> scaled(const HfConfig& config, Tensor tensor, const std::st
   return tensor;
 }
 
+// Gives the matrices of HfFamily::flat_experts, [experts * inner][outer], a dimension for the
+// experts. Returns the second ones, [experts][outer][inner], which it removes from `stored`.
+base::Result<std::vector<JoinedTensor>> take_flat_experts(const HfConfig& config,
+                                                          std::vector<StoredTensor>& stored) {
+  const auto is_second = [&](const StoredTensor& tensor) {
+    return config.flat_experts > 0 && tensor.name.ends_with(".experts.mlp.w2");
+  };
+  std::vector<JoinedTensor> taken;
+  for (StoredTensor& tensor : stored) {
+    const bool first = config.flat_experts > 0 && tensor.name.ends_with(".experts.mlp.w1");
+    if (!first && !is_second(tensor)) continue;
+    if (tensor.shape.size() != 2 || tensor.shape[0] % config.flat_experts != 0)
+      return base::fail("{}: must be a matrix with as many rows for each of the {} experts",
+                        tensor.label, config.flat_experts);
+    tensor.shape[0] /= config.flat_experts;
+    tensor.shape.insert(tensor.shape.begin(), config.flat_experts);
+    if (first) continue;
+    const Outputs all = {0, 1, tensor.shape[2]};
+    KVICK_TRY(Tensor turned, turned_experts(tensor.name, tensor, all));
+    taken.push_back({std::move(turned), tensor.label});
+  }
+  std::erase_if(stored, is_second);
+  return taken;
+}
+
 // Removes the rows of the table of positions that are for none.
 base::Status<> drop_padded_positions(const HfConfig& config, const std::string& label,
                                      Tensor& tensor) {
@@ -156,6 +183,23 @@ base::Status<> drop_padded_positions(const HfConfig& config, const std::string& 
   return base::Done{};
 }
 
+// Splits a matrix whose first half is the up-projection and whose second half is the gate. GGUF
+// has two matrices, or the gate first in one.
+base::Result<std::vector<Tensor>> split_up_gate(Tensor both, const std::string& label) {
+  if (both.source != nullptr || both.shape.size() != 2 || both.shape[0] % 2 != 0)
+    return base::fail("{}: must be a plain matrix of as many rows for the gate as for the rest",
+                      label);
+  constexpr std::string_view kBoth = "up_gate.weight";
+  Tensor up = both, gate = std::move(both);
+  up.shape[0] /= 2;
+  gate.shape[0] /= 2;
+  up.name.replace(up.name.size() - kBoth.size(), kBoth.size(), "up.weight");
+  gate.name.replace(gate.name.size() - kBoth.size(), kBoth.size(), "gate.weight");
+  up.data = up.data.first(up.bytes());
+  gate.data = gate.data.subspan(up.bytes());
+  return std::vector<Tensor>{std::move(up), std::move(gate)};
+}
+
 // The parts of one quantised tensor may be in several shards, so they are joined after all are
 // read.
 base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, const HfConfig& config,
@@ -164,7 +208,9 @@ base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, con
   for (Shard& shard : shards) KVICK_TRY_VOID(read_shard(shard, stored, builder));
   std::erase_if(stored,
                 [&](const StoredTensor& tensor) { return is_of_other_part(config, tensor.name); });
+  KVICK_TRY(std::vector<JoinedTensor> experts, take_flat_experts(config, stored));
   KVICK_TRY(std::vector<JoinedTensor> joined, join_tensors(scheme, config.gate_up, stored));
+  std::move(experts.begin(), experts.end(), std::back_inserter(joined));
   for (auto& [tensor, label] : joined) {
     KVICK_TRY(const auto mapped, map_tensor_name(config, tensor.name, label));
     if (!mapped) continue;
@@ -179,6 +225,11 @@ base::Status<> read_shards(std::vector<Shard>& shards, const Scheme& scheme, con
     if (tensor.name.ends_with("exp_probs_b.bias") && tensor.shape.size() == 2 &&
         tensor.shape[0] == 1)
       tensor.shape.erase(tensor.shape.begin());
+    if (tensor.name.ends_with(".ffn_up_gate.weight")) {
+      KVICK_TRY(std::vector<Tensor> halves, split_up_gate(std::move(tensor), label));
+      for (Tensor& half : halves) KVICK_TRY_VOID(builder.add_tensor(std::move(half)));
+      continue;
+    }
     KVICK_TRY_VOID(drop_padded_positions(config, label, tensor));
     KVICK_TRY(tensor, scaled(config, std::move(tensor), label));
     KVICK_TRY_VOID(builder.add_tensor(std::move(tensor)));

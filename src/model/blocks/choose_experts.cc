@@ -98,4 +98,39 @@ void choose_experts(const ExpertsConfig& config, const float* logits, std::span<
   weigh(config, out);
 }
 
+ExpertPairs expert_pairs(std::span<const TokenRun> runs, const ExpertsConfig& config,
+                         std::span<const Choice> chosen) {
+  // Ordered by expert; for one expert, pairs of answers come before pairs of prompts.
+  std::vector<uint32_t> counts(2 * size_t{config.count});
+  const auto each = [&](auto&& body) {
+    for (const TokenRun& run : runs)
+      for (uint32_t t = run.first; t < run.first + run.tokens; ++t)
+        for (uint32_t i = 0; i < config.used; ++i) {
+          const uint32_t at = t * config.used + i;
+          body(t, at, 2 * chosen[at].expert + (run.prompt ? 1 : 0));
+        }
+  };
+  each([&](uint32_t, uint32_t, uint32_t kind) { ++counts[kind]; });
+  ExpertPairs pairs;
+  uint32_t first = 0;
+  for (uint32_t kind = 0; kind < counts.size(); ++kind) {
+    const uint32_t tokens = counts[kind];
+    counts[kind] = first;
+    if (tokens == 0) continue;
+    pairs.runs.push_back({.first = first, .tokens = tokens, .prompt = kind % 2 == 1});
+    pairs.experts.push_back(kind / 2);
+    first += tokens;
+  }
+  pairs.token.resize(chosen.size());
+  pairs.weight.resize(chosen.size());
+  pairs.of.resize(chosen.size());
+  each([&](uint32_t t, uint32_t at, uint32_t kind) {
+    const uint32_t pair = counts[kind]++;
+    pairs.token[pair] = t;
+    pairs.weight[pair] = chosen[at].weight;
+    pairs.of[at] = pair;
+  });
+  return pairs;
+}
+
 }  // namespace kvick::model

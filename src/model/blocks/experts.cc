@@ -11,52 +11,6 @@ namespace {
 
 using Activation = MixtureTraits::Activation;
 
-// A batch's pairs of a token and one of its choices. Those of an expert are adjacent, so that its
-// weights are read once.
-struct Pairs {
-  std::vector<uint32_t> token;    // [pairs]
-  std::vector<float> weight;      // [pairs]
-  std::vector<uint32_t> of;       // [tokens][used]: index of each choice's pair
-  std::vector<TokenRun> runs;     // runs of pairs, one for each expert and arithmetic
-  std::vector<uint32_t> experts;  // [runs]: the expert of each run
-};
-
-// Groups the choices into pairs. chosen: [tokens][used].
-Pairs pairs_of(std::span<const TokenRun> runs, const ExpertsConfig& config,
-               std::span<const Choice> chosen) {
-  // Ordered by expert; for one expert, pairs of answers come before pairs of prompts.
-  std::vector<uint32_t> counts(2 * size_t{config.count});
-  const auto each = [&](auto&& body) {
-    for (const TokenRun& run : runs)
-      for (uint32_t t = run.first; t < run.first + run.tokens; ++t)
-        for (uint32_t i = 0; i < config.used; ++i) {
-          const uint32_t at = t * config.used + i;
-          body(t, at, 2 * chosen[at].expert + (run.prompt ? 1 : 0));
-        }
-  };
-  each([&](uint32_t, uint32_t, uint32_t kind) { ++counts[kind]; });
-  Pairs pairs;
-  uint32_t first = 0;
-  for (uint32_t kind = 0; kind < counts.size(); ++kind) {
-    const uint32_t tokens = counts[kind];
-    counts[kind] = first;
-    if (tokens == 0) continue;
-    pairs.runs.push_back({.first = first, .tokens = tokens, .prompt = kind % 2 == 1});
-    pairs.experts.push_back(kind / 2);
-    first += tokens;
-  }
-  pairs.token.resize(chosen.size());
-  pairs.weight.resize(chosen.size());
-  pairs.of.resize(chosen.size());
-  each([&](uint32_t t, uint32_t at, uint32_t kind) {
-    const uint32_t pair = counts[kind]++;
-    pairs.token[pair] = t;
-    pairs.weight[pair] = chosen[at].weight;
-    pairs.of[at] = pair;
-  });
-  return pairs;
-}
-
 // The shared expert, which all tokens go through.
 struct SharedExpert {
   Linear gate, up, down;
@@ -80,20 +34,21 @@ class Mixture final : public Block {
   base::Status<> read_shared(const BlockReader& reader);
   base::Status<> read_parallel(const BlockReader& reader);
   std::vector<Choice> route(const Pass& pass, Rest rest, float* x) const;
-  const float* compute(const Pass& pass, const Pairs& pairs, const float* x) const;
-  const float* compute_in_turns(const Pass& pass, const Pairs& pairs, const float* x) const;
+  const float* compute(const Pass& pass, const ExpertPairs& pairs, const float* x) const;
+  const float* compute_in_turns(const Pass& pass, const ExpertPairs& pairs, const float* x) const;
   struct Room {
     float* inputs;  // [pairs][dim]
     float* gate;    // [pairs][ffn]
     float* up;      // [pairs][ffn]
     float* out;     // [pairs][dim]
   };
-  Room room_for(const Pass& pass, const Pairs& pairs) const;
-  void compute_runs(const Pass& pass, const Pairs& pairs, std::span<const TokenRun> runs,
+  Room room_for(const Pass& pass, const ExpertPairs& pairs) const;
+  void compute_runs(const Pass& pass, const ExpertPairs& pairs, std::span<const TokenRun> runs,
                     std::span<const uint32_t> experts, const float* x, const Room& room) const;
   void run_shared(const Pass& pass, float* x, float* y) const;
   void run_shared_ungated(const Pass& pass, const float* x, float* y) const;
-  void add_up(const Pass& pass, const Pairs& pairs, const float* outputs, float* x, float* y) const;
+  void add_up(const Pass& pass, const ExpertPairs& pairs, const float* outputs, float* x,
+              float* y) const;
   bool gated() const {
     return traits_.activation != Activation::kReluSquared &&
            traits_.activation != Activation::kGelu;
@@ -109,6 +64,7 @@ class Mixture final : public Block {
   std::vector<float> selection_bias_;     // [experts], or empty
   std::vector<float> output_scale_;       // factor of each expert's output, [experts], or empty
   std::vector<Linear> gate_, up_, down_;  // [experts]
+  std::vector<float> sum_bias_;           // added to the sum of the outputs, [dim], or empty
   SharedExpert shared_;
   ExpertMemory* memory_ = nullptr;  // pages experts in; null: all are in memory
   uint32_t memory_layer_ = 0;       // index of this layer in memory_
@@ -136,6 +92,9 @@ base::Status<> Mixture::read_experts(const BlockReader& reader) {
     KVICK_TRY(up_, read("ffn_up", width, dim, kOptional));
   }
   KVICK_TRY(down_, read("ffn_down", dim, width, reader.share.adds_biases ? kOptional : kElsewhere));
+  if (reader.has("ffn_exps.bias") && reader.share.adds_biases) {
+    KVICK_TRY(sum_bias_, reader.weights.vector(reader.name("ffn_exps.bias"), dim));
+  }
   memory_ = reader.expert_memory;
   if (memory_ == nullptr) return base::Done{};
   std::vector<ExpertMatrices> experts(numbers_.count);
@@ -256,7 +215,7 @@ void Mixture::activate(const kernels::Table& kernels, const Room& room, size_t p
   }
 }
 
-Mixture::Room Mixture::room_for(const Pass& pass, const Pairs& pairs) const {
+Mixture::Room Mixture::room_for(const Pass& pass, const ExpertPairs& pairs) const {
   Workspace& workspace = pass.workspace;
   const size_t dim = pass.config.dim, ffn = numbers_.ffn, n = pairs.token.size();
   float* const gate = workspace.floats(Workspace::kExpertFfn, 2 * n * ffn);
@@ -267,9 +226,9 @@ Mixture::Room Mixture::room_for(const Pass& pass, const Pairs& pairs) const {
 }
 
 // Computes some of the runs; experts: one per run.
-void Mixture::compute_runs(const Pass& pass, const Pairs& pairs, std::span<const TokenRun> runs,
-                           std::span<const uint32_t> experts, const float* x,
-                           const Room& room) const {
+void Mixture::compute_runs(const Pass& pass, const ExpertPairs& pairs,
+                           std::span<const TokenRun> runs, std::span<const uint32_t> experts,
+                           const float* x, const Room& room) const {
   Workspace& workspace = pass.workspace;
   const size_t dim = pass.config.dim;
   const auto gather = [&](uint32_t pair) {
@@ -292,7 +251,7 @@ void Mixture::compute_runs(const Pass& pass, const Pairs& pairs, std::span<const
 }
 
 // Returns the outputs of the experts, [pairs][dim].
-const float* Mixture::compute(const Pass& pass, const Pairs& pairs, const float* x) const {
+const float* Mixture::compute(const Pass& pass, const ExpertPairs& pairs, const float* x) const {
   if (memory_ != nullptr) return compute_in_turns(pass, pairs, x);
   const Room room = room_for(pass, pairs);
   compute_runs(pass, pairs, pairs.runs, pairs.experts, x, room);
@@ -300,7 +259,8 @@ const float* Mixture::compute(const Pass& pass, const Pairs& pairs, const float*
 }
 
 // The same with ExpertMemory: the experts that are already in memory are computed first.
-const float* Mixture::compute_in_turns(const Pass& pass, const Pairs& pairs, const float* x) const {
+const float* Mixture::compute_in_turns(const Pass& pass, const ExpertPairs& pairs,
+                                       const float* x) const {
   const Room room = room_for(pass, pairs);
   std::vector<uint32_t> needed = pairs.experts;  // an expert has one run or two
   needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
@@ -359,7 +319,7 @@ void Mixture::run_shared_ungated(const Pass& pass, const float* x, float* y) con
 
 // Adds the experts' outputs to y, which holds the shared expert's. x: scratch, [tokens][dim]. Adds
 // in the order of the choices, so a token's sum has the same bits in any batch.
-void Mixture::add_up(const Pass& pass, const Pairs& pairs, const float* outputs, float* x,
+void Mixture::add_up(const Pass& pass, const ExpertPairs& pairs, const float* outputs, float* x,
                      float* y) const {
   const size_t dim = pass.config.dim;
   const uint32_t used = numbers_.used;
@@ -373,6 +333,7 @@ void Mixture::add_up(const Pass& pass, const Pairs& pairs, const float* outputs,
       const float weight = traits_.weighs_inputs ? 1 : pairs.weight[pair];
       kernels.axpy(sum, weight, outputs + pair * dim, dim);
     }
+    if (!sum_bias_.empty()) kernels.add(sum, sum_bias_.data(), dim);
     if (!traits_.parallel) return;
     parallel_.behind_experts.apply(kernels, sum, dim, pass.config.norm_eps, sum);
     parallel_.behind_shared.apply(kernels, all, dim, pass.config.norm_eps, all);
@@ -382,7 +343,7 @@ void Mixture::add_up(const Pass& pass, const Pairs& pairs, const float* outputs,
 
 Rest Mixture::run(const Pass& pass, Rest rest) const {
   float* const x = pass.workspace.floats(Workspace::kNormed, pass.tokens * size_t{pass.config.dim});
-  const Pairs pairs = pairs_of(pass.runs, numbers_, route(pass, rest, x));
+  const ExpertPairs pairs = expert_pairs(pass.runs, numbers_, route(pass, rest, x));
   const float* const outputs = compute(pass, pairs, x);
   float* const y = room_for_output(pass);
   run_shared(pass, x, y);

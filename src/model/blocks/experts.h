@@ -36,6 +36,19 @@ struct Choice {
 void choose_experts(const ExpertsConfig& config, const float* logits, std::span<const float> bias,
                     float* scratch, Choice* out);
 
+// A batch's pairs of a token and one of its choices. Those of an expert are adjacent, so that its
+// weights are read once.
+struct ExpertPairs {
+  std::vector<uint32_t> token;    // [pairs]
+  std::vector<float> weight;      // [pairs]
+  std::vector<uint32_t> of;       // [tokens][used]: index of each choice's pair
+  std::vector<TokenRun> runs;     // runs of pairs, one for each expert and arithmetic
+  std::vector<uint32_t> experts;  // [runs]: the expert of each run
+};
+// Groups the choices into pairs. chosen: [tokens][used].
+ExpertPairs expert_pairs(std::span<const TokenRun> runs, const ExpertsConfig& config,
+                         std::span<const Choice> chosen);
+
 // Reads a mixture. The layer's config must have numbers().experts.
 base::Result<std::unique_ptr<Block>> read_mixture(const BlockReader& reader,
                                                   const MixtureTraits& traits);

@@ -98,6 +98,23 @@ base::Status<> read_folder_keys(const io::ModelFile& file, text::Vocabulary& v) 
   return base::Done{};
 }
 
+// Reads the tokens that answers do not have. Files may list tokens of other models of the family,
+// which this vocabulary has not.
+base::Status<> read_suppressed(const io::ModelFile& file, text::Vocabulary& v) {
+  const std::pair<const char*, std::vector<Token>*> lists[] = {
+      {"tokenizer.ggml.suppress_tokens", &v.suppressed},
+      {"kvick.begin_suppress_tokens", &v.suppressed_first}};
+  for (const auto& [key, list] : lists) {
+    if (!file.metadata().contains(key)) continue;
+    const std::vector<int64_t>* ids = file.get_ints(key);
+    if (ids == nullptr) return base::fail("{}: {} is not an array of integers", file.path(), key);
+    for (const int64_t id : *ids)
+      if (id >= 0 && static_cast<size_t>(id) < v.pieces.size())
+        list->push_back(static_cast<Token>(id));
+  }
+  return base::Done{};
+}
+
 base::Status<> read_kinds(const io::ModelFile& file, text::Vocabulary& v) {
   constexpr std::string_view kKey = "tokenizer.ggml.token_type";
   v.kinds.assign(v.pieces.size(), TokenKind::kNormal);
@@ -233,6 +250,7 @@ base::Result<text::Vocabulary> read_vocabulary(const io::ModelFile& file) {
     KVICK_TRY_VOID(read_list(file, kMerges, file.get_strings(kMerges), v.merges));
   KVICK_TRY_VOID(read_ids(file, v));
   KVICK_TRY_VOID(read_folder_keys(file, v));
+  KVICK_TRY_VOID(read_suppressed(file, v));
   KVICK_TRY_VOID(read_flags(file, v));
   KVICK_TRY_VOID(read_strips(file, v));
   if (v.model == "t5") KVICK_TRY_VOID(read_charsmap(file, v));

@@ -226,6 +226,25 @@ TEST(Vocabulary, AFoldersOwnPreTokenizerGoesBeforeItsNameInGguf) {
   EXPECT_EQ(vocabulary->pre, "deepseek-v2");
 }
 
+TEST(Vocabulary, SuppressedTokensOfOtherModelsAreLeftOut) {
+  const auto vocabulary_with = [](io::Value first) {
+    io::ModelFileBuilder builder(io::Container::kGguf, "file");
+    io::Metadata& metadata = builder.metadata();
+    metadata["tokenizer.ggml.model"].data = std::string("gpt2");
+    metadata["tokenizer.ggml.tokens"].data = std::vector<std::string>{"a", "b", "c"};
+    metadata["tokenizer.ggml.suppress_tokens"].data = std::vector<int64_t>{2, 3, -1, 0};
+    metadata["kvick.begin_suppress_tokens"] = std::move(first);
+    return read_vocabulary(builder.finish());
+  };
+  const auto vocabulary = vocabulary_with({std::vector<int64_t>{1}});
+  ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
+  EXPECT_EQ(vocabulary->suppressed, (std::vector<Token>{2, 0}));
+  EXPECT_EQ(vocabulary->suppressed_first, std::vector<Token>{1});
+  const auto wrong = vocabulary_with({std::string("b")});
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().message, "file: kvick.begin_suppress_tokens is not an array of integers");
+}
+
 TEST(Vocabulary, OldKeysNameTheTokensThatFillIn) {
   io::ModelFileBuilder builder(io::Container::kGguf, "file");
   io::Metadata& metadata = builder.metadata();

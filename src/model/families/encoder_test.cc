@@ -63,9 +63,10 @@ struct Encoder {
 
 class EncoderFamily : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Family, EncoderFamily,
-                         testing::Values("bert", "nomic-bert", "nomic-bert-moe", "modern-bert",
-                                         "modern-bert-silu", "gemma-embedding", "jina-bert-v2",
-                                         "jina-bert-v2-norms", "jina-bert-v3"),
+                         testing::Values("bert", "nomic-bert", "nomic-bert-moe",
+                                         "nomic-bert-moe-bias", "modern-bert", "modern-bert-silu",
+                                         "gemma-embedding", "jina-bert-v2", "jina-bert-v2-norms",
+                                         "jina-bert-v3"),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::erase(name, '-');

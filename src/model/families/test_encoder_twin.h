@@ -167,6 +167,8 @@ class EncoderTwin {
   // Takes the best experts by a softmax, weighted by it.
   Vector mixture(const Vector& h) const {
     Vector p = product(h, "ffn_gate_inp"), y(h.size());
+    const auto bias = weights_.find(blk_ + "ffn_exps.bias");
+    if (bias != weights_.end()) y.assign(bias->second.begin(), bias->second.end());
     double sum = 0;
     for (double& e : p) sum += e = std::exp(e);
     std::vector<size_t> order(p.size());

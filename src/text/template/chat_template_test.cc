@@ -123,10 +123,37 @@ TEST(ChatTemplate, ReadsJsonFromText) {
       "{%- set a = call | from_json -%}{{ a.x[1] }} {{ a.y is none }} {{ a }}";
   const auto text = [&](const char* json) { return render(source, {{"call", json}}); };
   EXPECT_EQ(*text(R"({"x": [1, 2.5], "y": null})"), "2.5 True {'x': [1, 2.5], 'y': None}");
+  EXPECT_EQ(*render("{{ (call | fromjson)['x'] }}", {{"call", R"({"x": 3})"}}), "3");
   EXPECT_FALSE(text("{\"x\": ").ok());
   EXPECT_FALSE(text(std::string(100000, '[').c_str()).ok());
   EXPECT_FALSE(text((std::string(5000, '[') + std::string(5000, ']')).c_str()).ok());
   EXPECT_FALSE(render(source, {{"call", 1}}).ok());
+}
+
+TEST(ChatTemplate, ListsOfNamespacesGrowAndShrink) {
+  const auto text = [](const std::string& source) {
+    const auto got = render("{% set ns = namespace(ids=[]) %}" + source, ordered_json::object());
+    return got.ok() ? *got : got.error().message;
+  };
+  const std::string fill = "{% for x in [1, 2, 3] %}{% set _ = ns.ids.append(x * 2) %}{% endfor %}";
+  EXPECT_EQ(text(fill + "{{ ns.ids.pop(0) }} {{ ns.ids.pop() }} {{ ns.ids }}"), "2 6 [4]");
+  EXPECT_EQ(text(fill + "{{ ns.ids.pop(-2) }} {{ ns.ids }} {{ ns.ids.append(7) }}"),
+            "4 [2, 6] None");
+  struct {
+    const char* source;
+    const char* expected;
+  } const table[] = {
+      {"{{ ns.ids.pop() }}", "pop() of a list of 0 items"},
+      {"{{ ns.ids.append() }}", "lacks the argument 'object'"},
+      {"{{ ns.ids.append(ns.ids) }}", "may not be given the same list"},
+      // Here another variable, or the loop, would have to see the change.
+      {"{% set a = ns.ids %}{{ ns.ids.append(1) }}", "would change it, which templates may not"},
+      {"{% set ns.ids = [1] %}{% for x in ns.ids %}{{ ns.ids.append(x) }}{% endfor %}",
+       "would change it, which templates may not"},
+      {"{% set a = [] %}{{ a.append(1) }}", "would change it, which templates may not"},
+  };
+  for (const auto& [source, expected] : table)
+    EXPECT_NE(text(source).find(expected), std::string::npos) << source << ": " << text(source);
 }
 
 TEST(ChatTemplate, RendersAgainWithoutRememberingTheFirstTime) {

@@ -1,6 +1,9 @@
 #include "text/template/eval.h"
 
 #include <limits>
+#include <optional>
+#include <utility>
+#include <variant>
 
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
@@ -115,7 +118,47 @@ Value Evaluator::eval(const ast::Slice& node) {
   return slice(object, start, stop, step, heap_);
 }
 
+// Values are immutable, so lists have neither `append` nor `pop`, as in transformers. Templates
+// written for llama.cpp call them on a list that a namespace holds (Kimi K2): the namespace then
+// gets another list. Returns nullopt for other calls, and for a list that is held elsewhere too,
+// where it would have to change as well.
+std::optional<Value> Evaluator::change_held_list(const ast::Call& node) {
+  const auto* method = std::get_if<ast::Attribute>(&node.callee->node);
+  if (!method || (method->name != "append" && method->name != "pop")) return std::nullopt;
+  const auto* held = std::get_if<ast::Attribute>(&method->object->node);
+  const auto* name = held ? std::get_if<ast::Name>(&held->object->node) : nullptr;
+  if (!name) return std::nullopt;
+  const Value space = eval(*name);
+  if (!space.is(Kind::kNamespace)) return std::nullopt;
+  const auto own_list = [&]() -> Value* {
+    Value* found = space.as<Namespace>()->find(held->name);
+    const bool list =
+        found && found->is(Kind::kSequence) && found->sequence().flavour == Flavour::kList;
+    return list && !found->object()->shared() ? found : nullptr;
+  };
+  if (!own_list()) return std::nullopt;
+  const CallArguments arguments = eval_arguments(nullptr, node.arguments);
+  Value* const list = own_list();
+  if (!list) fail("'{}' of a list may not be given the same list", method->name);
+  heap_.expect((list->sequence().items.size() + 1) * sizeof(Value));
+  Values items = list->sequence().items;
+  Value result = Value::none();
+  if (method->name == "append") {
+    items.push_back(Bound("append", arguments, {"object"}, 1)[0]);
+  } else {
+    const auto size = static_cast<int64_t>(items.size());
+    int64_t at = Bound("pop", arguments, {"index"}, 0).integer(0, -1);
+    if (at < 0) at += size;
+    if (at < 0 || at >= size) fail("pop() of a list of {} items finds nothing there", size);
+    result = items[static_cast<size_t>(at)];
+    items.erase(items.begin() + at);
+  }
+  *list = make_list(heap_, std::move(items));
+  return result;
+}
+
 Value Evaluator::eval(const ast::Call& node) {
+  if (std::optional<Value> changed = change_held_list(node)) return *std::move(changed);
   Value callee = eval(node.callee);
   return call(callee, eval_arguments(nullptr, node.arguments));
 }

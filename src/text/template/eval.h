@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -134,6 +135,7 @@ class Evaluator {
   Value eval(const ast::Compare& node);
   Value eval(const ast::Logical& node);
   Value eval(const ast::Conditional& node);
+  std::optional<Value> change_held_list(const ast::Call& node);
   CallArguments eval_arguments(const Value* first, const ast::Arguments& arguments);
   Value loop_attribute(Loop& loop, const Value& self, std::string_view name);
   Value bind_method(const Value& object, std::string_view name);

@@ -237,7 +237,8 @@ class JsonMemory {
   size_t bytes_ = 0;
 };
 
-// Not part of Jinja2. Templates written for llama.cpp use it (DeepSeek V3.2 and V4).
+// Not part of Jinja2. Templates written for llama.cpp use it, by two names: from_json (DeepSeek
+// V3.2 and V4) and fromjson (Step 3.7).
 Value from_json_filter(Evaluator& evaluator, const CallArguments& arguments) {
   Bound bound("|from_json", arguments, {"text"}, 1);
   if (!bound[0].is(Kind::kString)) fail("|from_json takes a string, not a {}", type_name(bound[0]));
@@ -264,6 +265,7 @@ constexpr FunctionRow kFilters[] = {
     {"round", round_filter},
     {"tojson", tojson},
     {"from_json", from_json_filter},
+    {"fromjson", from_json_filter},
     {"attr", attr},
     {"filesizeformat", file_size_format},
 };

@@ -33,6 +33,10 @@ constexpr Split kQwen2[] = {
      R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
      Scanner::kQwen2}};
 
+// Without English contractions: an apostrophe stays with the Turkish suffix behind it.
+constexpr Split kUfakzeka[] = {
+    {R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}};
+
 // gpt-oss, Llama 4, Phi-4-mini: words are split by case.
 constexpr Split kGpt4o[] = {
     {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
@@ -53,6 +57,13 @@ constexpr Split kAsciiWords = {
     R"( ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 constexpr Split kDeepseek3[] = {
     {R"(\p{N}{1,3})"}, {"[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"}, kAsciiWords};
+// Spark's line ends stay alone, and so does each digit.
+constexpr Split kSpark[] = {
+    kDeepseek3[0],
+    kDeepseek3[1],
+    {R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
+     R"( ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+)"},
+    kNumber};
 constexpr Split kDeepseekCoder[] = {{R"([\r\n])"},
                                     {R"(\s?\p{L}+)"},
                                     {R"(\s?\p{P}+)"},
@@ -193,6 +204,7 @@ constexpr PreTokenizer kKnown[] = {
     {"solar-open", kQwen2},
     {"kormo", kQwen2},
     {"f2llmv2", kQwen2},
+    {"ufakzeka", kUfakzeka},
     {"qwen35", kQwen35},
     {"gpt-4o", kGpt4o},
     {"llama4", kGpt4o},
@@ -204,6 +216,8 @@ constexpr PreTokenizer kKnown[] = {
     {"deepseek-v3", kDeepseek3},
     {"hunyuan-dense", kDeepseek3},
     {"joyai-llm", kDeepseek3},
+    {"hy_v4", kDeepseek3},
+    {"spark2_5", kSpark},
     {"deepseek-coder", kDeepseekCoder},
     {"afmoe", kAfmoe},
     {"kimi-k2", kKimiK2},

@@ -205,6 +205,18 @@ TEST(PreTokenize, CutsAsTheTokenizersLibraryDoes) {
   EXPECT_GT(names, 10u);
 }
 
+// The expected cuts follow from the expressions by hand.
+TEST(PreTokenize, LineEndsDigitsAndApostrophesAreCutAsEachModelCutsThem) {
+  using Parts = std::vector<std::string>;
+  const char* const text = "a 1234.b\r\n\n c!!\n\u4E2D\u6587a";
+  EXPECT_EQ(scan("spark2_5", text), (Parts{"a", " ", "1", "2", "3", "4", ".b", "\r", "\n", "\n",
+                                           " c", "!!", "\n", "\u4E2D\u6587", "a"}));
+  EXPECT_EQ(scan("hy_v4", text),
+            (Parts{"a", " ", "123", "4", ".b", "\r\n\n", " c", "!!\n", "\u4E2D\u6587", "a"}));
+  EXPECT_EQ(scan("ufakzeka", "\u0130zmir'de 12'si, x's\n\n y"),
+            (Parts{"\u0130zmir", "'de", " ", "1", "2", "'si", ",", " x", "'s", "\n\n", " y"}));
+}
+
 TEST(PreTokenize, AStrayByteIsACharacterThatIsNoLetter) {
   const std::vector<std::string> expected = {"a", "\xFF\xE2\x82", "b"};
   EXPECT_EQ(scan("gpt-2",

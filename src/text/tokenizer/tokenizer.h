@@ -30,13 +30,13 @@ struct Vocabulary {
   // "t5" (SentencePiece's Unigram) or "bert" (WordPiece).
   std::string model;
   std::string pre;  // pre-tokenizer: "gpt-2", "smollm", "llama-bpe", "qwen2", ... or "" (default)
-  std::vector<std::string>
-      pieces;  // "gpt2": in GPT-2's printable alphabet; others: with U+2581 for the space
+  std::vector<std::string> pieces;  // "gpt2": GPT-2's alphabet; others: U+2581 for the space
   std::vector<TokenKind> kinds;
   std::vector<float> scores;        // "llama" and "t5"
   std::vector<std::string> merges;  // "gpt2" and "gemma4": "left right", by rank
   std::optional<Token> bos, eos, eot, unknown, pad;
-  std::vector<Token> ends;  // further tokens that end a generation
+  std::vector<Token> ends;                          // further tokens that end a generation
+  std::vector<Token> suppressed, suppressed_first;  // in no answer; at the beginning of none
   bool add_bos = false, add_eos = false, add_space_prefix = true;
   // Added around a text in place of BOS and EOS, if not empty (older GLM: [gMASK]<sop> before it).
   std::vector<Token> before, behind;

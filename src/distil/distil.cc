@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "distil/evaluated_file.h"
 #include "distil/layer_fit.h"
 
 #include "engine/options/layer_options.h"
@@ -233,20 +234,7 @@ Result<Distilled> finish(engine::Engine& engine, kv::Predictor predictor,
 
 engine::PredictorFile file_of(const Distilled& made, const engine::ModelIdentity& model,
                               const std::string& text) {
-  engine::PredictorFile file = {.model = model,
-                                .predictor = made.predictor,
-                                .text = text,
-                                .tokens = static_cast<uint32_t>(made.tokens),
-                                .held_out = static_cast<uint32_t>(made.held_out),
-                                .mse = {},
-                                .recall = {},
-                                .mass = {}};
-  for (const Quality& layer : made.layers) {
-    file.mse.push_back(static_cast<float>(layer.mse));
-    file.recall.push_back(static_cast<float>(layer.recall));
-    file.mass.push_back(static_cast<float>(layer.mass));
-  }
-  return file;
+  return evaluated_file(made, model, text);
 }
 
 }  // namespace kvick::distil

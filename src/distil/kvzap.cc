@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <numeric>
 
+#include "distil/evaluated_file.h"
 #include "distil/ridge.h"
 
 namespace kvick::distil {
@@ -285,20 +286,7 @@ Result<Scores> train_scores(engine::Engine& engine, const io::ModelFile& weights
 
 engine::PredictorFile file_of(const Scores& made, const engine::ModelIdentity& model,
                               const std::string& text) {
-  engine::PredictorFile file = {.model = model,
-                                .predictor = made.predictor,
-                                .text = text,
-                                .tokens = static_cast<uint32_t>(made.tokens),
-                                .held_out = static_cast<uint32_t>(made.held_out),
-                                .mse = {},
-                                .recall = {},
-                                .mass = {}};
-  for (const ScoreQuality& layer : made.layers) {
-    file.mse.push_back(static_cast<float>(layer.mse));
-    file.recall.push_back(static_cast<float>(layer.recall));
-    file.mass.push_back(static_cast<float>(layer.mass));
-  }
-  return file;
+  return evaluated_file(made, model, text);
 }
 
 }  // namespace kvick::distil

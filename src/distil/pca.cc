@@ -252,4 +252,9 @@ Result<Components> principal_components(engine::Engine& engine, std::span<const 
   return found;
 }
 
+engine::PredictorFile file_of(const Components& found, const engine::ModelIdentity& model,
+                              const std::string& text) {
+  return file_of(found.made, model, text);
+}
+
 }  // namespace kvick::distil

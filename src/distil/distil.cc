@@ -139,18 +139,11 @@ Result<std::vector<float>> frequencies(const model::Rope& rope, const kv::Predic
 
 Result<kv::Predictor> start_of(const model::Config& config, const DistilOptions& options) {
   kv::Predictor start;
-  const model::LayerConfig& layer = config.layers.front();
-  start.shape = {.layers = config.layer_count(),
-                 .heads = layer.heads,
-                 .kv_heads = layer.kv_heads,
-                 .head_dim = layer.k_dim,
-                 .dim = config.dim,
-                 .rank = options.rank != 0 ? options.rank : std::max(1u, layer.k_dim / 4),
-                 .form = options.form,
-                 .seed = options.seed};
-  if (start.shape.rank > layer.k_dim)
+  start.shape = shape_of(config, options.form, options.rank);
+  start.shape.seed = options.seed;
+  if (start.shape.rank > start.shape.head_dim)
     return fail("a rank of {}, but keys have {} values: give no more", start.shape.rank,
-                layer.k_dim);
+                start.shape.head_dim);
   KVICK_TRY(start.frequency, frequencies(config.rope_of(0), start.shape, options.position));
   if (options.form == kv::PredictorForm::kRandom)
     start.projection = {config.dim, start.shape.projected(), options.seed};
@@ -230,6 +223,17 @@ Result<Distilled> finish(engine::Engine& engine, kv::Predictor predictor,
   KVICK_TRY(made.layers, run.judge(text.subspan(options.window, options.window)));
   made.predictor = std::move(run.predictor());
   return made;
+}
+
+kv::PredictorShape shape_of(const model::Config& config, kv::PredictorForm form, uint32_t rank) {
+  const model::LayerConfig& layer = config.layers.front();
+  return {.layers = config.layer_count(),
+          .heads = layer.heads,
+          .kv_heads = layer.kv_heads,
+          .head_dim = layer.k_dim,
+          .dim = config.dim,
+          .rank = rank != 0 ? rank : std::max(1u, layer.k_dim / 4),
+          .form = form};
 }
 
 engine::PredictorFile file_of(const Distilled& made, const engine::ModelIdentity& model,

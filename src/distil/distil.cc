@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "distil/evaluated_file.h"
 #include "distil/layer_fit.h"
 
 #include "engine/options/layer_options.h"
@@ -138,18 +139,11 @@ Result<std::vector<float>> frequencies(const model::Rope& rope, const kv::Predic
 
 Result<kv::Predictor> start_of(const model::Config& config, const DistilOptions& options) {
   kv::Predictor start;
-  const model::LayerConfig& layer = config.layers.front();
-  start.shape = {.layers = config.layer_count(),
-                 .heads = layer.heads,
-                 .kv_heads = layer.kv_heads,
-                 .head_dim = layer.k_dim,
-                 .dim = config.dim,
-                 .rank = options.rank != 0 ? options.rank : std::max(1u, layer.k_dim / 4),
-                 .form = options.form,
-                 .seed = options.seed};
-  if (start.shape.rank > layer.k_dim)
+  start.shape = shape_of(config, options.form, options.rank);
+  start.shape.seed = options.seed;
+  if (start.shape.rank > start.shape.head_dim)
     return fail("a rank of {}, but keys have {} values: give no more", start.shape.rank,
-                layer.k_dim);
+                start.shape.head_dim);
   KVICK_TRY(start.frequency, frequencies(config.rope_of(0), start.shape, options.position));
   if (options.form == kv::PredictorForm::kRandom)
     start.projection = {config.dim, start.shape.projected(), options.seed};
@@ -231,22 +225,20 @@ Result<Distilled> finish(engine::Engine& engine, kv::Predictor predictor,
   return made;
 }
 
+kv::PredictorShape shape_of(const model::Config& config, kv::PredictorForm form, uint32_t rank) {
+  const model::LayerConfig& layer = config.layers.front();
+  return {.layers = config.layer_count(),
+          .heads = layer.heads,
+          .kv_heads = layer.kv_heads,
+          .head_dim = layer.k_dim,
+          .dim = config.dim,
+          .rank = rank != 0 ? rank : std::max(1u, layer.k_dim / 4),
+          .form = form};
+}
+
 engine::PredictorFile file_of(const Distilled& made, const engine::ModelIdentity& model,
                               const std::string& text) {
-  engine::PredictorFile file = {.model = model,
-                                .predictor = made.predictor,
-                                .text = text,
-                                .tokens = static_cast<uint32_t>(made.tokens),
-                                .held_out = static_cast<uint32_t>(made.held_out),
-                                .mse = {},
-                                .recall = {},
-                                .mass = {}};
-  for (const Quality& layer : made.layers) {
-    file.mse.push_back(static_cast<float>(layer.mse));
-    file.recall.push_back(static_cast<float>(layer.recall));
-    file.mass.push_back(static_cast<float>(layer.mass));
-  }
-  return file;
+  return evaluated_file(made, model, text);
 }
 
 }  // namespace kvick::distil

@@ -61,6 +61,9 @@ base::Result<Distilled> finish(engine::Engine& engine, kv::Predictor predictor,
 // Errors: a model with a memory of slots, a window past the context, a text of fewer than two.
 base::Status<> check_windows(const engine::Engine& engine, size_t tokens, uint32_t window);
 
+// Returns the shape of a predictor for this model. rank: 0: a quarter of a key's values.
+kv::PredictorShape shape_of(const model::Config& config, kv::PredictorForm form, uint32_t rank);
+
 // The predictor file to write. text: the name of the training text.
 engine::PredictorFile file_of(const Distilled& made, const engine::ModelIdentity& model,
                               const std::string& text);

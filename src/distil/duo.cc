@@ -133,13 +133,7 @@ Result<kv::Predictor> predictor_of(const model::Config& config,
                                    const std::vector<OutputChange>& heads) {
   const model::LayerConfig& layer = config.layers.front();
   kv::Predictor made;
-  made.shape = {.layers = config.layer_count(),
-                .heads = layer.heads,
-                .kv_heads = layer.kv_heads,
-                .head_dim = layer.k_dim,
-                .dim = config.dim,
-                .rank = 1,
-                .form = kv::PredictorForm::kRetrieval};
+  made.shape = shape_of(config, kv::PredictorForm::kRetrieval, 1);
   made.layers.resize(config.layer_count());
   for (size_t i = 0; i < heads.size(); ++i) {
     const size_t number = i / layer.kv_heads;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <numeric>
 
+#include "distil/evaluated_file.h"
 #include "distil/ridge.h"
 
 namespace kvick::distil {
@@ -259,16 +260,8 @@ Result<Scores> train_scores(engine::Engine& engine, const io::ModelFile& weights
   if (options.most != 0) text = text.first(std::min<size_t>(text.size(), options.most));
   KVICK_TRY_VOID(check_windows(engine, text.size(), options.window));
   KVICK_TRY_VOID(check_ahead(engine, options));
-  const model::Config& config = engine.model().config();
-  const model::LayerConfig& layer = config.layers.front();
   kv::Predictor start;
-  start.shape = {.layers = config.layer_count(),
-                 .heads = layer.heads,
-                 .kv_heads = layer.kv_heads,
-                 .head_dim = layer.k_dim,
-                 .dim = config.dim,
-                 .rank = 1,
-                 .form = kv::PredictorForm::kScores};
+  start.shape = shape_of(engine.model().config(), kv::PredictorForm::kScores, 1);
   KVICK_TRY(Capture capture, Capture::make(engine, options.window));
   Run run(engine, std::move(capture), options, std::move(start));
   KVICK_TRY_VOID(run.read_outputs(weights));
@@ -285,20 +278,7 @@ Result<Scores> train_scores(engine::Engine& engine, const io::ModelFile& weights
 
 engine::PredictorFile file_of(const Scores& made, const engine::ModelIdentity& model,
                               const std::string& text) {
-  engine::PredictorFile file = {.model = model,
-                                .predictor = made.predictor,
-                                .text = text,
-                                .tokens = static_cast<uint32_t>(made.tokens),
-                                .held_out = static_cast<uint32_t>(made.held_out),
-                                .mse = {},
-                                .recall = {},
-                                .mass = {}};
-  for (const ScoreQuality& layer : made.layers) {
-    file.mse.push_back(static_cast<float>(layer.mse));
-    file.recall.push_back(static_cast<float>(layer.recall));
-    file.mass.push_back(static_cast<float>(layer.mass));
-  }
-  return file;
+  return evaluated_file(made, model, text);
 }
 
 }  // namespace kvick::distil

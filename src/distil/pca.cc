@@ -172,17 +172,10 @@ class Run {
 Result<kv::Predictor> start_of(const engine::Engine& engine, const PcaOptions& options) {
   const model::Config& config = engine.model().config();
   kv::Predictor start;
-  const model::LayerConfig& layer = config.layers.front();
-  start.shape = {.layers = config.layer_count(),
-                 .heads = layer.heads,
-                 .kv_heads = layer.kv_heads,
-                 .head_dim = layer.k_dim,
-                 .dim = config.dim,
-                 .rank = options.rank != 0 ? options.rank : std::max(1u, layer.k_dim / 4),
-                 .form = kv::PredictorForm::kComponents};
-  if (start.shape.rank > layer.k_dim)
+  start.shape = shape_of(config, kv::PredictorForm::kComponents, options.rank);
+  if (start.shape.rank > start.shape.head_dim)
     return fail("{} components, but keys have {} values: give no more", start.shape.rank,
-                layer.k_dim);
+                start.shape.head_dim);
   if (!options.rotated && config.rope_of(0).frequency.empty())
     return fail(
         "the model has no rotary position, so that plain keys are the cached ones: take rotated");
@@ -250,6 +243,11 @@ Result<Components> principal_components(engine::Engine& engine, std::span<const 
   found.made.tokens = rest.size() / options.window * options.window;
   found.made.held_out = options.window;
   return found;
+}
+
+engine::PredictorFile file_of(const Components& found, const engine::ModelIdentity& model,
+                              const std::string& text) {
+  return file_of(found.made, model, text);
 }
 
 }  // namespace kvick::distil

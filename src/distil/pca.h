@@ -35,6 +35,10 @@ base::Result<Components> principal_components(engine::Engine& engine,
                                               std::span<const engine::Token> text,
                                               const PcaOptions& options);
 
+// The predictor file to write. text: the name of the text.
+engine::PredictorFile file_of(const Components& found, const engine::ModelIdentity& model,
+                              const std::string& text);
+
 // Returns the eigenvectors of a symmetric matrix [n][n] as rows, in descending order of eigenvalue,
 // and sets `values` to the eigenvalues in that order. Uses Jacobi rotations.
 std::vector<double> eigenvectors(std::vector<double> matrix, uint32_t n,

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
-#include <numeric>
 #include <random>
 
 #include "store/test_server.h"
+
+#include "engine/prefix/test_blocks.h"
 
 namespace kvick::store {
 namespace {
@@ -21,12 +22,7 @@ using test::TestServer;
 constexpr size_t kRowBytes = 300'000;  // more than the client's buffer (256 KiB)
 
 std::vector<BlockKey> keys_of(size_t count, engine::Token first = 0, size_t row_bytes = kRowBytes) {
-  std::vector<engine::Token> tokens(count * engine::kBlockTokens);
-  std::iota(tokens.begin(), tokens.end(), first);
-  std::vector<BlockKey> keys;
-  for (const BlockId& id : engine::block_ids(engine::prefix_root("model", ""), tokens))
-    keys.push_back({id, row_bytes});
-  return keys;
+  return engine::test::keys_of(engine::test::made_ids(count, first), row_bytes);
 }
 
 std::vector<BlockId> ids_of(const std::vector<BlockKey>& keys) {
@@ -36,10 +32,7 @@ std::vector<BlockId> ids_of(const std::vector<BlockKey>& keys) {
 }
 
 std::vector<std::byte> rows_of(size_t seed, size_t bytes = kRowBytes) {
-  std::mt19937 random(static_cast<uint32_t>(seed));
-  std::vector<std::byte> rows(bytes);
-  for (std::byte& byte : rows) byte = static_cast<std::byte>(random());
-  return rows;
+  return engine::test::made_rows(seed, bytes);
 }
 
 // Waits without a limit: a slow machine must not fail a test, whose own time-out ends a hang.

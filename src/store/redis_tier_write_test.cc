@@ -12,6 +12,7 @@
 #include "store/test_server.h"
 
 #include "base/clock.h"
+#include "engine/prefix/test_blocks.h"
 
 namespace kvick::store {
 namespace {
@@ -22,11 +23,7 @@ using test::Scripted;
 using test::TestServer;
 
 std::vector<BlockKey> keys_of(size_t count) {
-  const std::vector<engine::Token> tokens(count * engine::kBlockTokens, 7);
-  std::vector<BlockKey> keys;
-  for (const engine::BlockId& id : engine::block_ids(engine::prefix_root("model", ""), tokens))
-    keys.push_back({id, 1000});
-  return keys;
+  return engine::test::keys_of(engine::test::made_ids(count), 1000);
 }
 
 void keep(RedisTier& tier, const BlockKey& key) {

@@ -20,8 +20,7 @@ class BctTest(CommandTest):
 
     def setUp(self):
         super().setUp()
-        self.text = self.top / "text.txt"
-        self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way. " * 8)
+        self.text = self.write_text()
 
     def test_its_memory_does_not_depend_on_the_window(self):
         for window in (16, 128):

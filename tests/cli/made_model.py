@@ -15,6 +15,7 @@ import unittest
 KVICK = os.environ["KVICK"]
 MAKE_MODEL = os.environ["MAKE_MODEL"]
 SMALL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "4", "--vocab", "512", "--context", "256")
+SENTENCE = "All happy families are alike; each unhappy family is unhappy in its own way. "
 
 
 def make_model(path, *arguments):
@@ -57,6 +58,17 @@ class CommandTest(unittest.TestCase):
         self.env = {"PATH": os.environ["PATH"], "HOME": str(self.top), "XDG_CACHE_HOME": str(self.cache), "LC_ALL": "C"}
         if "KVICK_ISA" in os.environ:
             self.env["KVICK_ISA"] = os.environ["KVICK_ISA"]
+
+    def write_text(self, sentences=8):
+        """Writes a text that repeats one sentence, and returns its path."""
+        path = self.top / "text.txt"
+        path.write_text(SENTENCE * sentences)
+        return path
+
+    def as_command(self, command):
+        """Switches this test to another command, with the same folder and model; returns self."""
+        self.COMMAND = command
+        return self
 
     def kvick(self, *arguments, model=None, status=0):
         done = subprocess.run([KVICK, *self.COMMAND.split(), "-m", model or self.model, "--threads", "2", *map(str, arguments)],

@@ -5,13 +5,13 @@ import json
 import time
 import unittest
 
-from made_model import SMALL, CommandTest, make_model
+from made_model import SENTENCE, SMALL, CommandTest, make_model
 from server_process import Server
 
 # Every other layer has a window of 24 tokens and wider heads. The last two layers share the rows of the first two.
 MIXED = ("--layers", "4", *SMALL[2:], "--window", "24", "--window-period", "2", "--window-head-dim", "32",
          "--shared-layers", "2", "--type", "F32")
-TEXT = "All happy families are alike; each unhappy family is unhappy in its own way. " * 12
+TEXT = SENTENCE * 12
 PROMPT = TEXT[:90]
 
 
@@ -28,8 +28,7 @@ class Mixed(CommandTest):
         self.text.write_text(TEXT)
 
     def command(self, name, *arguments):
-        self.COMMAND = name
-        return self.json_of("--quiet", *arguments)
+        return self.as_command(name).json_of("--quiet", *arguments)
 
     def answer(self, *arguments):
         return self.command("run", "--raw", "-p", PROMPT, "-n", 30, "--temp", 0, "--ignore-eos", *arguments)

@@ -20,8 +20,7 @@ class PplTest(CommandTest):
 
     def setUp(self):
         super().setUp()
-        self.text = self.top / "text.txt"
-        self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way. " * 8)
+        self.text = self.write_text()
 
     def ppl(self, *arguments):
         return self.json_of("-f", self.text, "--ctx", 64, *arguments)

@@ -24,8 +24,7 @@ class QuantizeTest(CommandTest):
 
     def setUp(self):
         super().setUp()
-        self.text = self.top / "text.txt"
-        self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way. " * 8)
+        self.text = self.write_text()
         self.out = self.top / "out.gguf"
 
     def kvick_says(self, *arguments, status=0):

@@ -11,13 +11,13 @@ import subprocess
 import time
 import unittest
 
-from made_model import KVICK, CommandTest, make_model
+from made_model import KVICK, SENTENCE, CommandTest, make_model
 from server_process import SECONDS, Server
 
 MODEL = ("--layers", "3", "--dim", "256", "--ffn", "512", "--heads", "8", "--kv-heads", "4", "--vocab", "512", "--context", "256",
          "--type", "F32")
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np")
-TEXT = "All happy families are alike; each unhappy family is unhappy in its own way. " * 4
+TEXT = SENTENCE * 4
 
 
 class RankServer(Server):

@@ -8,12 +8,11 @@ import random
 import re
 import signal
 import socket
-import subprocess
 import threading
 import time
 import unittest
 
-from made_model import KVICK, make_model
+from made_model import make_model
 from server_process import SECONDS, ServedTest
 
 # Long enough that a stream still runs when it is interrupted.

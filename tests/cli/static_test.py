@@ -6,20 +6,12 @@ import unittest
 
 from made_model import SMALL, CommandTest, make_model
 
-TEXT = "All happy families are alike; each unhappy family is unhappy in its own way. " * 8
-
 
 class StaticTest(CommandTest):
     def setUp(self):
         super().setUp()
-        self.text = self.top / "text.txt"
-        self.text.write_text(TEXT)
+        self.text = self.write_text()
         self.ranges = self.top / "ranges.kvr"
-
-    def as_command(self, command):
-        """Switches this test to another command, with the same folder and model; returns self."""
-        self.COMMAND = command
-        return self
 
 
 class Ranges(StaticTest):

@@ -11,8 +11,7 @@ class TierTest(CommandTest):
 
     def setUp(self):
         super().setUp()
-        self.text = self.top / "text.txt"
-        self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way. " * 16)
+        self.text = self.write_text(sentences=16)
 
     def ppl(self, *arguments):
         return self.json_of("-f", self.text, "--ctx", 128, *arguments)

@@ -12,32 +12,26 @@ class TrainedFileTest(CommandTest):
 
     def setUp(self):
         super().setUp()
-        self.text = self.top / "text.txt"
-        self.text.write_text("All happy families are alike; each unhappy family is unhappy in its own way. " * 8)
+        self.text = self.write_text()
         self.file = self.top / self.NAME
 
     def train(self, *arguments, quick=True):
-        self.COMMAND = type(self).COMMAND
-        return self.json_of("-f", self.text, "-o", self.file, *(self.QUICK if quick else ()), *arguments)
+        return self.as_command(type(self).COMMAND).json_of("-f", self.text, "-o", self.file, *(self.QUICK if quick else ()), *arguments)
 
     def refused_training(self, *arguments, says, **more):
-        self.COMMAND = type(self).COMMAND
-        self.refused("-f", self.text, "-o", self.file, *arguments, says=says, **more)
+        self.as_command(type(self).COMMAND).refused("-f", self.text, "-o", self.file, *arguments, says=says, **more)
 
     def table(self):
         """Trains without --json. Checks that the last line names the policy and the file, and returns all lines."""
-        self.COMMAND = type(self).COMMAND
-        lines = self.kvick("--quiet", "-f", self.text, "-o", self.file, *self.QUICK).stdout.splitlines()
+        lines = self.as_command(type(self).COMMAND).kvick("--quiet", "-f", self.text, "-o", self.file, *self.QUICK).stdout.splitlines()
         self.assertRegex(lines[-1], f"^use: --kv-select {self.POLICY}:file=.*{self.NAME}$")
         return lines
 
     def ppl(self, *arguments):
-        self.COMMAND = "ppl"
-        return self.json_of("-f", self.text, "--ctx", 64, *arguments)
+        return self.as_command("ppl").json_of("-f", self.text, "--ctx", 64, *arguments)
 
     def refused_policy(self, select, *arguments, says, **more):
-        self.COMMAND = "ppl"
-        self.refused("-f", self.text, "--ctx", 64, "--kv-select", select, *arguments, says=says, **more)
+        self.as_command("ppl").refused("-f", self.text, "--ctx", 64, "--kv-select", select, *arguments, says=says, **more)
 
     def check_forgetting(self, *options):
         """Checks that ppl reads fewer rows with each of the options, strays from the result with all rows, and keeps all with

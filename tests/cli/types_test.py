@@ -7,7 +7,6 @@ import unittest
 
 from made_model import KVICK, SMALL, CommandTest, make_model
 
-TEXT = "All happy families are alike; each unhappy family is unhappy in its own way. " * 8
 MEASURE = ("--window", 64, "--tokens", 128)
 
 
@@ -16,15 +15,10 @@ class Types(CommandTest):
 
     def setUp(self):
         super().setUp()
-        self.text = self.top / "text.txt"
-        self.text.write_text(TEXT)
+        self.text = self.write_text()
         # Each test has its own model, because the file is written next to the model.
         self.model, self.file = str(self.top / "own.gguf"), self.top / "own.kvt"
         make_model(self.model, *SMALL, "--head-dim", "64", "--type", "Q8_0")
-
-    def as_command(self, command):
-        self.COMMAND = command
-        return self
 
     def test_auto_chooses_the_smallest_type_within_the_bound(self):
         told = self.json_of("-f", self.text, *MEASURE, "--kl", 100)
@@ -73,7 +67,7 @@ class Types(CommandTest):
         self.refused("-f", self.text, "--window", 32, "--kv-type", "q3",
                      says="own.kvt has types of another measurement, which would be lost: .*give another file with -o")
         other = self.top / "other.txt"
-        other.write_text(TEXT)
+        other.write_text(self.text.read_text())
         self.refused("-f", other, *MEASURE, "--kv-type", "q3", says="would be lost: 126 tokens of text.txt in windows of 64")
         self.assertEqual(names(), {"f16", "q8", "q4"})
         self.json_of("-f", other, *MEASURE)

@@ -5,13 +5,13 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <numeric>
 #include <random>
 
 #include "files.h"
 
 #include "base/text_file.h"
 #include "engine/prefix/prefix_files.h"
+#include "engine/prefix/test_blocks.h"
 #include "io/file/test_images.h"
 
 namespace kvick::faults {
@@ -20,22 +20,11 @@ namespace {
 namespace fs = std::filesystem;
 using engine::BlockId;
 using engine::BlockKey;
+using engine::test::made_ids;
+using engine::test::made_rows;
 
 // More than a stream buffers, so that the bytes are written in several calls.
 constexpr size_t kRowBytes = 20'000;
-
-std::vector<std::byte> rows_of(size_t number, size_t bytes) {
-  std::mt19937 random(static_cast<uint32_t>(number));
-  std::vector<std::byte> rows(bytes);
-  for (std::byte& byte : rows) byte = static_cast<std::byte>(random());
-  return rows;
-}
-
-std::vector<BlockId> ids_of(size_t count) {
-  std::vector<engine::Token> tokens(count * engine::kBlockTokens);
-  std::iota(tokens.begin(), tokens.end(), 0);
-  return block_ids(engine::prefix_root("model", ""), tokens);
-}
 
 std::unique_ptr<engine::PrefixFiles> open_files(const std::string& folder) {
   auto files = engine::PrefixFiles::open({.folder = folder});
@@ -46,7 +35,7 @@ std::unique_ptr<engine::PrefixFiles> open_files(const std::string& folder) {
 void put_all(engine::PrefixFiles& files, const std::vector<BlockId>& ids, size_t bytes) {
   for (size_t i = 0; i < ids.size(); ++i)
     files.keep({ids[i], bytes},
-               [&] { return std::make_shared<const std::vector<std::byte>>(rows_of(i, bytes)); });
+               [&] { return std::make_shared<const std::vector<std::byte>>(made_rows(i, bytes)); });
   files.flush();
 }
 
@@ -55,7 +44,7 @@ bool has(engine::PrefixFiles& files, const BlockId& id, size_t i, size_t bytes) 
   const auto read = files.read({BlockKey{id, bytes}});
   files.flush();
   if (read->ready() == 0) return false;
-  EXPECT_TRUE(std::ranges::equal(read->rows(0), rows_of(i, bytes))) << i;
+  EXPECT_TRUE(std::ranges::equal(read->rows(0), made_rows(i, bytes))) << i;
   return true;
 }
 
@@ -67,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Each, FileFaults,
 
 TEST_P(FileFaults, AreNoticedOrComputedAgain) {
   const io::TestFolder folder;
-  const std::vector<BlockId> ids = ids_of(16);
+  const std::vector<BlockId> ids = made_ids(16);
   const auto files = open_files(folder.path());
   uint64_t failed = 0;
   {
@@ -129,7 +118,7 @@ TEST(DamagedBlocks, OfAThousandNoneIsTaken) {
   const char* const wanted = std::getenv("KVICK_DAMAGED_BLOCKS");
   const size_t count = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 1000;
   const io::TestFolder folder;
-  const std::vector<BlockId> ids = ids_of(kAtOnce + 1);
+  const std::vector<BlockId> ids = made_ids(kAtOnce + 1);
   const auto files = open_files(folder.path());
   std::mt19937 random(11);
   for (size_t done = 0; done < count; done += kAtOnce) {

@@ -2,7 +2,6 @@
 // continues, and so does the store. Also tests the events of the prefix cache.
 
 #include <gtest/gtest.h>
-#include <numeric>
 #include <thread>
 
 #include "allocations.h"
@@ -11,6 +10,7 @@
 
 #include "base/clock.h"
 #include "engine/prefix/prefix_events.h"
+#include "engine/prefix/test_blocks.h"
 
 namespace kvick::store {
 namespace {
@@ -21,12 +21,7 @@ using engine::BlockKey;
 constexpr size_t kRowBytes = 1000;
 
 std::vector<BlockKey> keys_of(engine::Token first) {
-  std::vector<engine::Token> tokens(2 * engine::kBlockTokens);
-  std::iota(tokens.begin(), tokens.end(), first);
-  std::vector<BlockKey> keys;
-  for (const BlockId& id : engine::block_ids(engine::prefix_root("model", ""), tokens))
-    keys.push_back({id, kRowBytes});
-  return keys;
+  return engine::test::keys_of(engine::test::made_ids(2, first), kRowBytes);
 }
 
 void wait_for(const engine::PrefixTask& task) {

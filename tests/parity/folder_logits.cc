@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "recorded_folder.h"
+
 #include "kv/registry/registry.h"
 #include "model/core/executor.h"
 
@@ -10,7 +12,6 @@ namespace kvick::parity {
 
 std::vector<float> logits_of(const model::Model& model, base::ThreadPool& pool,
                              const kernels::Table& kernels, Steps steps) {
-  constexpr uint32_t kVocab = 64;
   kv::Setup setup = {.shape = {.max_tokens = steps.tokens,
                                .k_type = kernels::DType::kF32,
                                .v_type = kernels::DType::kF32}};
@@ -18,10 +19,8 @@ std::vector<float> logits_of(const model::Model& model, base::ThreadPool& pool,
   const auto store = std::move(kv::make_store(*kv::parse_spec("virtual"), setup)).value();
   const kv::SeqId seq = store->open({}).seq;
   model::Executor executor(model, {pool, kernels});
-  std::vector<model::Token> tokens;
+  const std::vector<Token> tokens = recorded_tokens(steps.tokens);
   std::vector<float> logits;
-  for (uint32_t i = 0; i < steps.tokens; ++i)
-    tokens.push_back(static_cast<int32_t>(i * 7 % kVocab));
   for (uint32_t past = 0; past < steps.tokens; past += steps.piece) {
     const auto part = std::span(tokens).subspan(past, std::min(steps.piece, steps.tokens - past));
     const model::Slot slot = {.seq = seq, .past = past, .tokens = part, .parents = {}};

@@ -10,10 +10,9 @@
 
 namespace kvick::parity {
 
-// The recorded tokens are i * 7 % 64, with i from 0.
 struct Steps {
-  uint32_t tokens;
-  uint32_t piece;  // tokens per step
+  uint32_t tokens;  // of recorded_tokens
+  uint32_t piece;   // tokens per step
 };
 // Returns the logits of every token, [tokens][vocabulary], with a float32 cache.
 std::vector<float> logits_of(const model::Model& model, base::ThreadPool& pool,

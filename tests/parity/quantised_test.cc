@@ -5,14 +5,12 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <vector>
 
 #include "folder_logits.h"
-#include "reference.h"
+#include "recorded_folder.h"
 
-#include "base/testing/source_folder.h"
 #include "io/file/model_file.h"
 
 namespace kvick::parity {
@@ -26,21 +24,13 @@ constexpr uint32_t kTokens = 16, kVocab = 64;
 // BF16: measured up to 4e-3. Blocks are multiplied with inputs rounded to 8 bits: up to 1.7e-2.
 constexpr double kBoundF16 = 5e-3, kBoundBlocks = 2e-2;
 
-fs::path folder() { return fs::path(base::source_folder()) / "tests/reference/quantised"; }
-
-std::vector<std::string> names() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder()))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
+fs::path folder() { return recorded_kind("quantised"); }
 
 class EveryFormat : public testing::TestWithParam<std::string> {
  protected:
   static std::string path() { return (folder() / GetParam()).string(); }
 };
-INSTANTIATE_TEST_SUITE_P(Quantised, EveryFormat, testing::ValuesIn(names()),
+INSTANTIATE_TEST_SUITE_P(Quantised, EveryFormat, testing::ValuesIn(recorded_names("quantised")),
                          [](const auto& entry) { return entry.param; });
 
 // Returns the allowed difference between a weight and the package's float32 value. F16 rounds once.
@@ -72,13 +62,8 @@ TEST_P(EveryFormat, HasTheWeightsOfItsPackage) {
 }
 
 TEST_P(EveryFormat, HasTheLogitsOfTransformers) {
-  std::vector<float> expected(size_t{kTokens} * kVocab);
-  std::ifstream recorded(folder() / GetParam() / "logits.bin", std::ios::binary);
-  recorded.read(reinterpret_cast<char*>(expected.data()),
-                static_cast<std::streamsize>(expected.size() * sizeof(float)));
-  ASSERT_TRUE(recorded.good());
-  double largest = 0;
-  for (const float logit : expected) largest = std::max<double>(largest, std::fabs(logit));
+  const std::vector<float> expected =
+      recorded_floats(folder() / GetParam() / "logits.bin", size_t{kTokens} * kVocab);
   for (const base::Isa isa : base::kIsas) {
     if (!base::isa_supported(isa)) continue;
     const kernels::Table& kernels = kernels::table(isa);
@@ -91,11 +76,7 @@ TEST_P(EveryFormat, HasTheLogitsOfTransformers) {
         model::Model::load(std::move(file).value(), {.kernels = &kernels, .pool = &pool});
     ASSERT_TRUE(model.ok()) << model.error().message;
     const auto logits = logits_of(**model, pool, kernels, {.tokens = kTokens, .piece = 7});
-    ASSERT_EQ(logits.size(), expected.size());
-    double worst = 0;
-    for (size_t i = 0; i < logits.size(); ++i)
-      worst = worse(worst, std::fabs(logits[i] - expected[i]));
-    EXPECT_LE(worst / largest, bound) << base::isa_name(isa);
+    EXPECT_LE(relative_error(logits, expected), bound) << base::isa_name(isa);
   }
 }
 

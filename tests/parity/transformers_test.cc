@@ -1,18 +1,14 @@
 // Tests small models of each family, as Hugging Face's transformers saves them, against the logits
 // that it computes (tests/reference/record_transformers.py), on every instruction set of this
 // machine.
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <vector>
 
 #include "folder_logits.h"
 #include "quantize/quantize.h"
-#include "reference.h"
+#include "recorded_folder.h"
 
-#include "base/testing/source_folder.h"
 #include "io/file/model_file.h"
 #include "io/file/test_images.h"
 #include "model/core/model.h"
@@ -34,34 +30,17 @@ constexpr double kGemma4Bound = 5e-5;
 // For experts in MXFP4, which are multiplied with inputs rounded to 8 bits.
 constexpr double kBlocksBound = 2e-2;
 
-fs::path folder() { return fs::path(base::source_folder()) / "tests/reference/transformers"; }
-
-std::vector<std::string> names() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder()))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::vector<float> recorded(const std::string& name) {
-  std::vector<float> logits(size_t{kTokens} * kVocab);
-  std::ifstream file(folder() / name / "logits.bin", std::ios::binary);
-  file.read(reinterpret_cast<char*>(logits.data()),
-            static_cast<std::streamsize>(logits.size() * sizeof(float)));
-  EXPECT_TRUE(file.good()) << name;
-  return logits;
-}
+fs::path folder() { return recorded_kind("transformers"); }
 
 class EveryFamily : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Transformers, EveryFamily, testing::ValuesIn(names()),
+INSTANTIATE_TEST_SUITE_P(Transformers, EveryFamily,
+                         testing::ValuesIn(recorded_names("transformers")),
                          [](const auto& entry) { return entry.param; });
 
 // Compares a folder or a GGUF file with the recorded logits, on one instruction set.
 void expect_recorded(const std::string& name, const std::string& path, base::Isa isa) {
-  const std::vector<float> expected = recorded(name);
-  double largest = 0;
-  for (const float logit : expected) largest = std::max<double>(largest, std::fabs(logit));
+  const std::vector<float> expected =
+      recorded_floats(folder() / name / "logits.bin", size_t{kTokens} * kVocab);
   const kernels::Table& kernels = kernels::table(isa);
   base::ThreadPool pool(2);
   auto file = io::ModelFile::open(path);
@@ -71,17 +50,13 @@ void expect_recorded(const std::string& name, const std::string& path, base::Isa
   ASSERT_TRUE(model.ok()) << model.error().message;
   for (const uint32_t piece : {kTokens, 7U}) {
     const auto logits = logits_of(**model, pool, kernels, {.tokens = kTokens, .piece = piece});
-    ASSERT_EQ(logits.size(), expected.size());
-    double worst = 0;
-    for (size_t i = 0; i < logits.size(); ++i)
-      worst = worse(worst, std::fabs(logits[i] - expected[i]));
     const bool blocks = name == "gpt_oss_mxfp4";
     const bool gemma4 = name.starts_with("gemma4");
     const bool delta = name.starts_with("qwen3_5") || name.starts_with("qwen3_next");
-    EXPECT_LE(worst / largest, blocks   ? kBlocksBound
-                               : delta  ? kDeltaBound
-                               : gemma4 ? kGemma4Bound
-                                        : kBound)
+    EXPECT_LE(relative_error(logits, expected), blocks   ? kBlocksBound
+                                                : delta  ? kDeltaBound
+                                                : gemma4 ? kGemma4Bound
+                                                         : kBound)
         << base::isa_name(isa) << " in pieces of " << piece;
   }
 }

@@ -13,28 +13,21 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "cli"), str(HERE / "clients")]
 
-from made_model import CommandTest, make_model  # noqa: E402
 from reduced import numberless  # noqa: E402
-from server_process import Server  # noqa: E402
+from server_process import ServedTest  # noqa: E402
 
-MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "32768", "--type", "Q8_0")
 # Agents do not limit the length of an answer, and this random model never ends one.
 SHORT = {"/v1/chat/completions": {"max_tokens": 8}, "/v1/responses": {"max_output_tokens": 8}, "/v1/messages": {"max_tokens": 8}}
 LAST = {"/v1/chat/completions": "[DONE]", "/v1/responses": "response.", "/v1/messages": "message_stop"}
 
 
-class Agents(CommandTest):
-    COMMAND = "serve"
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        make_model(cls.model, *MODEL)
+class Agents(ServedTest):
+    MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "32768", "--type", "Q8_0")
+    ALWAYS = ("--name", "kvick", "--any-model")
 
     def setUp(self):
         super().setUp()
-        self.server = Server(self.top, self.env, self.model, "--name", "kvick", "--any-model")
-        self.addCleanup(self.server.kill)
+        self.server = self.serve()
 
     def body(self, path, given):
         if path.startswith("/api/") and isinstance(given, dict) and ("messages" in given or "prompt" in given):

@@ -8,55 +8,24 @@ Without PyPI or Redis it prints the reason and exits with status 77.
 """
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import time
 import unittest
 import urllib.request
-import venv
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
-from made_model import CommandTest, make_model  # noqa: E402
+from peer_packages import install, skip  # noqa: E402
 from redis_process import PROGRAM, Redis, free_port  # noqa: E402
-from server_process import SECONDS, Server  # noqa: E402
+from server_process import SECONDS, ServedTest  # noqa: E402
 
-PACKAGE = "vllm-router==0.1.17"
-MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "2048", "--type", "Q8_0")
-
-
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
+PACKAGES = ["vllm-router==0.1.17"]
 
 
-def install():
-    """Installs the router; returns the Python of its environment."""
-    folder = pathlib.Path(os.environ["PEERS"]).resolve() / "handover"
-    python, done = folder / "bin" / "python", folder / "done"
-    if not done.exists() or done.read_text() != PACKAGE:
-        venv.create(folder, with_pip=True, clear=True)
-        pip = subprocess.run([python, "-m", "pip", "install", "--disable-pip-version-check", "--retries", "1", PACKAGE],
-                             stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if pip.returncode != 0 and "connection broken by" in pip.stdout + pip.stderr:
-            skip("PyPI cannot be reached")
-        if pip.returncode != 0:
-            sys.exit(f"pip cannot install {PACKAGE}:\n{pip.stdout}{pip.stderr}")
-        done.write_text(PACKAGE)
-    return python
-
-
-class Handover(CommandTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        make_model(cls.model, *MODEL)
-
-    def serve(self, *arguments):
-        server = Server(self.top, self.env, self.model, "--name", "served", *arguments)
-        self.addCleanup(server.kill)
-        return server
+class Handover(ServedTest):
+    MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "2048", "--type", "Q8_0")
+    ALWAYS = ("--name", "served")
 
     def route(self, prefill, decode):
         for _ in range(3):  # another process may take the ports first
@@ -119,5 +88,5 @@ class Handover(CommandTest):
 if __name__ == "__main__":
     if PROGRAM is None:
         skip("neither redis-server nor valkey-server is installed (scripts/setup test)")
-    PYTHON = install()
+    PYTHON = install("handover", PACKAGES)
     unittest.main(verbosity=1)

@@ -14,7 +14,6 @@ import pathlib
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,16 +27,12 @@ PYTHON = run_with_packages()
 import msgpack  # noqa: E402
 import zmq  # noqa: E402
 from made_model import SMALL, make_model  # noqa: E402
+from redis_process import free_port  # noqa: E402
 from server_process import SECONDS, Server  # noqa: E402
 
 BLOCK = 16
 TEXT = "is how it begins, and it goes on for some blocks of tokens, so that a server may hold what another does not. "
 END = b"\xff" * 8
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return one.getsockname()[1]
 
 
 class Held:

@@ -17,10 +17,8 @@ if __name__ == "__main__":
 
 import ollama  # noqa: E402
 
-from made_model import CommandTest, make_model  # noqa: E402
-from server_process import SECONDS, Server  # noqa: E402
+from server_process import SECONDS, ServedTest  # noqa: E402
 
-MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "2048", "--type", "Q8_0")
 MESSAGES = [{"role": "user", "content": "Who are you?"}]
 SHORT = {"temperature": 0, "num_predict": 24}
 SCHEMA = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 120},
@@ -37,18 +35,13 @@ def weather(city: str) -> str:
     return city
 
 
-class OllamaTest(CommandTest):
-    COMMAND = "serve"
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        make_model(cls.model, *MODEL)
+class OllamaTest(ServedTest):
+    MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "2048", "--type", "Q8_0")
+    ALWAYS = ("--name", "made")
 
     def setUp(self):
         super().setUp()
-        self.server = Server(self.top, self.env, self.model, "--name", "made")
-        self.addCleanup(self.server.kill)
+        self.server = self.serve()
         self.client = ollama.Client(f"http://127.0.0.1:{self.server.port}", timeout=SECONDS)
 
 

@@ -11,30 +11,27 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
-from made_model import CommandTest, make_model  # noqa: E402
 from peer_packages import install  # noqa: E402
-from server_process import Server  # noqa: E402
+from server_process import ServedTest  # noqa: E402
 
 # Not in the environment of the other packages, because it needs other versions of their dependencies.
 PACKAGES = ["schemathesis==4.32.5"]
-MODEL = ("--layers", "1", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "128", "--type", "Q8_0")
 CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_schema_conformance")
 EXAMPLES = 20  # per operation; the same in each run
 
 
-class OpenApiTest(CommandTest):
-    COMMAND = "serve"
+class OpenApiTest(ServedTest):
+    MODEL = ("--layers", "1", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "128", "--type", "Q8_0")
+    ALWAYS = ("--name", "made")
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        make_model(cls.model, *MODEL)
         cls.schemathesis = install("openapi", PACKAGES).parent / "schemathesis"
 
     def setUp(self):
         super().setUp()
-        self.server = Server(self.top, self.env, self.model, "--name", "made")
-        self.addCleanup(self.server.kill)
+        self.server = self.serve()
 
     def test_answers_match_the_document(self):
         done = subprocess.run(

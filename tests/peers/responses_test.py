@@ -20,10 +20,8 @@ import agents  # noqa: E402
 import openai  # noqa: E402
 import pydantic  # noqa: E402
 
-from made_model import CommandTest, make_model  # noqa: E402
-from server_process import SECONDS, Server  # noqa: E402
+from server_process import SECONDS, ServedTest  # noqa: E402
 
-MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "4096", "--type", "Q8_0")
 GREEDY = {"model": "made", "temperature": 0, "max_output_tokens": 200}
 
 
@@ -31,18 +29,13 @@ class Flip(pydantic.BaseModel):
     heads: bool
 
 
-class PackageTest(CommandTest):
-    COMMAND = "serve"
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        make_model(cls.model, *MODEL)
+class PackageTest(ServedTest):
+    MODEL = ("--layers", "2", "--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "4096", "--type", "Q8_0")
+    ALWAYS = ("--name", "made")
 
     def setUp(self):
         super().setUp()
-        self.server = Server(self.top, self.env, self.model, "--name", "made")
-        self.addCleanup(self.server.kill)
+        self.server = self.serve()
         self.where = {"base_url": f"http://127.0.0.1:{self.server.port}/v1", "api_key": "none", "timeout": SECONDS,
                       "max_retries": 0}
 

@@ -4,47 +4,14 @@
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import rates  # noqa: E402
-
-# `serve` streams as many tokens as a request asks for. A model file whose name contains "slow" needs ten seconds for a token (but not in the warm-up), one with
-# "full" refuses each request, and one with "broken" returns status 500.
-PROGRAM = r"""#!/usr/bin/env python3
-import http.server, json, sys, time
-arguments = sys.argv[1:]
-model = arguments[arguments.index("-m") + 1]
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps({"data": [{"id": "a-model"}]}).encode())
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        status = 429 if "full" in model else 500 if "broken" in model else 200
-        self.send_response(status)
-        self.send_header("Connection", "close")
-        self.end_headers()
-        if status != 200:
-            return
-        for i in range(body["max_tokens"]):
-            time.sleep(10 if "slow" in model and body["max_tokens"] > 2 else 0.002)
-            self.wfile.write(b'data: {"choices": [{"text": "x", "finish_reason": null}]}\n\n')
-            self.wfile.flush()
-        usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": body["max_tokens"]}}
-        self.wfile.write(f"data: {json.dumps(usage)}\n\ndata: [DONE]\n\n".encode())
-    def log_message(self, *_):
-        pass
-
-http.server.ThreadingHTTPServer(("127.0.0.1", int(arguments[arguments.index("--port") + 1])), Handler).serve_forever()
-"""
+from fake_server import ToolTest  # noqa: E402
 
 
 class Lengths(unittest.TestCase):
@@ -92,18 +59,8 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(got["output_tok_s"], 10 / 12)
 
 
-class WholeRun(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.program = self.folder / "kvick"
-        self.program.write_text(PROGRAM)
-        self.program.chmod(0o755)
-
-    def run_it(self, *arguments):
-        return subprocess.run([sys.executable, HERE / "rates.py", "--program", self.program, *arguments],
-                              capture_output=True, text=True, timeout=120)
+class WholeRun(ToolTest):
+    TOOL = "rates.py"
 
     def test_servers_get_the_same_requests_and_a_saturated_one_no_higher_rate(self):
         done = self.run_it("--kvick", "quick=quick.gguf", "--kvick", "slow=slow.gguf --kv paged", "--work", "alpaca", "--rates", "10,5",

@@ -3,59 +3,18 @@
 
 import json
 import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import servers  # noqa: E402
-
-# `bench` prints fixed rates; `serve` streams as many tokens as a request asks for.
-PROGRAM = r"""#!/usr/bin/env python3
-import http.server, json, os, pathlib, sys
-arguments = sys.argv[1:]
-if arguments[0] == "bench":
-    print(json.dumps({"prefill_tok_s": 2000.0, "decode_tok_s": 1000.0}))
-    sys.exit()
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps({"data": [{"id": "a-model"}]}).encode())
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with open(pathlib.Path(__file__).parent / "asked", "a") as asked:
-            asked.write(json.dumps([body["temperature"], body["prompt"]]) + "\n")
-        self.send_response(200)
-        self.send_header("Connection", "close")
-        self.end_headers()
-        for i in range(body["max_tokens"]):
-            self.wfile.write(b'data: {"choices": [{"text": "x", "finish_reason": null}]}\n\n')
-        usage = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": body["max_tokens"]}}
-        self.wfile.write(f"data: {json.dumps(usage)}\n\ndata: [DONE]\n\n".encode())
-    def log_message(self, *_):
-        pass
-
-http.server.ThreadingHTTPServer(("127.0.0.1", int(arguments[arguments.index("--port") + 1])), Handler).serve_forever()
-"""
+from fake_server import ToolTest  # noqa: E402
 
 
-class WholeRun(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.program = self.folder / "kvick"
-        self.program.write_text(PROGRAM)
-        self.program.chmod(0o755)
-
-    def run_it(self, *arguments):
-        return subprocess.run([sys.executable, HERE / "servers.py", "--program", self.program, *arguments],
-                              capture_output=True, text=True, timeout=60)
+class WholeRun(ToolTest):
+    TOOL = "servers.py"
 
     def test_every_server_has_every_load_once_a_round(self):
         done = self.run_it("--kvick", "one=a.gguf", "--kvick", "two=b.gguf", "--rounds", "2", "--requests", "3", "--streams",

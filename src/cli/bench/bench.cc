@@ -10,6 +10,7 @@
 #include "cli/options/engine_options.h"
 #include "cli/options/machine_limits.h"
 #include "cli/options/number_list.h"
+#include "cli/options/print_json.h"
 #include "cli/options/spec_flag.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/terminal.h"
@@ -120,8 +121,7 @@ base::Result<int> bench(const BenchFlags& flags, const Common& common) {
     report.results.push_back(against_roofline(*engine, options.kv, machine, std::move(one)));
   if (raise_to(report.results, machine)) KVICK_TRY_VOID(keep_raised_limits(machine, common.quiet));
   if (common.json)
-    fmt::print("{}\n", report_json(report).dump(-1, ' ', false,
-                                                nlohmann::ordered_json::error_handler_t::replace));
+    print_json(report_json(report));
   else
     fmt::print("{}", printable(report_text(report)));
   return 0;

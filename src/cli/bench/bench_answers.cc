@@ -6,6 +6,7 @@
 
 #include "base/text_file.h"
 #include "cli/bench/bench_text.h"
+#include "cli/options/print_json.h"
 #include "cli/options/spec_flag.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/terminal.h"
@@ -126,9 +127,9 @@ struct AnswersReport {
   bool same() const { return ways[0].last.answers == ways[1].last.answers; }
 };
 
-void print_json(const AnswersReport& report) {
+nlohmann::ordered_json json_of(const AnswersReport& report) {
   const BenchAnswers& what = report.what;
-  nlohmann::ordered_json json = {
+  return {
       {"model", report.engine.model().config().name},
       {"kv", {{"strategy", kv::spec_text(report.kv.spec)}}},
       {"kv_type", engine::kv_type_text(report.kv)},
@@ -142,7 +143,6 @@ void print_json(const AnswersReport& report) {
       {"repeats", what.repeats},
       {"ways", {json_of(report.ways[0], report.ways[0]), json_of(report.ways[1], report.ways[0])}},
       {"same_answers", report.same()}};
-  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 void print_text(const AnswersReport& report) {
@@ -188,7 +188,7 @@ Result<int> bench_answers(const BenchAnswers& what, const EngineFlags& flags,
   progress.finish();
   const AnswersReport report = {
       .engine = *engine, .kv = options.kv, .what = what, .prompts = prompts, .ways = ways};
-  common.json ? print_json(report) : print_text(report);
+  common.json ? print_json(json_of(report)) : print_text(report);
   return 0;
 }
 

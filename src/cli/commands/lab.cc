@@ -11,6 +11,7 @@
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
+#include "cli/options/print_json.h"
 #include "cli/terminal/progress.h"
 #include "lab/core/report.h"
 #include "lab/data/shapes.h"
@@ -213,8 +214,7 @@ base::Result<int> lab(LabFlags flags, const Common& common) {
   if (started) progress.finish();
   if (!result.ok()) return result.error();
   if (common.json) {
-    fmt::print("{}\n", result->report.dump(-1, ' ', false,
-                                           nlohmann::ordered_json::error_handler_t::replace));
+    print_json(result->report);
     return 0;
   }
   fmt::print("{}\n", result->text);

@@ -15,6 +15,7 @@
 #include "cli/models/model_use.h"
 #include "cli/models/models.h"
 #include "cli/models/reference.h"
+#include "cli/options/print_json.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/terminal.h"
 #include "io/file/model_file.h"
@@ -116,8 +117,7 @@ base::Result<int> list(const Common& common) {
   KVICK_TRY(const fs::path cache, models_dir());
   const std::vector<Row> rows = rows_of(cache);
   if (common.json)
-    fmt::print("{}\n",
-               to_json(rows, cache).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    print_json(to_json(rows, cache));
   else
     print_table(rows);
   return 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "cli/options/print_json.h"
 #include "cli/options/ranks.h"
 #include "model/ranks/ranks.h"
 
@@ -75,7 +76,7 @@ base::Result<int> measure(EngineFlags flags, const Common& common) {
     (void)ranks.hear();  // waits for rank 0's message that ends the run
   } else if (common.json) {
     const nlohmann::ordered_json found = {{"bits_s", bits_s}, {"latency_s", latency}};
-    fmt::print("{}\n", found.dump());
+    print_json(found);
   } else {
     fmt::print("--network {:.3f}Gb/s,{:.1f}us\n", bits_s / 1e9, 1e6 * latency);
   }

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
+#include "cli/options/print_json.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/terminal.h"
 #include "io/packed/packed_folder.h"
@@ -46,7 +47,8 @@ std::string problem_of(const io::PackedEntry& entry) {
   return file.ok() ? "damaged: " + entry.path.string() : file.error().message;
 }
 
-void print_json(const fs::path& folder, const std::vector<io::PackedEntry>& entries, bool removed) {
+ordered_json to_json(const fs::path& folder, const std::vector<io::PackedEntry>& entries,
+                     bool removed) {
   ordered_json files = ordered_json::array();
   uint64_t bytes = 0;
   for (const io::PackedEntry& entry : entries) {
@@ -57,9 +59,7 @@ void print_json(const fs::path& folder, const std::vector<io::PackedEntry>& entr
                      {"model", entry.model}});
     if (entry.model.empty() && !removed) files.back()["problem"] = problem_of(entry);
   }
-  const ordered_json all = {
-      {"folder", folder.string()}, {"deleted", removed}, {"bytes", bytes}, {"files", files}};
-  fmt::print("{}\n", all.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  return {{"folder", folder.string()}, {"deleted", removed}, {"bytes", bytes}, {"files", files}};
 }
 
 void print_table(const fs::path& folder, const std::vector<io::PackedEntry>& entries) {
@@ -90,7 +90,7 @@ base::Result<int> packed(const PackedFlags& flags, const Common& common) {
       return base::fail("cannot delete {}: {}", entry.path.string(), error.message());
   }
   if (common.json) {
-    print_json(folder, entries, flags.remove);
+    print_json(to_json(folder, entries, flags.remove));
   } else if (flags.remove) {
     fmt::print("deleted {} {}, {}\n", entries.size(), entries.size() == 1 ? "file" : "files",
                amount_text(static_cast<double>(bytes), Unit::kBytes));

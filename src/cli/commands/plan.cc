@@ -12,6 +12,7 @@
 #include "cli/commands/plan_report.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
+#include "cli/options/print_json.h"
 #include "cli/terminal/terminal.h"
 
 namespace kvick::cli {
@@ -117,8 +118,7 @@ base::Result<int> make_plan(const PlanFlags& flags, const Common& common) {
   }
   report.others = base::others_share(before, base::cpu_times());
   if (common.json)
-    fmt::print("{}\n", plan_json(report).dump(-1, ' ', false,
-                                              nlohmann::ordered_json::error_handler_t::replace));
+    print_json(plan_json(report));
   else
     fmt::print("{}", printable(plan_text(report)));
   return 0;

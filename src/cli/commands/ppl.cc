@@ -8,6 +8,7 @@
 #include "base/text_file.h"
 #include "cli/commands/commands.h"
 #include "cli/options/engine_options.h"
+#include "cli/options/print_json.h"
 #include "cli/terminal/progress.h"
 #include "engine/eval/perplexity.h"
 
@@ -116,7 +117,7 @@ base::Result<int> ppl(const PplFlags& flags, const Common& common) {
   KVICK_TRY(const engine::Perplexity result, engine::perplexity(*engine, tokens, options));
   if (started) progress.finish();
   if (common.json)
-    fmt::print("{}\n", to_json(result, compares(flags)).dump());
+    print_json(to_json(result, compares(flags)));
   else
     print_result(flags, result, options.window);
   return 0;

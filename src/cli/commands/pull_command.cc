@@ -11,6 +11,7 @@
 #include "cli/models/named_models.h"
 #include "cli/models/pull.h"
 #include "cli/models/reference.h"
+#include "cli/options/print_json.h"
 
 namespace kvick::cli {
 namespace {
@@ -40,7 +41,7 @@ int list_names(const std::filesystem::path& cache, bool as_json) {
     add(m.name, m.type, m.member_bytes, "Apache-2.0", "the package " + std::string(m.package));
   for (const NamedModel& m : named_models()) add(m.name, m.type, m.bytes, m.licence, m.reference);
   if (as_json) {
-    fmt::print("{}\n", models.dump());
+    print_json(models);
     return 0;
   }
   fmt::print("{:<14} {:<7} {:>8}  {:<10}  {}\n", "model", "type", "size", "licence", "from");

@@ -18,6 +18,7 @@
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
+#include "cli/options/print_json.h"
 #include "cli/terminal/progress.h"
 #include "engine/eval/perplexity.h"
 #include "model/core/vocabulary.h"
@@ -261,9 +262,7 @@ base::Result<int> run_quantize(const QuantizeFlags& flags, const Common& common)
     check = std::make_unique<engine::Perplexity>(result);
     if (!common.json) print_check(flags, *check);
   }
-  if (common.json)
-    fmt::print("{}\n", to_json(flags, totals, check.get())
-                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  if (common.json) print_json(to_json(flags, totals, check.get()));
   return 0;
 }
 

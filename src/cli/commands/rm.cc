@@ -11,6 +11,7 @@
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
 #include "cli/models/removal.h"
+#include "cli/options/print_json.h"
 #include "cli/terminal/progress.h"
 
 namespace kvick::cli {
@@ -53,9 +54,7 @@ base::Result<int> rm(const RmFlags& flags, const Common& common) {
     if (!common.json)
       fmt::print("deleted {}: {} freed\n", removal.model.string(), size_of(removal.bytes));
   }
-  if (common.json)
-    fmt::print("{}\n", nlohmann::ordered_json({{"deleted", deleted}})
-                           .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (common.json) print_json({{"deleted", deleted}});
   return 0;
 }
 

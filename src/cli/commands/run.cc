@@ -13,6 +13,7 @@
 #include "cli/commands/answering.h"
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
+#include "cli/options/print_json.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress.h"
 #include "engine/session/session.h"
@@ -135,9 +136,7 @@ nlohmann::ordered_json to_json(const engine::Answer& answer, const AnswerPrinter
 void show_end(const engine::Answer& answer, const AnswerPrinter& printer,
               const Answering& answering, const Common& common) {
   if (!common.json) fmt::print("\n");
-  if (common.json)
-    fmt::print("{}\n", to_json(answer, printer, answering.sampling.seed)
-                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  if (common.json) print_json(to_json(answer, printer, answering.sampling.seed));
   std::fflush(stdout);
   if (common.quiet) return;
   if (!common.json) print_summary(answer, answering.max_tokens);

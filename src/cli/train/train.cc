@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/options/print_json.h"
 #include "cli/train/train_answers.h"
 #include "cli/train/train_distil.h"
 #include "cli/train/train_duo.h"
@@ -33,14 +34,13 @@ float largest(const std::vector<float>& list) {
 void print_result(const RangesFlags& flags, const engine::Ranges& ranges, const Common& common) {
   const float keys = largest(ranges.heads.k), values = largest(ranges.heads.v);
   if (common.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"output", flags.output},
-                                              {"tokens", ranges.tokens},
-                                              {"layers", ranges.model.layers},
-                                              {"kv_heads", ranges.model.kv_heads},
-                                              {"margin", ranges.margin},
-                                              {"largest_key", keys},
-                                              {"largest_value", values}}
-                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_json({{"output", flags.output},
+                {"tokens", ranges.tokens},
+                {"layers", ranges.model.layers},
+                {"kv_heads", ranges.model.kv_heads},
+                {"margin", ranges.margin},
+                {"largest_key", keys},
+                {"largest_value", values}});
   else
     fmt::print(
         "{}: ranges of {} layers of {} KV heads over {} tokens, of keys up to {:.4g}, of values up "

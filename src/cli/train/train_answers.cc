@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/options/engine_options.h"
+#include "cli/options/print_json.h"
 #include "cli/terminal/progress.h"
 #include "cli/train/mistakes.h"
 #include "lab/data/prompts.h"
@@ -60,11 +61,10 @@ base::Result<Prompts> prompts_of(const std::string& path, const engine::Engine& 
 
 void print_result(const AnswersFlags& flags, const train::AnswerData& data, const Common& common) {
   if (common.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"output", flags.output},
-                                              {"sequences", data.ends.size()},
-                                              {"tokens", data.tokens.size()},
-                                              {"top", data.top}}
-                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_json({{"output", flags.output},
+                {"sequences", data.ends.size()},
+                {"tokens", data.tokens.size()},
+                {"top", data.top}});
   else
     fmt::print("{}: {} sequences of {} tokens in all, with the {} likeliest in each place\n",
                flags.output, data.ends.size(), data.tokens.size(), data.top);

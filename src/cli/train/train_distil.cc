@@ -9,8 +9,9 @@
 
 #include "distil/distil.h"
 
+#include "cli/options/print_json.h"
 #include "cli/train/mistakes.h"
-#include "cli/train/train_text.h"
+#include "cli/train/train_predictor.h"
 #include "engine/artifacts/predictor_file.h"
 #include "train/from_model/start.h"
 
@@ -42,7 +43,7 @@ void print_result(const DistilFlags& flags, const distil::Distilled& made, const
                                {"rank", shape.rank},        {"tokens", made.tokens},
                                {"held_out", made.held_out}, {"mean", to_json(mean)},
                                {"layers", layers}};
-    fmt::print("{}\n", json.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    print_json(json);
     return;
   }
   fmt::print("layer     MSE  recall    mass  best possible mass\n");
@@ -59,14 +60,6 @@ void print_result(const DistilFlags& flags, const distil::Distilled& made, const
       flags.options.evaluate.budget, flags.output);
 }
 
-base::Result<int> write_result(const DistilFlags& flags, const distil::Distilled& made,
-                               const engine::Engine& engine, const Common& common) {
-  KVICK_TRY_VOID(engine::write_predictor(
-      flags.output, distil::file_of(made, engine.identity(), flags.text_name())));
-  print_result(flags, made, common);
-  return 0;
-}
-
 base::Result<int> take_predictor(DistilFlags& flags, const Common& common) {
   const train::Checkpoint trained = train::read_checkpoint(flags.checkpoint);
   KVICK_TRY(kv::Predictor predictor, train::predictor_of(trained));
@@ -75,20 +68,19 @@ base::Result<int> take_predictor(DistilFlags& flags, const Common& common) {
   KVICK_TRY(distil::Distilled made,
             distil::finish(*text.engine, std::move(predictor), text.tokens, flags.options));
   made.tokens = trained.data_tokens;
-  return write_result(flags, made, *text.engine, common);
+  KVICK_TRY_VOID(write_made(flags, made, *text.engine));
+  print_result(flags, made, common);
+  return 0;
 }
 
 base::Result<int> train_distil(DistilFlags& flags, const Common& common) {
-  KVICK_TRY(const OpenText text, open_text(flags, common));
-  distil::DistilOptions& options = flags.options;
-  options.window = flags.window_for(*text.engine, options.window);
-  const auto learn = [&](const Report& report) {
-    options.progress = report;
-    return distil::distil(*text.engine, text.tokens, options);
+  const auto learn = [&](const OpenText& text) {
+    return distil::distil(*text.engine, text.tokens, flags.options);
   };
   KVICK_TRY(const distil::Distilled made,
-            with_progress("distilling from " + flags.file, common, learn));
-  return write_result(flags, made, *text.engine, common);
+            make_from_text(flags, flags.options, "distilling from", common, learn));
+  print_result(flags, made, common);
+  return 0;
 }
 
 }  // namespace

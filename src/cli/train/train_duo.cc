@@ -10,8 +10,8 @@
 
 #include "distil/duo.h"
 
-#include "cli/train/train_text.h"
-#include "engine/artifacts/predictor_file.h"
+#include "cli/options/print_json.h"
+#include "cli/train/train_predictor.h"
 
 namespace kvick::cli {
 namespace {
@@ -22,18 +22,17 @@ struct DuoFlags : PredictorFlags {
   distil::DuoOptions options = {.most = 32768};
 };
 
-void print_json(const DuoFlags& flags, const distil::HeadScores& made) {
+ordered_json to_json(const DuoFlags& flags, const distil::HeadScores& made) {
   ordered_json layers = ordered_json::array();
   for (const kv::PredictorLayer& layer : made.predictor.layers) layers.push_back(layer.k);
-  const ordered_json json = {{"output", flags.output},
-                             {"tokens", made.tokens},
-                             {"sequences", made.sequences},
-                             {"window", flags.options.window},
-                             {"sinks", flags.options.near.sinks},
-                             {"recent", flags.options.near.recent},
-                             {"agreement", made.agreement},
-                             {"layers", layers}};
-  fmt::print("{}\n", json.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+  return {{"output", flags.output},
+          {"tokens", made.tokens},
+          {"sequences", made.sequences},
+          {"window", flags.options.window},
+          {"sinks", flags.options.near.sinks},
+          {"recent", flags.options.near.recent},
+          {"agreement", made.agreement},
+          {"layers", layers}};
 }
 
 void print_table(const DuoFlags& flags, const distil::HeadScores& made) {
@@ -57,18 +56,13 @@ void print_table(const DuoFlags& flags, const distil::HeadScores& made) {
 }
 
 base::Result<int> train_duo(DuoFlags& flags, const Common& common) {
-  KVICK_TRY(const OpenText text, open_text(flags, common));
-  distil::DuoOptions& options = flags.options;
-  options.window = flags.window_for(*text.engine, options.window);
-  const auto measure = [&](const Report& report) {
-    options.progress = report;
-    return distil::measure_heads(*text.engine, text.tokens, options);
+  const auto measure = [&](const OpenText& text) {
+    return distil::measure_heads(*text.engine, text.tokens, flags.options);
   };
-  KVICK_TRY(const distil::HeadScores made, with_progress("reading " + flags.file, common, measure));
-  KVICK_TRY_VOID(engine::write_predictor(
-      flags.output, distil::file_of(made, text.engine->identity(), flags.text_name())));
+  KVICK_TRY(const distil::HeadScores made,
+            make_from_text(flags, flags.options, "reading", common, measure));
   if (common.json)
-    print_json(flags, made);
+    print_json(to_json(flags, made));
   else
     print_table(flags, made);
   return 0;

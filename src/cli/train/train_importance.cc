@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/options/print_json.h"
 #include "cli/train/train_text.h"
 #include "engine/eval/measure_importance.h"
 
@@ -23,11 +24,10 @@ void print_result(const ImportanceFlags& flags, const quantize::Importance& impo
   for (const auto& [name, sums] : importance.tensors)
     for (const float count : sums.tokens) unseen += count == 0;
   if (common.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"output", flags.output},
-                                              {"tokens", tokens},
-                                              {"tensors", importance.tensors.size()},
-                                              {"matrices_without_tokens", unseen}}
-                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_json({{"output", flags.output},
+                {"tokens", tokens},
+                {"tensors", importance.tensors.size()},
+                {"matrices_without_tokens", unseen}});
     return;
   }
   fmt::print("{}: inputs of {} tensors over {} tokens\n", flags.output, importance.tensors.size(),

@@ -10,8 +10,8 @@
 #include "distil/kvzap.h"
 
 #include "cli/models/models.h"
-#include "cli/train/train_text.h"
-#include "engine/artifacts/predictor_file.h"
+#include "cli/options/print_json.h"
+#include "cli/train/train_predictor.h"
 
 namespace kvick::cli {
 namespace {
@@ -46,7 +46,7 @@ void print_result(const KvzapFlags& flags, const distil::Scores& made, const Com
     const ordered_json json = {{"output", flags.output}, {"ahead", flags.options.ahead},
                                {"tokens", made.tokens},  {"held_out", made.held_out},
                                {"mean", to_json(mean)},  {"layers", layers}};
-    fmt::print("{}\n", json.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    print_json(json);
     return;
   }
   fmt::print("layer explained  recall     use\n");
@@ -65,18 +65,13 @@ void print_result(const KvzapFlags& flags, const distil::Scores& made, const Com
 }
 
 base::Result<int> train_kvzap(KvzapFlags& flags, const Common& common) {
-  KVICK_TRY(const OpenText text, open_text(flags, common));
-  distil::KvzapOptions& options = flags.options;
-  options.window = flags.window_for(*text.engine, options.window);
-  KVICK_TRY(const std::filesystem::path path, find_model(flags.engine.model));
-  KVICK_TRY(const io::ModelFile weights, io::ModelFile::open(path.string()));
-  const auto learn = [&](const Report& report) {
-    options.progress = report;
-    return distil::train_scores(*text.engine, weights, text.tokens, options);
+  const auto learn = [&](const OpenText& text) -> base::Result<distil::Scores> {
+    KVICK_TRY(const std::filesystem::path path, find_model(flags.engine.model));
+    KVICK_TRY(const io::ModelFile weights, io::ModelFile::open(path.string()));
+    return distil::train_scores(*text.engine, weights, text.tokens, flags.options);
   };
-  KVICK_TRY(const distil::Scores made, with_progress("reading " + flags.file, common, learn));
-  KVICK_TRY_VOID(engine::write_predictor(
-      flags.output, distil::file_of(made, text.engine->identity(), flags.text_name())));
+  KVICK_TRY(const distil::Scores made,
+            make_from_text(flags, flags.options, "reading", common, learn));
   print_result(flags, made, common);
   return 0;
 }

@@ -14,6 +14,7 @@
 #include "cli/commands/commands.h"
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
+#include "cli/options/print_json.h"
 #include "cli/train/mistakes.h"
 #include "cli/transfer/failure.h"
 #include "model/core/vocabulary.h"
@@ -55,11 +56,10 @@ base::Result<int> write_tokens(const TokensFlags& flags, const Common& common) {
   const train::TokenData data = train::tokenise(*tokenizer, texts, flags.held_out);
   train::write_tokens(flags.output, data);
   if (common.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"output", flags.output},
-                                              {"vocab", data.vocab},
-                                              {"tokens", data.train.size()},
-                                              {"held_out", data.held_out.size()}}
-                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_json({{"output", flags.output},
+                {"vocab", data.vocab},
+                {"tokens", data.train.size()},
+                {"held_out", data.held_out.size()}});
   else
     fmt::print("{}: {} tokens to train on, {} held out, of a vocabulary of {}\n", flags.output,
                data.train.size(), data.held_out.size(), data.vocab);
@@ -70,8 +70,7 @@ int export_checkpoint(const ExportFlags& flags, const Common& common) {
   const train::FileType type = train::file_type_of(flags.type);
   train::export_model(train::read_checkpoint(flags.checkpoint), flags.output, type, flags.context);
   if (common.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"output", flags.output}}.dump(
-                           -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_json({{"output", flags.output}});
   else
     fmt::print("{}\n", flags.output);
   return 0;

@@ -9,8 +9,8 @@
 
 #include "distil/pca.h"
 
-#include "cli/train/train_text.h"
-#include "engine/artifacts/predictor_file.h"
+#include "cli/options/print_json.h"
+#include "cli/train/train_predictor.h"
 
 namespace kvick::cli {
 namespace {
@@ -45,7 +45,7 @@ void print_result(const PcaFlags& flags, const distil::Components& found, const 
                                {"held_out", made.held_out},
                                {"mean", to_json(mean, explained)},
                                {"layers", layers}};
-    fmt::print("{}\n", json.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    print_json(json);
     return;
   }
   fmt::print("layer variance  recall    mass  best possible mass\n");
@@ -64,16 +64,11 @@ void print_result(const PcaFlags& flags, const distil::Components& found, const 
 }
 
 base::Result<int> train_pca(PcaFlags& flags, const Common& common) {
-  KVICK_TRY(const OpenText text, open_text(flags, common));
-  distil::PcaOptions& options = flags.options;
-  options.window = flags.window_for(*text.engine, options.window);
-  const auto find = [&](const Report& report) {
-    options.progress = report;
-    return distil::principal_components(*text.engine, text.tokens, options);
+  const auto find = [&](const OpenText& text) {
+    return distil::principal_components(*text.engine, text.tokens, flags.options);
   };
-  KVICK_TRY(const distil::Components found, with_progress("reading " + flags.file, common, find));
-  KVICK_TRY_VOID(engine::write_predictor(
-      flags.output, distil::file_of(found.made, text.engine->identity(), flags.text_name())));
+  KVICK_TRY(const distil::Components found,
+            make_from_text(flags, flags.options, "reading", common, find));
   print_result(flags, found, common);
   return 0;
 }

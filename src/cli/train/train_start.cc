@@ -10,6 +10,7 @@
 #include "cli/models/models.h"
 #include "cli/options/engine_options.h"
 #include "cli/options/number_list.h"
+#include "cli/options/print_json.h"
 #include "cli/train/mistakes.h"
 #include "engine/artifacts/predictor_file.h"
 #include "model/core/config.h"
@@ -51,10 +52,8 @@ base::Result<int> write_start(const StartFlags& flags, const Common& common) {
   train::write_checkpoint(flags.output, start);
   const train::ModelSettings& model = start.settings.model;
   if (common.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"output", flags.output},
-                                              {"layers", model.layers},
-                                              {"parameters", start.values.size()}}
-                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_json(
+        {{"output", flags.output}, {"layers", model.layers}, {"parameters", start.values.size()}});
   else
     fmt::print("{}: {} parameters in {} layers\n", flags.output, start.values.size(), model.layers);
   return 0;

@@ -25,20 +25,6 @@ void add_text_flags(const Command& command, TextFlags& flags, const std::string&
 // Adds -o, which must be given. help: such as "the file to write, NAME.kvp".
 void add_output(const Command& command, TextFlags& flags, const std::string& help);
 
-// The flags of a command that writes a file for a policy.
-struct PredictorFlags : TextFlags {
-  uint32_t window = 0;  // 0: not given
-
-  // Returns the window that was given; by default `usual`, or the model's context if that is less.
-  uint32_t window_for(const engine::Engine& model, uint32_t usual) const;
-};
-// Adds the model flags, -f and -o.
-void add_predictor_flags(const Command& command, PredictorFlags& flags,
-                         const std::string& text_help = "the text");
-// Adds --window, whose default is that of window_for.
-void add_window(const Command& command, PredictorFlags& flags, uint32_t usual,
-                const std::string& help = "tokens that are read as one sequence");
-
 // An open model and the tokens of a text.
 struct OpenText {
   std::unique_ptr<engine::Engine> engine;

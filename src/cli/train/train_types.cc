@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "cli/models/models.h"
+#include "cli/options/print_json.h"
 #include "cli/train/train_text.h"
 #include "engine/eval/measure_types.h"
 #include "engine/eval/perplexity.h"
@@ -108,8 +109,7 @@ base::Result<int> train_types(const TypesFlags& flags, const Common& common) {
   file.types = measured.types;
   // The table is printed first: it took minutes to measure, and the file may fail to be written.
   if (common.json)
-    fmt::print("{}\n", to_json(file, measured, options.kl, path)
-                           .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_json(to_json(file, measured, options.kl, path));
   else
     print_table(measured, options.kl);
   if (before) KVICK_TRY_VOID(keep_before(file, *before, path, named));

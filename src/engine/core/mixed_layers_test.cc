@@ -6,6 +6,7 @@
 #include "engine/eval/perplexity.h"
 #include "engine/eval/speed.h"
 #include "engine/session/session.h"
+#include "engine/speculation/test_draft_model.h"
 
 namespace kvick::engine {
 namespace {
@@ -67,17 +68,16 @@ TEST(MixedFamilies, AreAnsweredTheSameByEveryStrategyInRowsOfEveryType) {
 }
 
 TEST_P(MixedLayers, AreAnsweredTheSameWithDrafts) {
-  base::ThreadPool pool(1);
   tools::Spec small = mixed_spec({.window = 6, .window_period = 2});
   small.layers = 2;
-  const std::string path = model::write_model(small, pool, false);
+  const test::DraftModelFile draft(small);
   for (const char* kv : {"virtual", "paged:block=4", "bmc:r=8"}) {
     const KvOptions options = parse_kv_options(kv, "").value();
     const Answer plain = answer_of(*engine_, options);
     for (const std::string& spec :
          {std::string("lookup:most=13,gain=off,grow=on"), std::string("auto"),
           std::string("skip:gain=off,layers=1,most=5,depth=2,grow=on"),
-          "draft:most=3,depth=3,gain=off,model=" + path}) {
+          "draft:most=3,depth=3,gain=off,model=" + draft.path()}) {
       const Answer drafted = answer_of(*engine_, options, spec);
       EXPECT_EQ(drafted.tokens, plain.tokens) << kv << ' ' << spec;
       if (spec.starts_with("draft")) {
@@ -85,7 +85,6 @@ TEST_P(MixedLayers, AreAnsweredTheSameWithDrafts) {
       }
     }
   }
-  std::filesystem::remove(path);
 }
 
 TEST_P(MixedLayers, SayWhatTheirStoresAreMadeFor) {

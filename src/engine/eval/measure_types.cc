@@ -8,6 +8,7 @@
 namespace kvick::engine {
 namespace {
 
+// What is measured if no types are named.
 constexpr const char* kTypes[] = {"f16",
                                   "q8",
                                   "k=q8,v=q4",
@@ -26,8 +27,6 @@ double bytes_per_token(const Engine& engine, const KvOptions& kv, uint32_t windo
 }
 
 }  // namespace
-
-std::span<const char* const> standard_types() { return kTypes; }
 
 base::Result<TypesMeasured> measure_types(Engine& engine, std::span<const Token> text,
                                           const TypesOptions& options) {

@@ -14,7 +14,7 @@
 namespace kvick::engine {
 
 struct TypesOptions {
-  // As --kv-type takes them; empty: all of standard_types() that fit the model.
+  // As --kv-type takes them; empty: those of a list from f16 to q2 that fit the model.
   std::vector<std::string> types;
   uint32_t window = 1024;  // tokens of one sequence
   uint32_t most = 0;       // use only this many tokens of the text; 0: all
@@ -31,8 +31,6 @@ struct TypesMeasured {
   // number if there is none.
   size_t recommended = 0;
 };
-
-std::span<const char* const> standard_types();
 
 // Takes the time of two passes over the text for each type. A type such as "auto" stands for the
 // type that its measurement recommends. Errors: a type that does not exist or that the model cannot

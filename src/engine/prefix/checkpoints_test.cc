@@ -13,7 +13,6 @@ namespace {
 
 using test::alone;
 using test::append;
-using test::engine_of_family;
 using test::Heard;
 using test::job_of;
 using test::listen;
@@ -23,11 +22,9 @@ using test::scheduler_of;
 
 constexpr uint32_t kContext = 1024;
 
-class Checkpointed : public testing::TestWithParam<const char*> {
+class Checkpointed : public test::ConversationTest {
  protected:
-  std::vector<Token> message(uint32_t count, uint32_t seed) const {
-    return message_of(turn_, count, seed);
-  }
+  Checkpointed() : ConversationTest(kContext) {}
 
   // Runs a job. Its answer must be that of a session of its own.
   Heard answer(const std::vector<Token>& prompt, uint32_t most, bool compare = true) {
@@ -43,18 +40,9 @@ class Checkpointed : public testing::TestWithParam<const char*> {
     return heard;
   }
 
-  const std::unique_ptr<Engine> engine_ = engine_of_family(GetParam(), kContext);
   std::unique_ptr<Scheduler> scheduler_ = scheduler_of(*engine_, "paged:block=8");
-  const Token turn_ = turn_token_of(*engine_).value_or(1);
-  const std::vector<Token> begin_ = {turn_, 7, 8};  // begins an answer
-  uint64_t last_ = 0;
 };
-#if defined(KVICK_SANITIZED)
-INSTANTIATE_TEST_SUITE_P(Families, Checkpointed, testing::Values("lfm2"));
-#else
-INSTANTIATE_TEST_SUITE_P(Families, Checkpointed,
-                         testing::Values("lfm2", "mamba2", "granitehybrid", "qwen35"));
-#endif
+INSTANTIATE_TEST_SUITE_P(Families, Checkpointed, testing::ValuesIn(test::families_with_states()));
 
 TEST_P(Checkpointed, AConversationThatLosesItsThoughtsIsReadOnce) {
   std::vector<Token> history = message(40, 1);  // the system prompt
@@ -66,10 +54,7 @@ TEST_P(Checkpointed, AConversationThatLosesItsThoughtsIsReadOnce) {
     const Heard heard = answer(prompt, 24);
     EXPECT_EQ(heard.outcome->cached_tokens, border) << "turn " << turn;
     border = history.size();
-    // The next prompt has only the end of the answer: without its thoughts it begins differently.
-    append(history, begin_);
-    history.push_back(heard.tokens.at(0).front() == 20 ? 21 : 20);
-    append(history, std::span(heard.tokens.at(0)).last(8));
+    append_without_thoughts(history, heard.tokens.at(0));
   }
   const Metrics metrics = scheduler_->metrics();
   EXPECT_EQ(metrics.read_again_tokens, 5 * begin_.size());

@@ -2,27 +2,25 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
-#include <numeric>
 #include <random>
+
+#include "engine/prefix/test_blocks.h"
 
 namespace kvick::engine {
 namespace {
 
+using test::made_ids;
+using test::made_rows;
+using test::made_tokens;
+
 constexpr size_t kRowBytes = 4096;
 
-std::vector<Token> tokens_of(uint32_t blocks, Token first = 0) {
-  std::vector<Token> tokens(blocks * kBlockTokens + 5);
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
 TEST(PrefixBlock, TellsModelsSaltsAndBeginningsApart) {
-  const auto tokens = tokens_of(2);
-  const auto ids = block_ids(prefix_root("model", ""), tokens);
+  const auto tokens = made_tokens(2);
+  const auto ids = made_ids(2);
   for (const auto& other :
        {block_ids(prefix_root("model2", ""), tokens), block_ids(prefix_root("model", "a"), tokens),
-        block_ids(prefix_root("mode", "l"), tokens),
-        block_ids(prefix_root("model", ""), tokens_of(2, 1))})
+        block_ids(prefix_root("mode", "l"), tokens), made_ids(2, 1)})
     for (const BlockId& id : other) EXPECT_EQ(std::count(ids.begin(), ids.end(), id), 0);
   // The same second block after another first block has another id.
   auto changed = tokens;
@@ -31,10 +29,9 @@ TEST(PrefixBlock, TellsModelsSaltsAndBeginningsApart) {
 }
 
 TEST(PrefixBlock, NoticesEveryFlippedByteAndEveryTruncation) {
-  const BlockId id = block_ids(prefix_root("model", ""), tokens_of(1))[0];
+  const BlockId id = made_ids(1)[0];
   std::mt19937 random(5);
-  std::vector<std::byte> rows(kRowBytes);
-  for (std::byte& byte : rows) byte = static_cast<std::byte>(random());
+  const std::vector<std::byte> rows = made_rows(6, kRowBytes);
   const std::string sound = encode_block(id, rows);
   const auto sound_to = [&](const std::string& bytes) {
     return decode_block(id, kRowBytes, std::as_bytes(std::span(bytes))).ok();

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <numeric>
-#include <random>
 #include <sys/resource.h>
 
 #include "base/text_file.h"
+#include "engine/prefix/test_blocks.h"
 
 namespace kvick::engine {
 namespace {
 
 namespace fs = std::filesystem;
+using test::made_ids;
 
 constexpr size_t kRowBytes = 4096;
 
@@ -25,18 +25,7 @@ struct Folder {
   fs::path path;
 };
 
-std::vector<Token> tokens_of(uint32_t files, Token first = 0) {
-  std::vector<Token> tokens(files * kBlockTokens + 5);
-  std::iota(tokens.begin(), tokens.end(), first);
-  return tokens;
-}
-
-std::vector<std::byte> rows_of(uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<std::byte> rows(kRowBytes);
-  for (std::byte& byte : rows) byte = static_cast<std::byte>(random());
-  return rows;
-}
+std::vector<std::byte> rows_of(uint32_t seed) { return test::made_rows(seed, kRowBytes); }
 
 std::unique_ptr<PrefixFiles> open_files(const fs::path& folder, uint64_t max_bytes = 1 << 30) {
   auto files = PrefixFiles::open({.folder = folder, .max_bytes = max_bytes});
@@ -45,9 +34,7 @@ std::unique_ptr<PrefixFiles> open_files(const fs::path& folder, uint64_t max_byt
 }
 
 std::vector<BlockKey> keys_of(const std::vector<BlockId>& ids) {
-  std::vector<BlockKey> keys;
-  for (const BlockId& id : ids) keys.push_back({id, kRowBytes});
-  return keys;
+  return test::keys_of(ids, kRowBytes);
 }
 
 std::shared_ptr<PrefixRead> read_all(PrefixFiles& files, const std::vector<BlockId>& ids) {
@@ -75,7 +62,7 @@ void expect_rows(const PrefixRead& read, uint32_t count) {
 
 TEST(PrefixFiles, GivesBackWhatItWasGivenAlsoAfterARestart) {
   const Folder folder;
-  const auto ids = block_ids(prefix_root("model", ""), tokens_of(3));
+  const auto ids = made_ids(3);
   ASSERT_EQ(ids.size(), 3u);
   {
     const auto files = open_files(folder.path);
@@ -94,7 +81,7 @@ TEST(PrefixFiles, GivesBackWhatItWasGivenAlsoAfterARestart) {
 
 TEST(PrefixFiles, TakesNoFileThatIsDamagedForeignOrGoneAndCountsIt) {
   const Folder folder;
-  const auto ids = block_ids(prefix_root("model", ""), tokens_of(4));
+  const auto ids = made_ids(4);
   const auto path = [&](int i) { return folder.path / ids[static_cast<size_t>(i)].name(); };
   const auto files = open_files(folder.path);
   put_all(*files, ids);
@@ -117,7 +104,7 @@ TEST(PrefixFiles, TakesNoFileThatIsDamagedForeignOrGoneAndCountsIt) {
 
 TEST(PrefixFiles, StaysBelowItsBoundAndDropsWhatWasUsedLongestAgo) {
   const Folder folder;
-  const auto ids = block_ids(prefix_root("model", ""), tokens_of(6));
+  const auto ids = made_ids(6);
   const auto files = open_files(folder.path, 3 * block_bytes(kRowBytes));
   for (uint32_t i = 0; i < 3; ++i) put(*files, ids[i], i);
   files->flush();
@@ -141,7 +128,7 @@ TEST(PrefixFiles, StaysBelowItsBoundAndDropsWhatWasUsedLongestAgo) {
 // evicted first and nothing else.
 TEST(PrefixFiles, TakesFilesWhoseTimesAreWrong) {
   const Folder folder;
-  const auto ids = block_ids(prefix_root("model", ""), tokens_of(3));
+  const auto ids = made_ids(3);
   put_all(*open_files(folder.path), ids);
   using Time = fs::file_time_type;
   const auto now = Time::clock::now();
@@ -170,7 +157,7 @@ TEST(PrefixFiles, WaitsForNoSlowDiskAndSurvivesAFullOne) {
   options.write = [](const fs::path&, std::string_view) { return false; };
   options.most_queued_bytes = 2 * kRowBytes;
   const auto files = std::move(PrefixFiles::open(std::move(options))).value();
-  const auto ids = block_ids(prefix_root("model", ""), tokens_of(4));
+  const auto ids = made_ids(4);
   const auto read = files->read(keys_of({ids[0]}));
   EXPECT_FALSE(read->done());
   files->abandon(*read);
@@ -202,7 +189,7 @@ TEST(PrefixFiles, WritesWhatIsQueuedBeforeItEnds) {
       return true;
     };
     auto files = std::move(PrefixFiles::open(std::move(options))).value();
-    const auto ids = block_ids(prefix_root("model", ""), tokens_of(4));
+    const auto ids = made_ids(4);
     for (uint32_t i = 0; i < 4; ++i) put(*files, ids[i], i);
     files.reset();
     if (seconds > 0)
@@ -222,7 +209,7 @@ TEST(PrefixFiles, LetsNobodyWaitWhileAFileIsRemoved) {
     fs::remove(path);
   };
   const auto files = std::move(PrefixFiles::open(std::move(options))).value();
-  const auto ids = block_ids(prefix_root("model", ""), tokens_of(2));
+  const auto ids = made_ids(2);
   const auto wait_for_removal = [&] {
     while (!removing) std::this_thread::yield();
     removing = false;
@@ -254,7 +241,7 @@ TEST(PrefixFiles, KeepsABlockAgainWhileItsFileIsReadOrRemoved) {
   for (const bool damaged : {true, false}) {
     SCOPED_TRACE(damaged);
     const Folder folder;
-    const auto ids = block_ids(prefix_root("model", ""), tokens_of(1));
+    const auto ids = made_ids(1);
     std::unique_ptr<PrefixFiles> files;
     std::atomic<int> written = 0;
     std::atomic<bool> again = true;
@@ -294,7 +281,7 @@ TEST(PrefixFiles, KeepsABlockAgainWhileItsFileIsReadOrRemoved) {
 
 TEST(PrefixFiles, WritesABlockOnceThatIsKeptAgainWhileItIsWritten) {
   const Folder folder;
-  const auto ids = block_ids(prefix_root("model", ""), tokens_of(1));
+  const auto ids = made_ids(1);
   std::atomic<bool> writing{false}, slow{true};
   PrefixFilesOptions options = {.folder = folder.path};
   options.write = [&](const fs::path& path, std::string_view bytes) {
@@ -318,7 +305,7 @@ TEST(PrefixFiles, WritesABlockOnceThatIsKeptAgainWhileItIsWritten) {
 
 TEST(PrefixFiles, KeepsAFileThatItHasNoDescriptorFor) {
   const Folder folder;
-  const auto ids = block_ids(prefix_root("model", ""), tokens_of(1));
+  const auto ids = made_ids(1);
   const auto files = open_files(folder.path);
   put_all(*files, ids);
   rlimit before{};
@@ -336,7 +323,7 @@ TEST(PrefixFiles, TriesADiskAgainThatWasSlowOnce) {
   static std::atomic<double> now;  // a clock has no captures
   now = 0;
   const Folder folder;
-  const auto ids = block_ids(prefix_root("model", ""), tokens_of(1));
+  const auto ids = made_ids(1);
   PrefixFilesOptions options = {.folder = folder.path};
   options.read = [&](const fs::path&, size_t) -> std::optional<std::string> {
     now = now + 100;

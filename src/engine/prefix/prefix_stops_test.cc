@@ -20,17 +20,17 @@ namespace {
 namespace fs = std::filesystem;
 using test::alone;
 using test::append;
-using test::engine_of_family;
 using test::Heard;
 using test::job_of;
 using test::listen;
-using test::message_of;
 using test::run_all;
 using test::ScriptedTier;
 
-class PrefixStops : public testing::TestWithParam<const char*> {
+class PrefixStops : public test::ConversationTest {
  protected:
-  PrefixStops() : folder_(fs::temp_directory_path() / fmt::format("kvick-stops-{}", ::getpid())) {
+  PrefixStops()
+      : ConversationTest(2048),
+        folder_(fs::temp_directory_path() / fmt::format("kvick-stops-{}", ::getpid())) {
     fs::remove_all(folder_);
   }
   ~PrefixStops() override { fs::remove_all(folder_); }
@@ -63,9 +63,6 @@ class PrefixStops : public testing::TestWithParam<const char*> {
     }
     return heard;
   }
-  std::vector<Token> message(uint32_t count, uint32_t seed) const {
-    return message_of(turn_, count, seed);
-  }
   // Returns a system message that all users share, a message of the user `seed`, and the beginning
   // of an answer.
   std::vector<Token> prompt_of(uint32_t system, uint32_t user, uint32_t seed) const {
@@ -76,20 +73,11 @@ class PrefixStops : public testing::TestWithParam<const char*> {
   }
 
   const fs::path folder_;
-  const std::unique_ptr<Engine> engine_ = engine_of_family(GetParam(), 2048);
   std::shared_ptr<PrefixTier> files_;
   std::shared_ptr<ScriptedTier> store_;
   std::unique_ptr<Scheduler> scheduler_;
-  const Token turn_ = turn_token_of(*engine_).value_or(1);
-  const std::vector<Token> begin_ = {turn_, 7, 8};  // begins an answer
-  uint64_t last_ = 0;
 };
-#if defined(KVICK_SANITIZED)
-INSTANTIATE_TEST_SUITE_P(Families, PrefixStops, testing::Values("lfm2"));
-#else
-INSTANTIATE_TEST_SUITE_P(Families, PrefixStops,
-                         testing::Values("lfm2", "mamba2", "granitehybrid", "qwen35"));
-#endif
+INSTANTIATE_TEST_SUITE_P(Families, PrefixStops, testing::ValuesIn(test::families_with_states()));
 
 TEST_P(PrefixStops, AConversationGoesOnAfterARestart) {
   std::vector<Token> history = message(150, 1);
@@ -102,9 +90,7 @@ TEST_P(PrefixStops, AConversationGoesOnAfterARestart) {
     const Heard heard = answer(prompt, 24);
     EXPECT_EQ(heard.outcome->cached_tokens, border) << "turn " << turn;
     border = history.size();
-    append(history, begin_);
-    history.push_back(heard.tokens.at(0).front() == 20 ? 21 : 20);
-    append(history, std::span(heard.tokens.at(0)).last(8));
+    append_without_thoughts(history, heard.tokens.at(0));
   }
   EXPECT_EQ(scheduler_->metrics().files.torn, 0u);
 }

@@ -178,12 +178,8 @@ class PromptsOfStatesAtOnce : public testing::TestWithParam<const char*> {
   EqualPrompts prompts_{engine_of_family(GetParam(), 512), "paged:block=8"};
   const Token turn_ = turn_token_of(prompts_.engine()).value_or(1);
 };
-#if defined(KVICK_SANITIZED)
-INSTANTIATE_TEST_SUITE_P(Families, PromptsOfStatesAtOnce, testing::Values("lfm2"));
-#else
 INSTANTIATE_TEST_SUITE_P(Families, PromptsOfStatesAtOnce,
-                         testing::Values("lfm2", "mamba2", "granitehybrid", "qwen35"));
-#endif
+                         testing::ValuesIn(test::families_with_states()));
 
 TEST_P(PromptsOfStatesAtOnce, ShareTheirMessages) {
   for (uint32_t i = 0; i < 4; ++i) {

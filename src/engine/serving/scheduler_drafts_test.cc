@@ -8,11 +8,13 @@
 #include "engine/serving/step_work.h"
 #include "engine/serving/test_jobs.h"
 #include "engine/sharing/failure_text.h"
+#include "engine/speculation/test_draft_model.h"
 
 namespace kvick::engine {
 namespace {
 
 using test::alone;
+using test::DraftModelFile;
 using test::Heard;
 using test::job_of;
 using test::listen;
@@ -182,16 +184,13 @@ TEST(SchedulerDrafts, KnowAPromptOnceHoweverManyAnswersItHas) {
 }
 
 TEST(SchedulerDrafts, RowsOfADraftModelAreUnderTheLimitAndTheFirstToGo) {
-  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
-  spec.context = 128;
-  const auto engine = engine_of(spec);
-  base::ThreadPool pool(1);
-  const std::string path = model::write_model(spec, pool, false);
+  const auto engine = tiny_engine(128);
+  const DraftModelFile draft(128);
   const KvOptions kv = parse_kv_options("paged:block=4", "").value();
   const uint64_t token = engine->make_store(kv).value()->shape().token_bytes();
   const std::vector<Job> jobs = jobs_of(3);
   for (const uint64_t limit : {300 * token, 900 * token}) {
-    const auto scheduler = scheduler_of(*engine, kv, "draft:model=" + path, limit);
+    const auto scheduler = scheduler_of(*engine, kv, "draft:model=" + draft.path(), limit);
     std::list<Heard> heard;
     uint64_t id = 1, most_draft_bytes = 0;
     for (Job job : jobs) {
@@ -214,21 +213,16 @@ TEST(SchedulerDrafts, RowsOfADraftModelAreUnderTheLimitAndTheFirstToGo) {
       ++at;
     }
   }
-  std::filesystem::remove(path);
 }
 
 TEST(SchedulerDrafts, OfAModelMakeRoomForAnotherInstanceBeforeAnyJobDoes) {
-  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
-  spec.context = 128;
-  const auto engine = engine_of(spec);
-  base::ThreadPool pool(1);
-  const std::string path = model::write_model(spec, pool, false);
+  const auto engine = tiny_engine(128);
+  const DraftModelFile draft(128);
   SchedulerOptions options;
   options.kv = parse_kv_options("paged:block=4", "").value();
-  options.spec = parse_spec_options("draft:gain=off,model=" + path).value();
+  options.spec = parse_spec_options("draft:gain=off,model=" + draft.path()).value();
   options.memory = std::make_shared<MemoryShare>(uint64_t{1} << 30, 2);
   const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
-  std::filesystem::remove(path);
   run(*scheduler, {job_of({9, 8, 7, 6, 5}, 20)});  // leaves cached rows
   Heard heard;
   Job job = job_of({1, 2, 3}, 100);
@@ -272,17 +266,13 @@ TEST(SchedulerDrafts, TellWhatADrafterThrewThatReadsStates) {
 // All of the prompts are in the cache, so their answers begin in the same step. The draft model has
 // read none of them.
 TEST(SchedulerDrafts, OfAModelReadNoMoreTextsAtOnceThanAStepHasTokens) {
-  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
-  spec.context = 256;
-  const auto engine = engine_of(spec);
-  base::ThreadPool pool(1);
-  const std::string path = model::write_model(spec, pool, false);
+  const auto engine = tiny_engine(256);
+  const DraftModelFile draft(256);
   SchedulerOptions options;
   options.kv = parse_kv_options("paged:block=4", "f16").value();
   options.most_step_tokens = 110;
-  options.spec = parse_spec_options("draft:most=2,depth=1,gain=off,model=" + path).value();
+  options.spec = parse_spec_options("draft:most=2,depth=1,gain=off,model=" + draft.path()).value();
   const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
-  std::filesystem::remove(path);
   std::list<Heard> heard;
   uint64_t id = 1;
   const auto add_all = [&](bool drafts) {
@@ -323,21 +313,17 @@ TEST(SchedulerDrafts, OfAModelReadNoMoreTextsAtOnceThanAStepHasTokens) {
 
 // A fork that copies its rows finds no room beside the rows of the draft model.
 TEST(SchedulerDrafts, OfAModelMakeRoomForAForkBeforeAnyJobDoes) {
-  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
-  spec.context = 128;
-  const auto engine = engine_of(spec);
-  base::ThreadPool pool(1);
-  const std::string path = model::write_model(spec, pool, false);
+  const auto engine = tiny_engine(128);
+  const DraftModelFile draft(128);
   SchedulerOptions options;
   options.kv = parse_kv_options("bmc:r=64", "f16").value();
   options.headroom_tokens = 2;
   options.most_step_tokens = 30;
-  options.spec = parse_spec_options("draft:most=1,depth=1,gain=off,model=" + path).value();
+  options.spec = parse_spec_options("draft:most=1,depth=1,gain=off,model=" + draft.path()).value();
   const uint64_t token = engine->make_store(options.kv).value()->shape().token_bytes();
   // Three buckets: of the job that drafts and of the two choices.
   options.kv_bytes = (3 * 64 + 10) * token;
   const auto scheduler = std::move(Scheduler::make(*engine, options)).value();
-  std::filesystem::remove(path);
   std::vector<Job> jobs = {job_of(std::vector<Token>(30, 5), 20),
                            job_of(std::vector<Token>(50, 6), 8)};
   jobs[1].choices = 2;

@@ -10,6 +10,7 @@
 
 #include "engine/serving/scheduler.h"
 #include "engine/serving/test_jobs.h"
+#include "engine/speculation/test_draft_model.h"
 
 namespace kvick::engine {
 namespace {
@@ -210,16 +211,12 @@ TEST(Scheduler, EvictsOldRowsUnderAPolicyBeforeNewerOnesOfItsOwn) {
 }
 
 TEST(Scheduler, EvictsOldRowsOfTheDraftModelBeforeNewerOnesOfTheModel) {
-  tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
-  spec.context = 128;
-  const auto engine = engine_of(spec);
-  base::ThreadPool pool(1);
-  const std::string path = model::write_model(spec, pool, false);
+  const auto engine = tiny_engine(128);
+  const test::DraftModelFile draft(128);
   SchedulerOptions options;
   options.kv = parse_kv_options("paged:block=4", "f16").value();
-  options.spec = parse_spec_options("draft:gain=off,model=" + path).value();
+  options.spec = parse_spec_options("draft:gain=off,model=" + draft.path()).value();
   expect_oldest_rows_go(*engine, options, job_of(std::vector<Token>(20, 5), 20), 64);
-  std::filesystem::remove(path);
 }
 
 // No token follows the last one of a search, so no answer is forked for it.

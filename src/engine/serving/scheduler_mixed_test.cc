@@ -122,33 +122,16 @@ TEST_P(SchedulerOfMixedLayers, FindsThePromptThatItHasReadBefore) {
 }
 
 TEST_P(SchedulerOfMixedLayers, SearchesBeamsTheSameThoughMemoryRunsOut) {
-  const auto answers = [&](uint64_t bytes, uint64_t& preempted) {
-    const auto scheduler = scheduler_of("paged:block=4", bytes);
-    std::list<Heard> heard;
-    for (uint64_t i = 0; i < 6; ++i) {
-      Job job = job_of(std::vector<Token>(10 + i, static_cast<Token>(20 + i)), 24);
-      job.logprobs.reset();
-      job.beams = i % 2 == 0 ? 3 : 1;
-      job.choices = i % 2 == 0 ? 2 : 1;
-      listen(job, heard.emplace_back());
-      scheduler->add(JobId{i}, std::move(job));
-    }
-    run_all(*scheduler);
-    preempted = scheduler->metrics().recomputations;
-    std::vector<std::map<uint32_t, std::string>> text;
-    for (const Heard& one : heard) text.push_back(one.text);
-    return text;
+  const auto answers = [&](uint64_t bytes) {
+    return test::search_beams(*scheduler_of("paged:block=4", bytes), 1);
   };
-  uint64_t none = 0, some = 0;
-  const auto ample = answers(UINT64_MAX, none), scarce = answers(80 * token_bytes(), some);
-  EXPECT_EQ(ample, scarce);
-  EXPECT_EQ(none, 0u);
-  EXPECT_GT(some, 0u) << "memory was not scarce";
+  const test::Searched ample = answers(UINT64_MAX), scarce = answers(80 * token_bytes());
+  EXPECT_EQ(ample.texts, scarce.texts);
+  EXPECT_EQ(ample.preempted, 0u);
+  EXPECT_GT(scarce.preempted, 0u) << "memory was not scarce";
   // A single beam is the greedy answer.
-  for (uint64_t i = 1; i < 6; i += 2) {
-    const Job job = job_of(std::vector<Token>(10 + i, static_cast<Token>(20 + i)), 24);
-    EXPECT_EQ(ample[i].at(0), alone(*engine_, job, 0, {}).text);
-  }
+  for (uint64_t i = 1; i < 6; i += 2)
+    EXPECT_EQ(ample.texts[i].at(0), alone(*engine_, test::beam_job(i), 0, {}).text);
 }
 
 TEST_P(SchedulerOfMixedLayers, ShowsItsMemoryPieceByPiece) {

@@ -340,29 +340,16 @@ TEST(Scheduler, SearchesBeamsAsDefinedWhateverElseRuns) {
 TEST(Scheduler, SearchesBeamsTheSameThoughMemoryRunsOut) {
   const auto engine = tiny_engine();
   const uint64_t token = engine->make_store({}).value()->shape().token_bytes();
-  const auto answers = [&](uint64_t bytes, uint64_t& preempted) {
+  const auto answers = [&](uint64_t bytes) {
     const auto scheduler = scheduler_of(*engine, "paged:block=4", bytes);
-    std::list<Heard> heard;
-    for (uint64_t i = 0; i < 6; ++i) {
-      Job job = job_of(std::vector<Token>(10 + i, static_cast<Token>(20 + i)), 24);
-      job.logprobs.reset();
-      job.beams = i % 2 == 0 ? 3 : 0;
-      job.choices = i % 2 == 0 ? 2 : 1;
-      listen(job, heard.emplace_back());
-      scheduler->add(JobId{i}, std::move(job));
-    }
-    run_all(*scheduler);
-    preempted = scheduler->metrics().recomputations;
+    const test::Searched searched = test::search_beams(*scheduler, 0);
     EXPECT_EQ(scheduler->metrics().kv.used_bytes, 0u);
-    std::vector<std::map<uint32_t, std::string>> text;
-    for (const Heard& one : heard) text.push_back(one.text);
-    return text;
+    return searched;
   };
-  uint64_t none = 0, some = 0;
-  const auto ample = answers(UINT64_MAX, none), scarce = answers(110 * token, some);
-  EXPECT_EQ(ample, scarce);
-  EXPECT_EQ(none, 0u);
-  EXPECT_GT(some, 0u) << "memory was not scarce";
+  const test::Searched ample = answers(UINT64_MAX), scarce = answers(110 * token);
+  EXPECT_EQ(ample.texts, scarce.texts);
+  EXPECT_EQ(ample.preempted, 0u);
+  EXPECT_GT(scarce.preempted, 0u) << "memory was not scarce";
 }
 
 // A prompt that cannot be read soon waits in the queue, unless its job ranks higher.

@@ -2,6 +2,7 @@
 // Helpers for tests of the scheduler: jobs, a scheduler, and a record of what each job was
 // answered.
 
+#include <list>
 #include <map>
 
 #include "engine/core/test_engine.h"
@@ -76,6 +77,35 @@ inline std::unique_ptr<Scheduler> scheduler_of(Engine& engine, const std::string
 
 inline void run_all(Scheduler& scheduler) {
   for (int steps = 0; scheduler.step(); ++steps) ASSERT_LT(steps, 100000) << "no end in sight";
+}
+
+// Returns job i of search_beams, without beams.
+inline Job beam_job(uint64_t i) {
+  Job job = job_of(std::vector<Token>(10 + i, static_cast<Token>(20 + i)), 24);
+  job.logprobs.reset();
+  return job;
+}
+
+struct Searched {
+  std::vector<std::map<uint32_t, std::string>> texts;  // of the jobs, by choice
+  uint64_t preempted = 0;
+};
+
+// Runs six jobs at once: the first, third and fifth with three beams, the others with `others`
+// beams; 0: without a search.
+inline Searched search_beams(Scheduler& scheduler, uint32_t others) {
+  std::list<Heard> heard;
+  for (uint64_t i = 0; i < 6; ++i) {
+    Job job = beam_job(i);
+    job.beams = i % 2 == 0 ? 3 : others;
+    job.choices = i % 2 == 0 ? 2 : 1;
+    listen(job, heard.emplace_back());
+    scheduler.add(JobId{i}, std::move(job));
+  }
+  run_all(scheduler);
+  Searched searched = {.texts = {}, .preempted = scheduler.metrics().recomputations};
+  for (const Heard& one : heard) searched.texts.push_back(one.text);
+  return searched;
 }
 
 }  // namespace kvick::engine::test

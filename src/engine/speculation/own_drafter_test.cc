@@ -12,9 +12,12 @@
 #include "engine/serving/scheduler.h"
 #include "engine/session/session.h"
 #include "engine/sharing/failure_text.h"
+#include "engine/speculation/test_draft_model.h"
 
 namespace kvick::engine {
 namespace {
+
+using test::DraftModelFile;
 
 std::unique_ptr<Engine> drafting_engine(const char* family) {
   tools::Spec spec = *tools::made_family(family);
@@ -169,14 +172,11 @@ TEST(OwnDrafter, KeepsNoJobWaitingForTheRoomOfRowsThatNoneUses) {
 
 TEST(SmallModelDrafter, TakesMemoryToReadAPromptOnceForAllSequences) {
   const auto engine = tiny_engine();
-  base::ThreadPool pool(1);
-  const std::string path =
-      model::write_model(model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
-  const SpecOptions options = parse_spec_options("draft:model=" + path).value();
+  const DraftModelFile draft;
+  const SpecOptions options = parse_spec_options("draft:model=" + draft.path()).value();
   const auto small =
       std::move(DraftModel::make(*engine, DraftWeights::load(*engine, options).value(), nullptr))
           .value();
-  std::filesystem::remove(path);
   const Acceptance acceptance;
   const Sampler sampler({.temperature = 0}, engine->kernels());
   const auto drafted = [&](SmallModelDrafter& by, const std::vector<Token>& text) {
@@ -201,15 +201,11 @@ TEST(SmallModelDrafter, TakesMemoryToReadAPromptOnceForAllSequences) {
 // A draft model with room for texts that it reads in several pieces.
 struct LongTexts {
   LongTexts() {
-    tools::Spec spec = model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32);
-    spec.context = 2048;
-    base::ThreadPool pool(1);
-    const std::string path = model::write_model(spec, pool, false);
-    const SpecOptions options = parse_spec_options("draft:model=" + path).value();
+    const DraftModelFile draft(2048);
+    const SpecOptions options = parse_spec_options("draft:model=" + draft.path()).value();
     small =
         std::move(DraftModel::make(*engine, DraftWeights::load(*engine, options).value(), nullptr))
             .value();
-    std::filesystem::remove(path);
   }
   SmallModelDrafter drafter(bool shares) const { return {*small, *engine, acceptance, shares}; }
   // Returns the first draft token; -1: there is none.
@@ -321,14 +317,11 @@ TEST(Speculator, GoesOnWithATrialThatReadsALongTextAndDoesNotCountItsTime) {
 
 TEST(SmallModelDrafter, ReadsAPromptOnceForTheAnswersThatMayShareIt) {
   const auto engine = tiny_engine();
-  base::ThreadPool pool(1);
-  const std::string path =
-      model::write_model(model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
+  const DraftModelFile draft;
   Speculation speculation(*engine);
   const SpecOptions options =
-      parse_spec_options("draft:most=4,depth=4,gain=off,model=" + path).value();
+      parse_spec_options("draft:most=4,depth=4,gain=off,model=" + draft.path()).value();
   ASSERT_TRUE(speculation.prepare(options).ok());
-  std::filesystem::remove(path);
   const Sampler sampler({.temperature = 0}, engine->kernels());
   const std::vector<Token> text = prompt_of(70, 5);  // two blocks and a part of a third
   const DraftAsk ask = {.text = text, .most = 4, .depth = 4, .sampler = &sampler};
@@ -364,13 +357,10 @@ TEST(SmallModelDrafter, IsNotTrustedWhereADrafterThrowsAndTheAnswerGoesOn) {
     void draft(const DraftAsk&, DraftTree&) override {}
   };
   const auto engine = tiny_engine();
-  base::ThreadPool pool(1);
-  const std::string path =
-      model::write_model(model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
+  const DraftModelFile draft;
   Speculation speculation(*engine);
-  const SpecOptions options = parse_spec_options("draft:gain=off,model=" + path).value();
+  const SpecOptions options = parse_spec_options("draft:gain=off,model=" + draft.path()).value();
   ASSERT_TRUE(speculation.prepare(options).ok());
-  std::filesystem::remove(path);
   const auto speculator = speculation.begin(options);
   const Sampler sampler({.temperature = 0}, engine->kernels());
   const std::vector<Token> text = prompt_of(20, 5);

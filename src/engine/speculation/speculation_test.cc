@@ -7,11 +7,14 @@
 
 #include "engine/core/test_engine.h"
 #include "engine/session/session.h"
+#include "engine/speculation/test_draft_model.h"
 #include "kv/strategy/budget.h"
 #include "text/schema/json_constraint.h"
 
 namespace kvick::engine {
 namespace {
+
+using test::DraftModelFile;
 
 // Returns a periodic text, for which lookup drafts well, at least at its beginning.
 std::vector<Token> repeating(uint32_t tokens, uint32_t period, Token first = 3) {
@@ -107,18 +110,17 @@ TEST(Speculation, IsRightSometimesWhereATextRepeatsItself) {
 
 TEST(Speculation, DraftsByModelsAndLayersAndAnswersTheSame) {
   const auto engine = tiny_engine();
-  tools::Spec shape = model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32);
-  base::ThreadPool pool(1);
-  const std::string path = model::write_model(shape, pool, false);
+  const DraftModelFile draft;
   for (const char* kv : {"virtual", "paged", "bmc:r=8"}) {
     const KvOptions options = parse_kv_options(kv, "").value();
     const Answers plain = answers_of(*engine, options, "none");
     for (const std::string& spec :
          {std::string("skip:gain=off,layers=0"),
           std::string("skip:gain=off,layers=1,most=5,depth=2,grow=on"),
-          "draft:gain=off,model=" + path, "draft:most=3,depth=3,gain=off,model=" + path,
-          "draft:model=" + path, "draft:most=5,words=16,gain=off,model=" + path,
-          "auto:words=100,model=" + path}) {
+          "draft:gain=off,model=" + draft.path(),
+          "draft:most=3,depth=3,gain=off,model=" + draft.path(), "draft:model=" + draft.path(),
+          "draft:most=5,words=16,gain=off,model=" + draft.path(),
+          "auto:words=100,model=" + draft.path()}) {
       const Answers drafted = answers_of(*engine, options, spec);
       expect_equal(plain, drafted, std::string(kv) + " " + spec);
       if (spec.find("gain=off") != std::string::npos) {
@@ -133,20 +135,18 @@ TEST(Speculation, DraftsByModelsAndLayersAndAnswersTheSame) {
       }
     }
   }
-  std::filesystem::remove(path);
 }
 
 TEST(Speculation, DraftsTheWordsOfADraftModelAsItWouldWithAllOthersForbidden) {
   const auto engine = tiny_engine();
-  base::ThreadPool pool(1);
-  const std::string path =
-      model::write_model(model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
+  const DraftModelFile draft;
   const std::vector<Token> text = repeating(21, 5);
   // Returns draft tokens after the text, drawn with the same random numbers.
   const auto drafted = [&](const std::string& words, const Sampling& sampling) {
     Speculation speculation(*engine);
     const SpecOptions options =
-        parse_spec_options("draft:most=4,depth=4,gain=off" + words + ",model=" + path).value();
+        parse_spec_options("draft:most=4,depth=4,gain=off" + words + ",model=" + draft.path())
+            .value();
     EXPECT_TRUE(speculation.prepare(options).ok());
     const Sampler sampler(sampling, engine->kernels());
     const DraftAsk ask = {.text = text, .most = 4, .depth = 4, .sampler = &sampler};
@@ -171,18 +171,14 @@ TEST(Speculation, DraftsTheWordsOfADraftModelAsItWouldWithAllOthersForbidden) {
       EXPECT_EQ(some.front(), all.front()) << temperature << " " << seed;
       for (const Token token : some) EXPECT_LT(token, 40);
     }
-  std::filesystem::remove(path);
 }
 
 // The tiny engine with its own model as the draft model.
 struct ByModel {
   ByModel() {
-    base::ThreadPool pool(1);
-    const std::string path = model::write_model(
-        model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
-    options = parse_spec_options("draft:most=4,depth=4,gain=off,model=" + path).value();
+    const DraftModelFile draft;
+    options = parse_spec_options("draft:most=4,depth=4,gain=off,model=" + draft.path()).value();
     EXPECT_TRUE(speculation.prepare(options, nullptr, budget).ok());
-    std::filesystem::remove(path);
   }
   std::vector<Token> drafted(Speculator& by, const std::vector<Token>& text) const {
     const Sampler sampler({.temperature = 0}, engine->kernels());
@@ -233,13 +229,10 @@ double slow_clock() { return g_now += 1000; }  // makes everything that is timed
 
 TEST(Speculation, LeavesAModelOutThatTakesTooLongButForATrialNowAndThen) {
   const auto engine = tiny_engine();
-  base::ThreadPool pool(1);
-  const std::string path =
-      model::write_model(model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32), pool, false);
+  const DraftModelFile draft;
   Speculation speculation(*engine, slow_clock);
-  const SpecOptions options = parse_spec_options("auto:model=" + path).value();
+  const SpecOptions options = parse_spec_options("auto:model=" + draft.path()).value();
   ASSERT_TRUE(speculation.prepare(options).ok());
-  std::filesystem::remove(path);
   const auto speculator = speculation.begin(options);
   const PlainStep plain = plain_step(1, 0);
   speculation.cost.observe(plain.shape, 1.0);
@@ -269,10 +262,8 @@ TEST(Speculation, RefusesADraftModelOfAnotherVocabularyAndLayersThatAreNotThere)
   EXPECT_NE(message("draft:model=/nowhere.gguf").find("/nowhere.gguf"), std::string::npos);
   tools::Spec shape = model::tiny_spec(tools::Arch::kLlama, kernels::DType::kF32);
   shape.vocab = 600;
-  base::ThreadPool pool(1);
-  const std::string path = model::write_model(shape, pool, false);
-  EXPECT_NE(message("draft:model=" + path).find("vocabulary"), std::string::npos);
-  std::filesystem::remove(path);
+  const DraftModelFile draft(shape);
+  EXPECT_NE(message("draft:model=" + draft.path()).find("vocabulary"), std::string::npos);
 }
 
 TEST(Speculation, StaysInTheSpareRowsOfABucketUnlessItMayGrow) {

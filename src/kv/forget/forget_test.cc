@@ -7,6 +7,7 @@
 #include <set>
 
 #include "kv/testing/cases.h"
+#include "kv/testing/shown_some.h"
 #include "kv/testing/store_and_twin.h"
 
 namespace kvick::kv::test {
@@ -152,7 +153,8 @@ TEST(H2o, KeepsTheNewestHalfAndTheRowsThatHadMostAttentionInEachHead) {
       for (uint32_t head = 0; head < 2; ++head) {
         base::Arena scratch;
         kernels::View view;
-        step->view(query_of(0, layer, head), scratch, view);
+        const Query query = query_of(0, layer, head);
+        step->view(query, scratch, view);
         ASSERT_EQ(shown(view, all, layer, head), (twins[{layer, head}].numbers()));
         // A row's probability depends on its number, not on its place: the store reorders rows.
         std::vector<float> probs;
@@ -161,15 +163,9 @@ TEST(H2o, KeepsTheNewestHalfAndTheRowsThatHadMostAttentionInEachHead) {
           of[row] = static_cast<float>((row * 2654435761U ^ turn * 97 ^ layer * 31 ^ head) % 1009);
           probs.push_back(of[row]);
         };
-        std::map<std::vector<std::byte>, Row> number;
-        for (const Row row : all) number[bytes_of(kShape, {row}, layer, head, true)] = row;
-        const std::vector<std::byte> bytes = gather(view, kShape, true);
-        const size_t size = kShape.row_bytes(true), past = bytes.size() / size - fresh;
-        for (size_t i = 0; i < past; ++i)
-          give(number.at({bytes.begin() + static_cast<ptrdiff_t>(i * size),
-                          bytes.begin() + static_cast<ptrdiff_t>((i + 1) * size)}));
-        for (const Row row : p.fresh) give(row);
-        step->facets().observer->observe(query_of(0, layer, head), view, probs);
+        const Rows known = p.shown(0);
+        for (const Row at : find_rows(view, kShape, known, query)) give(known[at]);
+        step->facets().observer->observe(query, view, probs);
         if (!dropped) twins[{layer, head}].end_step(stay, of, kBudget);
       }
     if (!dropped) p.commit(*step, kept);

@@ -110,19 +110,6 @@ struct Player {
   std::vector<Head> heads = std::vector<Head>(kNumbers);
   bool uneven = false;  // whether the first head ever had more rows than the second
 
-  // Returns the rows of a view in its order: committed, then fresh.
-  Rows in_order(const kernels::View& view, uint32_t layer, uint32_t head) const {
-    std::map<std::vector<std::byte>, Row> number;
-    for (const Rows& some : {pair.twin.at(seq), pair.fresh})
-      for (const Row row : some) number[bytes_of(kShape, {row}, layer, head, true)] = row;
-    const std::vector<std::byte> bytes = gather(view, kShape, true);
-    const auto size = static_cast<ptrdiff_t>(kShape.row_bytes(true));
-    Rows rows;
-    for (auto at = bytes.begin(); at != bytes.end(); at += size)
-      rows.push_back(number.at({at, at + size}));
-    return rows;
-  }
-
   // Compares what the step shows, observes it and, if the step will be committed, tells the twin.
   void observe(Step& step, const std::vector<uint32_t>* kept, std::mt19937& random) {
     const auto fresh = static_cast<uint32_t>(pair.fresh.size());
@@ -133,7 +120,9 @@ struct Player {
       kernels::View view;
       const Query query = query_of(0, number / kHeads, number % kHeads);
       step.view(query, scratch, view);
-      const Rows rows = in_order(view, query.layer, query.head);
+      const Rows known = pair.shown(0);
+      Rows rows;
+      for (const Row at : find_rows(view, kShape, known, query)) rows.push_back(known[at]);
       Rows past(rows.begin(), rows.end() - fresh);
       std::sort(past.begin(), past.end());
       ASSERT_EQ(past, head.numbers());

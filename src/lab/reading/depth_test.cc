@@ -2,27 +2,18 @@
 #include <gtest/gtest.h>
 
 #include "lab/core/lab.h"
-#include "lab/core/test_bench.h"
+#include "lab/core/test_deep_bench.h"
 #include "lab/core/test_text.h"
 
 namespace kvick::lab {
 namespace {
 
-struct DepthBench : TestBench {
-  DepthBench() {
-    tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
-    spec.layers = 4;
-    spec.context = 1024;
-    engine = engine::engine_of(spec);
-    bench.model_path = "models/deep.gguf";
-    bench.model = [this](engine::Attention) -> base::Result<engine::Engine*> {
-      return engine.get();
-    };
+struct DepthBench : DeepBench {
+  DepthBench() : DeepBench(4) {
     bench.tokens = 600;
     bench.batch = 2;
     bench.select.budgets = {"0.125"};
   }
-  std::unique_ptr<engine::Engine> engine;
 };
 
 TEST(Depth, ReadsLessWhereRowsAreChosenInMemoryAndOverATier) {

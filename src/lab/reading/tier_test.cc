@@ -2,30 +2,21 @@
 #include <gtest/gtest.h>
 
 #include "lab/core/lab.h"
-#include "lab/core/test_bench.h"
+#include "lab/core/test_deep_bench.h"
 
 namespace kvick::lab {
 namespace {
 
 // A bench with a model of more layers than the fast memory has frames for.
-struct DeepBench : TestBench {
-  DeepBench() {
-    tools::Spec spec = model::tiny_spec(tools::Arch::kLlama);
-    spec.layers = 6;
-    spec.context = 1024;
-    engine = engine::engine_of(spec);
-    bench.model_path = "models/deep.gguf";
-    bench.model = [this](engine::Attention) -> base::Result<engine::Engine*> {
-      return engine.get();
-    };
+struct TierBench : DeepBench {
+  TierBench() : DeepBench(6) {
     bench.bandwidths = {"1GB/s"};
     bench.tokens = 1024;
   }
-  std::unique_ptr<engine::Engine> engine;
 };
 
 TEST(Tier, CountsWhatThePlannerSaysAndLessWhereRowsAreChosen) {
-  DeepBench t;
+  TierBench t;
   t.bench.select.policies = {"quest:page=4,dense_layers=0"};
   const auto experiment = find_experiment("tier")->make(t.bench);
   const std::vector<Measured> all = measure_all(*experiment);
@@ -51,7 +42,7 @@ TEST(Tier, CountsWhatThePlannerSaysAndLessWhereRowsAreChosen) {
 }
 
 TEST(Tier, ShowsPoliciesThatEarlierCallsMeasured) {
-  DeepBench t;
+  TierBench t;
   const auto made = [&](const char* policy, const char* bandwidth) {
     t.bench.select.policies = {policy};
     t.bench.bandwidths = {bandwidth};
@@ -77,7 +68,7 @@ TEST(Tier, ShowsPoliciesThatEarlierCallsMeasured) {
 }
 
 TEST(Tier, SaysWhatIsWrong) {
-  DeepBench t;
+  TierBench t;
   const auto error_of = [&] {
     const auto cells = find_experiment("tier")->make(t.bench)->cells();
     return cells.ok() ? std::string() : cells.error().message;

@@ -17,8 +17,8 @@ using base::Result;
 constexpr uint32_t kChunk = 128;
 // Windows that are read side by side if what a token sees depends on how its text was cut into
 // steps (a policy chooses rows; rows of the step itself have not aged yet; states of bf16 are
-// rounded once per step). They then advance one
-// token a step, as in decoding, and the weights are read once for all of them.
+// rounded once per step). They then advance one token a step, as in decoding, and the weights are
+// read once for all of them.
 constexpr uint32_t kMostLanes = 16;
 
 double log_sum_exp(std::span<const float> logits) {

@@ -62,11 +62,23 @@ bool LowRankKeys::quads(uint32_t dims) const {
 }
 
 uint64_t LowRankKeys::choice_bytes(const TopRows& top_rows) const {
-  const uint32_t rows = top_rows.last - top_rows.first;
-  if (candidates_.all()) return rows * row_bytes();
-  const uint32_t pages = (rows + kPageRows - 1) / kPageRows;
-  return pages * 2 * row_bytes() +
-         candidates_.pages(top_rows.take, kPageRows, pages) * kPageRows * row_bytes();
+  const uint64_t rows = top_rows.last - top_rows.first;
+  const kernels::Range of_rows = pages_of(top_rows);
+  const uint32_t pages = of_rows.end - of_rows.begin;
+  const uint32_t take = pages_to_weigh(top_rows);
+  if (take == pages) return rows * row_bytes();
+  return (uint64_t{2} * pages + uint64_t{kPageRows} * take) * row_bytes();
+}
+
+kernels::Range LowRankKeys::pages_of(const TopRows& top_rows) {
+  return {top_rows.first / kPageRows, (top_rows.last + kPageRows - 1) / kPageRows};
+}
+
+// Returns how many of the pages have their rows weighed. Bounds are read only if it is not all.
+uint32_t LowRankKeys::pages_to_weigh(const TopRows& top_rows) const {
+  const kernels::Range pages = pages_of(top_rows);
+  const uint32_t count = pages.end - pages.begin;
+  return candidates_.all() ? count : candidates_.pages(top_rows.take, kPageRows, count);
 }
 
 void LowRankKeys::choose(const SelectRequest& question, std::span<const float> queries,
@@ -87,10 +99,8 @@ std::span<const kernels::Range> LowRankKeys::ranges_to_weigh(const SelectRequest
   const kernels::Range rows = {question.top_rows.first, question.top_rows.last};
   const std::span<kernels::Range> range = scratch.make<kernels::Range>(1);
   range[0] = rows;
-  if (candidates_.all()) return range;
-  const kernels::Range pages = {rows.begin / kPageRows, (rows.end + kPageRows - 1) / kPageRows};
-  const uint32_t take =
-      candidates_.pages(question.top_rows.take, kPageRows, pages.end - pages.begin);
+  const kernels::Range pages = pages_of(question.top_rows);
+  const uint32_t take = pages_to_weigh(question.top_rows);
   if (take == pages.end - pages.begin) return range;
   const size_t count = queries.size() / rank_;
   const std::span<float> halves = scratch.make<float>(2 * queries.size());

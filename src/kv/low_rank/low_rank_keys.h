@@ -75,6 +75,8 @@ class LowRankKeys {
   bool quads(uint32_t dims) const;
   void widen(std::byte* block, uint32_t row, std::span<const std::byte> key) const;
 
+  static kernels::Range pages_of(const TopRows& top_rows);
+  uint32_t pages_to_weigh(const TopRows& top_rows) const;
   std::span<const kernels::Range> ranges_to_weigh(const SelectRequest& question,
                                                   std::span<const float> queries,
                                                   base::Arena& scratch) const;

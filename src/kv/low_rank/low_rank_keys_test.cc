@@ -195,6 +195,9 @@ TEST(LowRankKeys, ReadsFewBytesOfManyRows) {
   EXPECT_EQ(all.choice_bytes(top_rows), 131072u * 16);
   // 8,192 pages of two keys, and 514 pages of 16.
   EXPECT_EQ(some.choice_bytes(top_rows), 8192u * 32 + 514 * 256);
+  // With as many candidates as there are pages, all rows are weighed and no bounds are read.
+  EXPECT_EQ(some.choice_bytes({4, 1004, 260}), 1000u * 16);
+  EXPECT_EQ(some.choice_bytes({8, 1032, 240}), (65u * 2 + 62 * 16) * 16);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ class Quest final : public Selector {
       transform(kernels_, shape_.hadamard_blocks().k, key);
       std::byte* const at = bounds_at(rows, row / page());
       if (row % page() == 0)
-        set_widest(bounds);
+        set_empty(bounds);
       else if (row == first)
         kernels::to_f32(type_, at, bounds.size(), bounds.data());
       widen(bounds, key.data(), key.data());
@@ -100,16 +100,15 @@ class Quest final : public Selector {
   }
 
   uint64_t choice_bytes(const TopRows& top_rows, uint32_t) const override {
-    const uint32_t pages = (top_rows.last - top_rows.first) / page();
-    if (candidates_.all()) return pages * page_bytes();
-    const uint32_t groups = (pages + kBlockPages - 1) / kBlockPages;
-    return (groups + kBlockPages * candidates_.pages(top_rows.take / page(), kBlockPages, groups)) *
-           page_bytes();
+    const kernels::Range groups = groups_of(top_rows);
+    const uint32_t count = groups.end - groups.begin, take = groups_to_compare(top_rows);
+    if (take == count) return (top_rows.last - top_rows.first) / page() * page_bytes();
+    return (count + uint64_t{kBlockPages} * take) * page_bytes();
   }
 
  private:
   // The bounds of no key: widen() replaces them.
-  void set_widest(std::span<float> bounds) const {
+  void set_empty(std::span<float> bounds) const {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     std::fill_n(std::fill_n(bounds.begin(), shape_.head_dim, -kInfinity), shape_.head_dim,
                 kInfinity);
@@ -129,11 +128,23 @@ class Quest final : public Selector {
     std::vector<float> bounds(of_page.size());
     std::byte* const at = group_at(rows, page / kBlockPages);
     if (page % kBlockPages == 0)
-      set_widest(bounds);
+      set_empty(bounds);
     else
       kernels::to_f32(type_, at, bounds.size(), bounds.data());
     widen(bounds, of_page.data(), of_page.data() + shape_.head_dim);
     kernels_.store_row(type_, bounds.data(), bounds.size(), at);
+  }
+  kernels::Range groups_of(const TopRows& top_rows) const {
+    const uint32_t end = top_rows.last / page();
+    return {top_rows.first / page() / kBlockPages, (end + kBlockPages - 1) / kBlockPages};
+  }
+  // Returns how many of the groups have their pages compared. Bounds of groups are read only if it
+  // is not all.
+  uint32_t groups_to_compare(const TopRows& top_rows) const {
+    const kernels::Range groups = groups_of(top_rows);
+    const uint32_t count = groups.end - groups.begin;
+    return candidates_.all() ? count
+                             : candidates_.pages(top_rows.take / page(), kBlockPages, count);
   }
   // q: the query that bounds are multiplied with.
   std::span<const kernels::Range> pages_to_compare(const SelectRequest& question,
@@ -143,10 +154,9 @@ class Quest final : public Selector {
                                   question.top_rows.last / page()};
     const std::span<kernels::Range> range = scratch.make<kernels::Range>(1);
     range[0] = pages;
-    if (candidates_.all()) return range;
-    const uint32_t begin = pages.begin / kBlockPages;
-    const uint32_t count = (pages.end + kBlockPages - 1) / kBlockPages - begin;
-    const uint32_t take = candidates_.pages(question.top_rows.take / page(), kBlockPages, count);
+    const uint32_t begin = groups_of(question.top_rows).begin;
+    const uint32_t count = groups_of(question.top_rows).end - begin;
+    const uint32_t take = groups_to_compare(question.top_rows);
     if (take == count) return range;
     const std::span<float> scores = scratch.make<float>(count);
     for (uint32_t i = 0; i < count; ++i) {

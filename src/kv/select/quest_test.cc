@@ -117,5 +117,19 @@ TEST(Quest, ComparesThePagesOfTheGroupsWhoseBoundsAreHighest) {
   expect_reads(p, fork, 3);
 }
 
+// If all groups are compared, their bounds are not read. Otherwise the bounds of 6 groups and of
+// the 48 pages of 3 groups are read instead of those of 92 pages.
+TEST(Quest, ReadsBoundsOfGroupsOnlyWhereTheyLeavePagesOut) {
+  const auto read = [](const char* more, uint32_t tokens) {
+    const std::string text = "virtual " + policy(more);
+    return cost_of(spec_of(text), setup_for(text, kShape), {.tokens = tokens, .sequences = 1})
+        .value()
+        .read_bytes_per_token;
+  };
+  constexpr uint64_t kPageBytes = 2 * kShape.head_dim * sizeof(float);
+  EXPECT_EQ(read(",candidates=1", 152), read("", 152));
+  EXPECT_EQ(read("", 381) - read(",candidates=1", 381), (92 - 54) * kPageBytes);
+}
+
 }  // namespace
 }  // namespace kvick::kv::test

@@ -54,11 +54,11 @@ inline std::vector<std::string> specs() {
     for (const Policy& policy : policies())
       if (std::string_view(layout) == "virtual" || !forgets({std::string(policy.name), {}}))
         all.push_back(fmt::format("{} {}", layout, tried_policy(policy)));
-  all.push_back(fmt::format("virtual {},heads=ada", tried_policy(*find_policy("snapkv"))));
-  all.push_back(
-      fmt::format("virtual {},heads=ada,cov=diagonal", tried_policy(*find_policy("expected"))));
-  for (const char* policy : {"quest", "maple", "clusters"})
-    all.push_back(fmt::format("tiered {}", tried_policy(*find_policy(policy))));
+  all.push_back(over("virtual", "snapkv", ",heads=ada"));
+  all.push_back(over("virtual", "expected", ",heads=ada,cov=diagonal"));
+  for (const char* policy : {"quest", "maple", "clusters"}) all.push_back(over("tiered", policy));
+  for (const char* policy : {"quest", "maple", "loki"})
+    all.push_back(over("paged:block=7", policy, ",candidates=1"));
   return all;
 }
 

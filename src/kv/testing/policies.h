@@ -32,5 +32,10 @@ inline std::string tried_policy(const Policy& policy) {
     if (has_option(policy, name)) text += fmt::format(",{}={}", name, value);
   return text;
 }
+// A tried policy over a layout. more: further options, with a comma before each.
+inline std::string over(std::string_view layout, std::string_view policy,
+                        std::string_view more = "") {
+  return fmt::format("{} {}{}", layout, tried_policy(*find_policy(policy)), more);
+}
 
 }  // namespace kvick::kv::test

@@ -6,6 +6,7 @@
 #include "kv/strategy/facet_calls.h"
 #include "model/parallel/ranked_store.h"
 #include "model/parallel/test_team.h"
+#include "model/states/state_type.h"
 
 namespace kvick::model {
 namespace {
@@ -117,6 +118,34 @@ TEST_P(RankedStates, AreThoseOfOneProcess) {
     Team team(path, ranks, "paged:block=4", kF16, {}, {}, RankSplit::kPipeline);
     EXPECT_TRUE(same_bits(Conversation(team, text).all(), expected)) << ranks;
     EXPECT_EQ(Conversation(team, text).resumed(), resumed) << ranks;
+  }
+}
+
+TEST_P(RankedStates, OfBf16AreThoseOfOneProcess) {
+  base::ThreadPool pool(1);
+  const std::string path = write_model(*tools::made_family(GetParam()), pool, false);
+  const std::vector<Token> text = tokens_of(60, 3, 90);
+  const std::string strategy = "paged:block=4";
+  const auto round = [](unsigned, kv::Setup& setup) {
+    set_state_type(kernels::DType::kBF16, setup);
+  };
+  const auto state_bytes = [](auto& side) {
+    return side.store->facets().checkpoints->state_bytes();
+  };
+  Alone alone(path, strategy);
+  const uint64_t exact_bytes = state_bytes(alone);
+  const std::vector<float> exact = Conversation(alone, text).all();
+  kv::Setup setup = setup_of(*alone.model, kF16, alone.pool, alone.kernels, strategy);
+  round(0, setup);
+  alone.store = std::move(kv::make_store(*kv::parse_spec(strategy), setup)).value();
+  EXPECT_EQ(2 * state_bytes(alone), exact_bytes);
+  const std::vector<float> expected = Conversation(alone, text).all();
+  EXPECT_FALSE(same_bits(expected, exact)) << "nothing was rounded";
+  for (const unsigned ranks : {2U, 3U}) {
+    Team team(path, ranks, strategy, kF16, {}, round, RankSplit::kPipeline);
+    EXPECT_EQ(2 * state_bytes(team), exact_bytes) << ranks;
+    EXPECT_TRUE(same_bits(Conversation(team, text).all(), expected)) << ranks;
+    EXPECT_EQ(Conversation(team, text).resumed(), 12u) << ranks;
   }
 }
 

@@ -56,7 +56,10 @@ ApiStatus check_kv(const engine::KvOptions& asked, const ClientLimits& limits,
   if (!asked.spec.name.empty() && strategy != own_strategy &&
       !limits.kv_names.contains(asked.spec.name))
     return refused_kv("cache strategy", strategy, own_strategy);
-  engine::KvOptions types = engine.resolved(asked);
+  engine::KvOptions types = asked;
+  // As in the request's cache: which type of rows `auto` chooses depends on the type of states.
+  if (!types.state_type) types.state_type = own.state_type;
+  types = engine.resolved(types);
   types.state_type = own.state_type;  // compared below
   const bool named_auto = asked.automatic && limits.kv_names.contains("auto");
   if (asked.names_types() && !named_auto && !may_choose_types(types, limits, own))

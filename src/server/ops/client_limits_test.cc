@@ -1,7 +1,11 @@
 #include "server/ops/client_limits.h"
 
+#include <filesystem>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "engine/artifacts/types_file.h"
+#include "engine/prefix/test_conversation.h"
 #include "server/testing/service.h"
 
 namespace kvick::server {
@@ -81,6 +85,30 @@ TEST(ClientLimits, LetARequestChooseStatesThatAreNotLarger) {
               "state=bf16, and its --client-kv allows others")
         << type;
   EXPECT_EQ(refusal(kv(R"("type":"state=f32")"), limits_of({"any"}, "", "state=bf16")), "");
+}
+
+// With rounded states this file leads `auto` to rows of f32, otherwise to rows of f16.
+TEST(ClientLimits, JudgeTheTypeThatIsChosenForTheStatesOfTheServer) {
+  const auto engine = engine::test::engine_of_family("lfm2", 256);
+  const std::string path = (std::filesystem::temp_directory_path() /
+                            fmt::format("kvick-client-limits-{}.kvt", ::getpid()))
+                               .string();
+  const engine::TypesFile file = {
+      .model = engine->identity(),
+      .text = "a.txt",
+      .types = {{.type = "f16", .bytes_per_token = 256},
+                {.type = "f32,state=bf16", .bytes_per_token = 200, .kl_mean = 0.001}}};
+  ASSERT_TRUE(engine::write_types(path, file).ok());
+  Plan plan = {.jobs = std::vector<engine::Job>(1)};
+  plan.jobs[0].prompt = {1, 2, 3};
+  plan.jobs[0].kv = engine::parse_kv_options("", "auto:kl=0.5,file=" + path).value();
+  EXPECT_TRUE(check_limits(plan, limits_of({"own"}, "", "f16"), {*engine, 256}).ok());
+  const auto refused = check_limits(plan, limits_of({"own"}, "", "f16,state=bf16"), {*engine, 256});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message,
+            "requests may not choose the cache type \"f32,state=bf16\" here; the server's own is "
+            "f16,state=bf16, and its --client-kv allows others");
+  std::filesystem::remove(path);
 }
 
 TEST(ClientLimits, LetARequestChooseWhatIsNamedOrAnything) {

@@ -110,7 +110,7 @@ class WordsTest(CommandTest):
         for command in ("run", "serve", "plan"):
             shown = " ".join(self.run_kvick(command, "--help").stdout.split())
             self.assertIn("options: block=32, prefix=on, evict=lru, hugepages=auto", shown)
-            self.assertIn("options: budget=0.25, sinks=4, recent=32, dense_layers=2, page=16, candidates=0, least=128, loss=0", shown)
+            self.assertIn("options: budget=0.25, sinks=4, recent=32, dense_layers=2, page=16, candidates=0, spread=0.3, least=128, loss=0", shown)
             self.assertRegex(shown, r"options: budget=0.25, [^:]*\bfile=\.\.\.")
 
     def test_common_options_come_first(self):

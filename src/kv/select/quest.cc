@@ -1,9 +1,17 @@
-// Quest: chooses pages of rows by an upper bound of the score of their keys, from the minimum and
-// maximum of each channel ("Quest: Query-Aware Sparsity for Efficient Long-Context LLM Inference",
-// Tang et al. 2024, section 3.3 and algorithm 1). The bound of one query is sum_i max(q_i * min_i,
-// q_i * max_i), which is the product of [max(q, 0), min(q, 0)] and [max, min]. The bounds of
-// queries that share a view are summed, which is one product too.
+// Quest: chooses pages of rows by the minimum and maximum of each channel of their keys ("Quest:
+// Query-Aware Sparsity for Efficient Long-Context LLM Inference", Tang et al. 2024, section 3.3 and
+// algorithm 1).
+//
+// A page's keys lie between its bounds, so the product of a query with a key is around q * middle,
+// and at most that plus sum_i |q_i| * half_i, where half = (max - min) / 2. The paper takes this
+// upper bound, which few keys come near: their distances from the middle differ in sign. We add a
+// part of it (`spread`), and `spread=1` is the paper's. This estimate is one product, of
+// [q + spread * |q|, q - spread * |q|] / 2 and [max, min].
+//
+// Queries that share a view choose together: by the sum of their softmax probabilities of the
+// pages. Sums of bounds follow the query with the largest norm.
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -24,6 +32,11 @@ constexpr Option kOptions[] = {
         "pages whose bounds are compared, as a multiple of those chosen: the pages of the groups "
         "of 16 that have the highest bounds; 0: all pages",
         "0"),
+    {.name = "spread",
+     .summary =
+         "how far above the middle of a page's keys its best key is assumed: 1: at the upper "
+         "bound, as in the paper; 0: at the middle",
+     .fallback = "0.3"},
     least_option(),
     loss_option()};
 constexpr uint32_t kMostPage = 256;
@@ -31,9 +44,16 @@ constexpr uint32_t kBlockPages = 16;  // per block of summaries, which is a grou
 
 class Quest final : public Selector {
  public:
-  Quest(const Setup& setup, const Selection& selection, Candidates candidates)
-      : Selector(selection),
-        candidates_(candidates),
+  struct Asked {
+    Selection selection;
+    Candidates candidates;
+    float spread = 0;
+  };
+
+  Quest(const Setup& setup, const Asked& asked)
+      : Selector(asked.selection),
+        candidates_(asked.candidates),
+        spread_(asked.spread),
         kernels_(kernels_of(setup)),
         shape_(setup.shape),
         // The type of the keys, or f16 if keys are quantised.
@@ -66,25 +86,20 @@ class Quest final : public Selector {
 
   void choose(const SelectRequest& question, base::Arena& scratch,
               SelectedRows& choice) const override {
-    const uint32_t dims = shape_.head_dim, unit = page();
-    const std::span<float> q = scratch.make<float>(2 * size_t{dims});
-    std::fill(q.begin(), q.end(), 0.0F);
-    for (const float* query : question.queries)
-      for (uint32_t i = 0; i < dims; ++i) {
-        q[i] += std::max(query[i], 0.0F);
-        q[dims + i] += std::min(query[i], 0.0F);
-      }
-    const auto ranges = pages_to_compare(question, q, scratch);
-    const std::span<float> scores = scratch.make<float>(count_rows(ranges));
-    float* score = scores.data();
-    for (const kernels::Range& range : ranges)
-      for (uint32_t at = range.begin; at < range.end;) {
-        const uint32_t n = std::min(range.end, (at / kBlockPages + 1) * kBlockPages) - at;
-        kernels_.dot_rows(type_, bounds_at(question.rows, at), page_bytes(), n, q.data(), q.size(),
-                          score);
-        score += n;
-        at += n;
-      }
+    const uint32_t unit = page();
+    const std::span<const float> queries = queries_of_bounds(question, scratch);
+    const auto ranges = pages_to_compare(question, queries, scratch);
+    const uint32_t count = count_rows(ranges);
+    const auto score = [&](const float* q, size_t n, float* scores) {
+      for (const kernels::Range& range : ranges)
+        for (uint32_t at = range.begin; at < range.end;) {
+          const uint32_t pages = std::min(range.end, (at / kBlockPages + 1) * kBlockPages) - at;
+          dot_bounds(bounds_at(question.rows, at), pages, q, n, scores, count);
+          scores += pages;
+          at += pages;
+        }
+    };
+    const std::span<float> scores = weights(question, queries, count, scratch, score);
     const uint32_t take = question.top_rows.take / unit;
     const auto highest_pages = highest(kernels_, scores, take, scratch);
     const std::span<uint32_t> pages = scratch.make<uint32_t>(take);
@@ -146,9 +161,57 @@ class Quest final : public Selector {
     return candidates_.all() ? count
                              : candidates_.pages(top_rows.take / page(), kBlockPages, count);
   }
-  // q: the query that bounds are multiplied with.
+  // Returns what bounds are multiplied with: [queries][2 * head_dim].
+  std::span<const float> queries_of_bounds(const SelectRequest& question,
+                                           base::Arena& scratch) const {
+    const uint32_t dims = shape_.head_dim;
+    const std::span<float> all = scratch.make<float>(question.queries.size() * 2 * dims);
+    float* q = all.data();
+    for (const float* query : question.queries) {
+      for (uint32_t i = 0; i < dims; ++i) {
+        const float part = spread_ * std::abs(query[i]);
+        q[i] = (query[i] + part) / 2;
+        q[dims + i] = (query[i] - part) / 2;
+      }
+      q += 2 * size_t{dims};
+    }
+    return all;
+  }
+  // out[i][0, n) = the products of the i-th query with n bounds that follow each other.
+  void dot_bounds(const std::byte* bounds, uint32_t n, const float* q, size_t queries, float* out,
+                  size_t stride) const {
+    const size_t values = 2 * size_t{shape_.head_dim};
+    for (size_t i = 0; i < queries; ++i)
+      kernels_.dot_rows(type_, bounds, page_bytes(), n, q + i * values, values, out + i * stride);
+  }
+  // Returns the probabilities of `count` bounds, summed over the queries. score(q, n, out) sets
+  // out: [n][count] to the products of n queries.
+  template <class Score>
+  std::span<float> weights(const SelectRequest& question, std::span<const float> queries,
+                           uint32_t count, base::Arena& scratch, const Score& score) const {
+    constexpr size_t kTogether = 4;  // queries per pass over the bounds
+    const size_t all = question.queries.size(), values = 2 * size_t{shape_.head_dim};
+    const std::span<float> weights = scratch.make<float>(count);
+    const std::span<float> scores = scratch.make<float>(std::min(kTogether, all) * count);
+    std::fill(weights.begin(), weights.end(), 0.0F);
+    for (size_t first = 0; first < all; first += kTogether) {
+      const size_t n = std::min(kTogether, all - first);
+      score(queries.data() + first * values, n, scores.data());
+      for (size_t i = 0; i < n; ++i) {
+        const std::span<float> row = scores.subspan(i * count, count);
+        const float* const sink = question.sinks;
+        const float sum = softmax_weights(
+            kernels_, row,
+            {.scale = question.scale,
+             .softcap = question.softcap,
+             .sink = sink != nullptr ? sink + (first + i) % question.group : nullptr});
+        kernels_.axpy(weights.data(), 1 / sum, row.data(), row.size());
+      }
+    }
+    return weights;
+  }
   std::span<const kernels::Range> pages_to_compare(const SelectRequest& question,
-                                                   std::span<const float> q,
+                                                   std::span<const float> queries,
                                                    base::Arena& scratch) const {
     const kernels::Range pages = {question.top_rows.first / page(),
                                   question.top_rows.last / page()};
@@ -158,17 +221,18 @@ class Quest final : public Selector {
     const uint32_t count = groups_of(question.top_rows).end - begin;
     const uint32_t take = groups_to_compare(question.top_rows);
     if (take == count) return range;
-    const std::span<float> scores = scratch.make<float>(count);
-    for (uint32_t i = 0; i < count; ++i) {
-      constexpr uint32_t kAhead = 8;  // groups: they lie apart in memory
-      if (i + kAhead < count) {
-        const std::byte* const later = group_at(question.rows, begin + i + kAhead);
-        for (size_t at = 0; at < page_bytes(); at += base::kCacheLine)
-          __builtin_prefetch(later + at, 0, 2);
+    const auto score = [&](const float* q, size_t n, float* scores) {
+      for (uint32_t i = 0; i < count; ++i) {
+        constexpr uint32_t kAhead = 8;  // groups: they lie apart in memory
+        if (i + kAhead < count) {
+          const std::byte* const later = group_at(question.rows, begin + i + kAhead);
+          for (size_t at = 0; at < page_bytes(); at += base::kCacheLine)
+            __builtin_prefetch(later + at, 0, 2);
+        }
+        dot_bounds(group_at(question.rows, begin + i), 1, q, n, scores + i, count);
       }
-      kernels_.dot_rows(type_, group_at(question.rows, begin + i), page_bytes(), 1, q.data(),
-                        q.size(), &scores[i]);
-    }
+    };
+    const std::span<float> scores = weights(question, queries, count, scratch, score);
     const auto highest_groups = highest(kernels_, scores, take, scratch);
     const std::span<uint32_t> groups = scratch.make<uint32_t>(take);
     for (uint32_t i = 0; i < take; ++i) groups[i] = begin + highest_groups[i];
@@ -182,30 +246,37 @@ class Quest final : public Selector {
   }
 
   Candidates candidates_;
+  float spread_;
   const kernels::Table& kernels_;
   Shape shape_;
   kernels::DType type_;  // of bounds
 };
 
 base::Result<std::unique_ptr<const Selector>> selector_of(const Setup& setup) {
-  KVICK_TRY(Selection selection,
-            read_selection(setup.select.spec, std::span(kOptions).first<kSelectionOptions>()));
-  KVICK_TRY_VOID(read_loss(setup.select.spec, selection));
-  KVICK_TRY(const uint64_t page, read_number(setup.select.spec, kOptions[4], 1, kMostPage));
-  selection.unit = static_cast<uint32_t>(page);
-  KVICK_TRY(const Candidates candidates, read_candidates(setup.select.spec, kOptions[5]));
-  return std::unique_ptr<const Selector>(std::make_unique<Quest>(setup, selection, candidates));
+  const Spec& spec = setup.select.spec;
+  Quest::Asked asked;
+  KVICK_TRY(asked.selection, read_selection(spec, std::span(kOptions).first<kSelectionOptions>()));
+  KVICK_TRY_VOID(read_loss(spec, asked.selection));
+  KVICK_TRY(const uint64_t page, read_number(spec, kOptions[4], 1, kMostPage));
+  asked.selection.unit = static_cast<uint32_t>(page);
+  KVICK_TRY(asked.candidates, read_candidates(spec, kOptions[5]));
+  constexpr uint64_t kOne = 1000000;
+  KVICK_TRY(const uint64_t spread, read_decimal(spec, kOptions[6], 0, kOne));
+  asked.spread = static_cast<float>(spread) / static_cast<float>(kOne);
+  return std::unique_ptr<const Selector>(std::make_unique<Quest>(setup, asked));
 }
 
 }  // namespace
 
 Policy quest_policy() {
-  return {.name = "quest",
-          .summary = "the pages whose keys may score highest, by the bounds of each channel",
-          .options = kOptions,
-          .change_traits = selecting_traits,
-          .make = make_selecting<selector_of>,
-          .cost = cost_selecting<selector_of>};
+  return {
+      .name = "quest",
+      .summary =
+          "the pages whose best keys are estimated to score highest, by the bounds of each channel",
+      .options = kOptions,
+      .change_traits = selecting_traits,
+      .make = make_selecting<selector_of>,
+      .cost = cost_selecting<selector_of>};
 }
 
 }  // namespace kvick::kv

@@ -1,7 +1,9 @@
 // Compares Quest's choice of pages with its definition.
 
 #include <algorithm>
+#include <cmath>
 #include <gtest/gtest.h>
+#include <map>
 
 #include "kv/testing/store_and_twin.h"
 
@@ -13,72 +15,88 @@ constexpr uint32_t kSinks = 4, kRecent = 7, kTake = 5;
 constexpr Shape kShape = {
     .layers = 1, .kv_heads = 1, .head_dim = 24, .max_tokens = 1000, .k_type = kernels::DType::kF32};
 
-// Returns the bound of a query's product with the keys of rows [begin, end).
-double bound_of(const Query& query, const Rows& rows, uint32_t begin, uint32_t end) {
-  double bound = 0;
+// The tokens of a step, whose queries choose together, and the option.
+struct Asked {
+  std::vector<const float*> queries;  // [head_dim] each
+  double spread = 0;
+};
+
+// Returns how high a query's product with the best key of rows [begin, end) is estimated.
+double estimate(const float* q, double spread, const Rows& rows, uint32_t begin, uint32_t end) {
+  double sum = 0;
   for (uint32_t i = 0; i < kShape.head_dim; ++i) {
-    double most = -1e30;
-    for (uint32_t row = begin; row < end; ++row)
-      most = std::max(most, double{query.q[i]} * value_of(rows[row], 0, 0, false, i));
-    bound += most;
+    double most = -1e30, least = 1e30;
+    for (uint32_t row = begin; row < end; ++row) {
+      const double value = value_of(rows[row], 0, 0, false, i);
+      most = std::max(most, value), least = std::min(least, value);
+    }
+    sum += q[i] * (most + least) / 2 + spread * std::abs(q[i]) * (most - least) / 2;
   }
-  return bound;
+  return sum / std::sqrt(double{kShape.head_dim});
 }
 
-// Returns the `take` numbers of `from` with the highest bounds, found by sorting all.
-template <class Bound>
-std::vector<uint32_t> highest_of(std::vector<uint32_t> from, uint32_t take, const Bound& bound) {
-  std::stable_sort(from.begin(), from.end(),
-                   [&](uint32_t a, uint32_t b) { return bound(a) > bound(b); });
-  from.resize(std::min<size_t>(take, from.size()));
-  return from;
+// Returns the `take` of these numbers, of `rows_each` rows each, that have the highest sums of
+// probabilities, found by sorting all.
+std::vector<uint32_t> highest_of(const std::vector<uint32_t>& from, uint32_t take,
+                                 const Asked& asked, const Rows& rows, uint32_t rows_each,
+                                 uint32_t count) {
+  std::map<uint32_t, double> weights;
+  for (const float* q : asked.queries) {
+    std::map<uint32_t, double> of_query;
+    double sum = 0;
+    for (const uint32_t number : from) {
+      const uint32_t begin = number * rows_each, end = std::min(count, begin + rows_each);
+      sum += of_query[number] = std::exp(estimate(q, asked.spread, rows, begin, end));
+    }
+    for (const auto& [number, weight] : of_query) weights[number] += weight / sum;
+  }
+  std::vector<uint32_t> order = from;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return weights[a] > weights[b]; });
+  order.resize(std::min<size_t>(take, order.size()));
+  return order;
 }
 
-// One head and one query: the rows that are read, the last of which is fresh. groups: how many
-// groups of pages are compared; 0: all.
-Rows rows_read(const Query& query, const Rows& rows, uint32_t count, uint32_t groups) {
+// The committed rows that are read. groups: how many groups of pages are compared; 0: all.
+Rows rows_read(const Asked& asked, const Rows& rows, uint32_t count, uint32_t groups) {
   const uint32_t first = kSinks / kPage, last = (count - kRecent) / kPage;
   std::vector<uint32_t> pages(last - first);
   for (uint32_t i = 0; i < pages.size(); ++i) pages[i] = first + i;
   if (groups > 0) {
     std::vector<uint32_t> all;
     for (uint32_t group = first / kGroup; group * kGroup < last; ++group) all.push_back(group);
-    const auto compared = highest_of(all, groups, [&](uint32_t group) {
-      return bound_of(query, rows, group * kGroup * kPage,
-                      std::min(count, (group + 1) * kGroup * kPage));
-    });
+    const auto compared = highest_of(all, groups, asked, rows, kGroup * kPage, count);
     std::erase_if(pages, [&](uint32_t page) {
       return std::find(compared.begin(), compared.end(), page / kGroup) == compared.end();
     });
   }
-  const auto taken = highest_of(pages, kTake, [&](uint32_t page) {
-    return bound_of(query, rows, page * kPage, (page + 1) * kPage);
-  });
   Rows read;
   for (uint32_t row = 0; row < first * kPage; ++row) read.push_back(rows[row]);
-  for (const uint32_t page : taken)
+  for (const uint32_t page : highest_of(pages, kTake, asked, rows, kPage, count))
     for (uint32_t row = 0; row < kPage; ++row) read.push_back(rows[page * kPage + row]);
   for (uint32_t row = last * kPage; row < count; ++row) read.push_back(rows[row]);
   std::sort(read.begin(), read.end());
   return read;
 }
 
-void expect_reads(Pair& p, SeqId seq, uint32_t groups) {
+void expect_reads(Pair& p, SeqId seq, uint32_t groups, double spread = 0.3, uint32_t tokens = 1) {
   const uint32_t count = p.store->length(seq);
-  auto step = p.begin({{seq, 1}});
+  auto step = p.begin({{seq, tokens}});
   write_all(*step, kShape, p.fresh);
   base::Arena scratch;
   kernels::View view;
-  const Query query = query_of(0, 0, 0);
+  Query query = query_of(0, 0, 0);
+  // Small queries, so that no probability underflows to zero.
+  std::vector<float> small(query.q, query.q + size_t{tokens} * query.q_stride);
+  for (float& x : small) x /= 8;
+  query.q = small.data();
   step->view(query, scratch, view);
-  Rows expected = rows_read(query, p.twin[seq], count, groups);
-  Rows shown = positions(view);
-  std::sort(shown.begin(), shown.end());
-  std::erase_if(shown, [&](uint32_t pos) { return pos >= count; });
+  Asked asked = {.queries = {}, .spread = spread};
+  for (uint32_t t = 0; t < tokens; ++t) asked.queries.push_back(query.q + t * query.q_stride);
   Rows numbers;
-  for (const uint32_t pos : shown) numbers.push_back(p.twin[seq][pos]);
+  for (const uint32_t pos : positions(view)) numbers.push_back(p.twin[seq][pos]);
   std::sort(numbers.begin(), numbers.end());
-  EXPECT_EQ(numbers, expected) << count << " rows";
+  EXPECT_EQ(numbers, rows_read(asked, p.twin[seq], count, groups)) << count << " rows";
 }
 
 void add_many(Pair& p, SeqId seq, uint32_t count) {
@@ -93,17 +111,21 @@ std::string policy(const char* more) {
   return fmt::format("quest:page=4,dense_layers=0,sinks=4,recent=7,budget=31{}", more);
 }
 
-TEST(Quest, ReadsThePagesWhoseBoundsAreHighest) {
-  Pair p("paged:block=7 " + policy(""), kShape);
-  const SeqId a = p.open();
-  add_many(p, a, 83);
-  expect_reads(p, a, 0);
-  add_many(p, a, 400);
-  expect_reads(p, a, 0);
+TEST(Quest, ReadsThePagesWhoseBestKeysAreEstimatedHighest) {
+  for (const double spread : {0.3, 1.0, 0.0}) {
+    const std::string option = spread == 0.3 ? "" : fmt::format(",spread={}", spread);
+    Pair p("paged:block=7 " + policy(option.c_str()), kShape);
+    const SeqId a = p.open();
+    add_many(p, a, 83);
+    expect_reads(p, a, 0, spread);
+    add_many(p, a, 400);
+    expect_reads(p, a, 0, spread);
+    expect_reads(p, a, 0, spread, 3);  // tokens, whose queries choose together
+  }
 }
 
 // 5 pages are taken, so the pages of 3 groups of 16 are compared: 1 and 2 that may be cut.
-TEST(Quest, ComparesThePagesOfTheGroupsWhoseBoundsAreHighest) {
+TEST(Quest, ComparesThePagesOfTheBestGroups) {
   Pair p("paged:block=7 " + policy(",candidates=1"), kShape);
   const SeqId a = p.open();
   add_many(p, a, 151);

@@ -22,6 +22,14 @@ def products(rows):
     return rows.queries.sum(axis=0) @ rows.keys.T
 
 
+def probabilities(rows):
+    """Each row's softmax probability, summed over the queries."""
+    import numpy
+    logits = rows.queries @ rows.keys.T / rows.queries.shape[1] ** 0.5
+    weights = numpy.exp(logits - logits.max(axis=1, keepdims=True))
+    return (weights / weights.sum(axis=1, keepdims=True)).sum(axis=0)
+
+
 @unittest.skipUnless(importlib.util.find_spec("numpy"), "numpy is not installed")
 class PolicyTest(unittest.TestCase):
     names = iter(range(1000))
@@ -47,8 +55,8 @@ class PolicyTest(unittest.TestCase):
         return model.generate(TEXT, temperature=0, max_tokens=tokens, ignore_end=True).tokens
 
     def test_a_policy_chooses_as_one_of_kvick_does(self):
-        # With pages of one row, Quest's lower and upper bounds of a channel are both the key, so it ranks rows by dot product.
-        own = self.add(products)
+        # With pages of one row, Quest's lower and upper bounds of a channel are both the key, so it ranks rows by probability.
+        own = self.add(probabilities)
         for kv_type in "f32", "f16":
             for budget in "0.25", "20", "0.5,sinks=1,recent=8,least=16":
                 theirs = self.open(f"quest:page=1,dense_layers=0,budget={budget}", kv_type)
@@ -165,7 +173,7 @@ class PolicyTest(unittest.TestCase):
         def score(rows):
             if fail[0]:
                 raise KeyError("mine")
-            return products(rows)
+            return probabilities(rows)
         model = self.open(f"{self.add(score)}:budget=40")
         with self.assertRaises(KeyError):
             self.greedy(model)

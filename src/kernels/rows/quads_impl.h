@@ -111,10 +111,10 @@ struct QuadScores {
 
   // Prefetches rows [begin, end), up to the end of the block where they begin.
   void ask_for(uint32_t begin, uint32_t end) const {
-    const uint32_t b = begin / quads.block_rows, first = begin % quads.block_rows;
+    const uint32_t b = begin / quads.block_rows, row = begin % quads.block_rows;
     const uint32_t rows =
-        end - begin < quads.block_rows - first ? end - begin : quads.block_rows - first;
-    const std::byte* line = quads.blocks[b] + size_t{first} * 4;
+        end - begin < quads.block_rows - row ? end - begin : quads.block_rows - row;
+    const std::byte* line = quads.blocks[b] + size_t{row} * 4;
     const uint32_t lines = (rows + 15) / 16;
     for (uint32_t j = 0; j < quads.dims / 4; ++j, line += size_t{quads.block_rows} * 4)
       ask_for_lines(line, 64, lines);

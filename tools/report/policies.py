@@ -4,13 +4,14 @@ from pages import markdown_table
 from results import Cell
 
 FOLDER = "epyc-zen4/2026-11-30/"
-QUALITY = (FOLDER + "policies-maple-8192.json", FOLDER + "policies-8192.json", FOLDER + "policies-duo-8192.json", "epyc-zen5/2026-11-28/budget-clusters-8192.json")  # kvick lab budget
-FACTS = (FOLDER + "policies-needle.json", "epyc-zen5/2026-11-28/needle-kvzap.json", "xeon/2026-11-22/needle.json")  # kvick lab needle
-SPEED = (FOLDER + "policies-32k-choosing.json", FOLDER + "policies-32k.json")  # kvick lab depth
+QUALITY = (FOLDER + "policies-quest-8192.json", FOLDER + "policies-maple-8192.json", FOLDER + "policies-8192.json", FOLDER + "policies-duo-8192.json",
+           "epyc-zen5/2026-11-28/budget-clusters-8192.json")  # kvick lab budget
+FACTS = (FOLDER + "policies-quest-needle.json", FOLDER + "policies-needle.json", "epyc-zen5/2026-11-28/needle-kvzap.json", "xeon/2026-11-22/needle.json")  # kvick lab needle
+SPEED = (FOLDER + "policies-32k-quest.json", FOLDER + "policies-32k-choosing.json", FOLDER + "policies-32k.json")  # kvick lab depth
 BUDGETS = (25.0, 12.5)
 # Policies that forget rows, which frees their memory. The others keep all rows and choose those that a token reads.
 FORGET = ("kvzap", "h2o", "snapkv", "snapkv heads=ada", "expected", "expected heads=ada", "duo", "scissorhands", "streaming")
-POLICIES = ("maple", "clusters", "sparq", "loki", "quest", *FORGET)
+POLICIES = ("maple", "clusters", "sparq", "loki", "quest", "quest dense_layers=0", "quest dense_layers=0 page=8", *FORGET)
 
 
 def name_of(policy):
@@ -47,7 +48,8 @@ def table(results):
     quality, facts, speed = measured(results)
     rows = []
     for policy in POLICIES:
-        row = [f"`{policy}`".replace(" ", ":"), "forgets" if policy in FORGET else "chooses",
+        name, *options = policy.split()
+        row = ["`" + ":".join([name, *([",".join(options)] if options else [])]) + "`", "forgets" if policy in FORGET else "chooses",
                cell(quality, policy, 25.0, "read_of_full_percent", "{:.0f} %")]
         for found, field, form in ((quality, "over_full_percent", "{:+.1f} %"), (facts, "found_percent", "{:.0f} %"),
                                    (speed, "attention_times", "{:.1f}")):

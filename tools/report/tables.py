@@ -136,9 +136,10 @@ QUANT = "xeon-amx/2026-11-22/quant.json"
 BUDGET = "xeon/2026-11-22/budget.json"
 MAPLE = "xeon/2026-11-23/budget-maple-sparq.json"
 CLUSTERS = "epyc-zen5/2026-11-28/budget-clusters.json"
+QUEST = "epyc-zen4/2026-11-30/budget-quest.json"
 KVZAP = "epyc-zen5/2026-11-28/budget-kvzap.json"
 TYPES = ("f16", "q8", "k=q8,v=q4", "kivi4", "mixed", "mixed:old=q4", "q4")
-POLICIES = (("maple file=r16", MAPLE), ("sparq", BUDGET), ("clusters", CLUSTERS), ("loki file=pca", BUDGET), ("quest", BUDGET),
+POLICIES = (("maple file=r16", MAPLE), ("sparq", BUDGET), ("clusters", CLUSTERS), ("loki file=pca", BUDGET), ("quest", QUEST),
             ("kvzap file=kvzap", KVZAP), ("h2o", BUDGET), ("scissorhands", BUDGET), ("streaming", BUDGET))
 
 

@@ -147,15 +147,17 @@ void ForgetStep::inputs(uint32_t layer, const float* x, std::span<const uint32_t
     work(0, positions.size(), 0);
 }
 
-// Returns the score that a step adds to row number `row` of the `rows` that a slot and KV head had
-// in it, the step's own last. probability: summed over the queries. With several tokens only this
-// sum is known, so the mean over the queries that see the row stands for each of them. A row of the
-// step is seen by its own token and those after it, and counts for no other.
-float ForgetStep::noted(uint32_t slot, size_t rows, size_t row, float probability) const {
+// Returns the score that a step adds to one of `rows` rows. probability: summed over the queries of
+// a slot and KV head. With several tokens only this sum is known, so the mean stands for each
+// query. Of a row of the step itself it is the mean over all tokens too, not over those that see
+// it: with that, most rows of a prompt's piece had an even share by their neighbours alone,
+// important older rows lost the ties, and perplexity behind 6,144 tokens rose by 72 % instead of 14
+// %.
+float ForgetStep::noted(uint32_t slot, size_t rows, float probability) const {
   if (store_.rule_.noted == Noted::kMass) return probability;
-  const auto tokens = static_cast<float>(std::min<size_t>(fresh_[slot].rows(), rows - row));
-  const float queries = tokens * static_cast<float>(store_.setup().select.group);
-  return probability * static_cast<float>(rows) < queries ? -tokens : 0;
+  const auto fresh = static_cast<float>(fresh_[slot].rows());
+  const float queries = fresh * static_cast<float>(store_.setup().select.group);
+  return probability * static_cast<float>(rows) < queries ? -fresh : 0;
 }
 
 void ForgetStep::keep_all(const Kept& kept) {
@@ -297,10 +299,9 @@ void ForgetStep::note(const Keeping& keeping, ForgetChoice& choice) const {
       continue;
     }
     const std::vector<float>& probs = probs_[keeping.slot][head];
-    for (uint32_t row = 0; row < held + kept; ++row) {
-      const size_t at = row < held ? row : held + keeping.kept[row - held];
-      notes[begin + row].mass += noted(keeping.slot, probs.size(), at, probs[at]);
-    }
+    for (uint32_t row = 0; row < held + kept; ++row)
+      notes[begin + row].mass += noted(keeping.slot, probs.size(),
+                                       probs[row < held ? row : held + keeping.kept[row - held]]);
   }
 }
 

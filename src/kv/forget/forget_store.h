@@ -81,7 +81,7 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
     return static_cast<ForgetSequence&>(*step_slots()[slot].sequence);
   }
   const float* rotated(const Query& query, base::Arena& scratch) const;
-  float noted(uint32_t slot, size_t rows, size_t row, float probability) const;
+  float noted(uint32_t slot, size_t rows, float probability) const;
   // The kept rows of a slot, for one group of heads.
   struct Keeping {
     uint32_t slot = 0;

@@ -4,7 +4,7 @@
 // Compression at Test Time", Liu et al. 2023, algorithms 1 and 2). The newest rows stay; of rows
 // with equal counts the newer stay. Counts start anew after each drop, so the window of history is
 // at most the time between two drops. In steps of many tokens, such as a prompt's, the mean over
-// the queries that see a row counts for each of them.
+// their queries counts.
 
 #include "kv/forget/forget_store.h"
 

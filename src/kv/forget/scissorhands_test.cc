@@ -29,10 +29,8 @@ struct Lows {
   void end_step(const Rows& kept, const std::map<Row, float>& probs, uint32_t fresh) {
     const auto all = static_cast<float>(rows.size() + fresh);
     for (const Row row : kept) rows.push_back({.row = row, .pos = tokens++});
-    for (size_t i = 0; i < rows.size(); ++i) {  // the last `fresh` rows are the step's
-      const auto seen = static_cast<uint32_t>(std::min<size_t>(fresh, rows.size() - i));
-      if (probs.at(rows[i].row) / static_cast<float>(seen) < 1 / all) rows[i].lows += seen;
-    }
+    for (Note& note : rows)
+      if (probs.at(note.row) / static_cast<float>(fresh) < 1 / all) note.lows += fresh;
   }
   // Drops rows until `left` remain; called when the number of tokens is a multiple of `drop`.
   void give_up(uint32_t left, uint32_t recent) {
@@ -92,48 +90,6 @@ TEST(Scissorhands, GivesUpRowsThatRecentQueriesPaidLittleAttentionTo) {
       }
     if (!dropped) p.commit(*step, Kept::all({p.slots}));
   }
-}
-
-// Four tokens in one step, then one by one until rows are dropped at eight tokens. Counted with all
-// queries of their step, rows 1 to 3 would have too little attention in it, and row 3 would go
-// before row 0.
-TEST(Scissorhands, CountsARowOfAStepOnlyForTheQueriesThatSeeIt) {
-  Pair p("virtual scissorhands:budget=12,drop=8,recent=1", kShape);
-  const SeqId a = p.open();
-  // shares: of each row's attention, in even shares per query that sees it.
-  const auto step_with = [&](const std::vector<float>& shares, uint32_t fresh) {
-    const auto step = p.begin({{a, fresh}});
-    write_all(*step, kShape, p.fresh);
-    std::vector<float> probs;
-    for (size_t i = 0; i < shares.size(); ++i) {
-      const size_t seen = std::min<size_t>(fresh, shares.size() - i);
-      probs.push_back(shares[i] * static_cast<float>(seen) / static_cast<float>(shares.size()));
-    }
-    for (uint32_t layer = 0; layer < kShape.layers; ++layer)
-      for (uint32_t head = 0; head < kShape.kv_heads; ++head) {
-        base::Arena scratch;
-        kernels::View view;
-        step->view(query_of(0, layer, head), scratch, view);
-        step->facets().observer->observe(query_of(0, layer, head), view, probs);
-      }
-    p.commit(*step, Kept::all({p.slots}));
-  };
-  constexpr float kLess = 0.9F, kMore = 1.1F;
-  step_with({kMore, kMore, kMore, kLess}, 4);                              // row 3: 1
-  step_with({kLess, kLess, kLess, kMore, kMore}, 1);                       // rows 0, 1, 2: 1
-  step_with({kLess, kLess, kLess, kMore, kMore, kMore}, 1);                // 2
-  step_with({kMore, kLess, kLess, kMore, kMore, kMore, kMore}, 1);         // rows 1, 2: 3
-  step_with({kMore, kMore, kLess, kMore, kMore, kMore, kMore, kMore}, 1);  // row 2: 4
-  const auto look = p.begin({{a, 1}});
-  write_all(*look, kShape, p.fresh);
-  base::Arena scratch;
-  kernels::View view;
-  const Query query = query_of(0, 1, 0);
-  look->view(query, scratch, view);
-  Rows past = find_rows(view, kShape, p.shown(0), query);
-  past.pop_back();  // the fresh row
-  std::sort(past.begin(), past.end());
-  EXPECT_EQ(past, (Rows{3, 4, 5, 6, 7}));
 }
 
 }  // namespace

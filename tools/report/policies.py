@@ -14,6 +14,10 @@ FORGET = ("kvzap", "h2o", "snapkv", "snapkv heads=ada", "expected", "expected he
 POLICIES = ("maple", "clusters", "sparq", "loki", "quest", "quest dense_layers=0", "quest dense_layers=0 page=8", *FORGET)
 
 
+# Nearly quest's points: the labels would cover each other.
+NOT_DRAWN = ("quest dense_layers=0",)
+
+
 def name_of(policy):
     """A policy's name without the file of its predictor: "maple file=r16" is "maple"."""
     return " ".join(word for word in policy.split() if not word.startswith("file="))
@@ -65,6 +69,8 @@ def points(results):
     quality, _, speed = measured(results)
     lines = []
     for policy in POLICIES:
+        if policy in NOT_DRAWN:
+            continue
         line = [(speed[policy, budget][0]["attention_times"], quality[policy, budget][0]["over_full_percent"], budget)
                 for budget in BUDGETS if (policy, budget) in quality and (policy, budget) in speed]
         if line:

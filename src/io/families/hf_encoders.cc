@@ -117,8 +117,8 @@ Status<> map_roberta(Mapper& map) {
   return base::Done{};
 }
 
-// Maps what models with and without experts share. The published folders have GPT-2's names of
-// fields, transformers its own.
+// Maps what nomic-embed models with and without experts share. Published folders name the fields
+// of the configuration as GPT-2 does, folders that transformers saves by its own names.
 Status<> map_nomic_parts(Mapper& map) {
   const JsonObject& config = map.config();
   const bool published = config.find("n_embd").has_value();

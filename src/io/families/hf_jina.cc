@@ -78,7 +78,8 @@ Status<> map_rotary_roberta(Mapper& map) {
   KVICK_TRY(const double base, positive(config, "rotary_emb_base", 10000));
   map.set("rope.freq_base", base);
   map.set("rope.dimension_count", sizes.head_dim);
-  // The field still counts the rows that XLM-RoBERTa's table of positions has for no position.
+  // max_position_embeddings also counts the first rows of XLM-RoBERTa's table of positions, which
+  // no token's position uses.
   KVICK_TRY(const uint64_t rows, map.size("max_position_embeddings"));
   KVICK_TRY(const uint64_t padded, padded_positions(config));
   if (rows <= padded)

@@ -33,7 +33,7 @@ class LowRankKeys {
   SummaryShape summary() const {
     return {.rows = kBlockRows, .bytes = keys().bytes(value_bytes()) + bounds_bytes()};
   }
-  // Returns the bytes of low-rank keys and bounds that one choice reads.
+  // Returns the bytes of low-rank keys and of their pages' bounds that choose() reads once.
   uint64_t choice_bytes(const TopRows& top_rows) const;
 
   // Stores the low-rank key of a row: `rank` floats, or row_bytes() bytes made from them by

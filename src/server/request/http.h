@@ -42,8 +42,8 @@ inline constexpr std::string_view kEventStream = "text/event-stream";
 struct StreamHead {
   std::string_view type = kEventStream;  // must be in static storage
   Headers headers = {};                  // additional headers
-  // Events that may be long, such as one with the reports of a prompt. All of them may come before
-  // the client can have read any.
+  // How many of the stream's events may be long: an event with the logprobs of a whole prompt is.
+  // All of them may be sent before the client has had time to read one.
   size_t long_events = 1;
 };
 

@@ -33,6 +33,21 @@ class Plan(CommandTest):
             self.COMMAND = "plan"
             self.assertEqual(planned["kv_bytes"], counted["allocated_bytes"], (kv, kv_type))
 
+    def test_latent_rows_take_one_row_per_token_and_layer(self):
+        # The rows of DeepSeek-V2-Lite: 512 + 64 elements, whatever the number of heads (DeepSeek-V2, section 2.1). Its heads,
+        # experts and widths are fewer here; they do not change rows.
+        self.model = str(self.top / "lite.gguf")
+        make_model(self.model, "--family", "deepseek2-lite", "--type", "Q8_0", "--heads", "2", "--latent", "512", "--rotated", "64",
+                   "--plain", "128", "--value-dim", "128", "--context", "32768")
+        for kv_type, row_bytes in (("f16", 576 * 2), ("q8", 576 // 32 * 34)):
+            cache = ("--kv", "upfront", "--kv-type", kv_type, "--ctx", 32768)
+            expected = 27 * 32768 * row_bytes
+            self.assertEqual(self.plan_of(*cache)["kv_bytes"], expected, kv_type)
+            self.COMMAND = "bench"
+            counted = self.json_of(*cache, "-p", 0, "-d", 32, "-n", 2, "-r", 1, "--quiet")["kv"]["allocated_bytes"]
+            self.COMMAND = "plan"
+            self.assertEqual(counted, expected, kv_type)
+
     def test_a_shape_replaces_the_model(self):
         self.model = ""
         done = self.json_of_shape("--shape", SHAPE, "--ctx", 300, "-b", 2)

@@ -64,6 +64,12 @@ void add_options(CLI::App& app, Arguments& a) {
                  "of the layers with a window, --head-dim's if not given");
   app.add_option("--shared-layers", s.features.shared_layers,
                  "the last ones, which read the rows of those before them");
+  app.add_option("--latent", s.features.latent,
+                 "elements of a latent row that are its value, of a --family that has such rows");
+  app.add_option("--q-latent", s.features.q_latent, "elements of the queries' latent vectors");
+  app.add_option("--plain", s.features.plain, "elements of a head's key without RoPE");
+  app.add_option("--rotated", s.rotated, "elements of a head with RoPE");
+  app.add_option("--value-dim", s.features.value_dim, "elements of a head's value");
   app.add_option("--experts", s.features.experts, "of a --family that has them");
   app.add_option("--experts-used", s.features.experts_used, "by a token");
   app.add_option("--expert-ffn", s.features.expert_ffn, "width of an expert");

@@ -76,6 +76,17 @@ base::Result<Spec> checked(Spec spec) {
     return base::fail("layers, dim, ffn, heads and context must be at least 1");
   if (spec.kv_heads == 0)
     spec.kv_heads = spec.arch == Arch::kOpt ? spec.heads : std::max(1u, spec.heads / 2);
+  const Features& f = spec.features;
+  const bool latent = f.family == "deepseek2" || f.family == "minicpm3";
+  if (!latent && (f.latent | f.q_latent | f.plain | f.value_dim) != 0)
+    return base::fail(
+        "--latent, --q-latent, --plain, --value-dim: only deepseek and minicpm3 have latent rows");
+  if (latent) {
+    if (f.latent == 0 || f.plain == 0 || f.value_dim == 0 || spec.rotated == 0)
+      return base::fail("--latent, --plain, --rotated and --value-dim must be at least 1");
+    spec.head_dim = spec.features.plain + spec.rotated;
+    if (spec.features.joined_heads) spec.kv_heads = spec.heads;
+  }
   if (spec.head_dim == 0) spec.head_dim = spec.dim / spec.heads;
   if (spec.head_dim == 0 || spec.head_dim % 2 != 0)
     return base::fail("--head-dim {}: rotary pairs need an even number", spec.head_dim);
@@ -89,7 +100,6 @@ base::Result<Spec> checked(Spec spec) {
   if (!(spec.scaling_factor >= 1) || spec.original_context() == 0)
     return base::fail("--rope-scaling: a factor of {} makes no sense for a context of {}",
                       spec.scaling_factor, spec.context);
-  const Features& f = spec.features;
   for (const auto* each : {&f.heads, &f.kv_heads, &f.ffn})
     if (!each->empty() && each->size() != spec.layers)
       return base::fail("{} numbers for {} layers", each->size(), spec.layers);

@@ -14,6 +14,20 @@ constexpr int kSteps = 12;
 constexpr uint32_t kStepTokens = 2 * 2 * (kSteps + 1);
 // Most sequences that are measured together; the time of more is scaled up.
 constexpr uint32_t kMostSequences = 64;
+// A forward of a token may take so many times fewer multiplications than one of a prompt's chunk,
+// since there are more of them.
+constexpr int kTokenForwards = 10;
+// If behind all rows a chunk of a prompt takes too long, it is measured behind this many or more:
+// few rows would say little of what each of them costs.
+constexpr uint32_t kPromptRows = 4096;
+
+// Returns the multiplications of a token's attention in a layer, on average.
+double products(const model::Config& config, uint32_t tokens) {
+  double all = 0;
+  for (const model::LayerConfig& layer : config.layers)
+    all += double{layer.heads} * (layer.k_dim + layer.v_dim) * model::seen_rows(layer, tokens);
+  return all / config.layer_count();
+}
 
 double per_step(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
@@ -28,12 +42,11 @@ double Predictor::seen(const model::Config& config, uint32_t tokens) const {
       model::seen_bytes(config, {.k = shape.k_type, .v = shape.v_type}, tokens));
 }
 
-// Returns the two depths at which attention is measured: the full one, and a quarter of it. With
+// Returns the two depths at which attention is measured: `far`, and a quarter of it. With
 // windows a quarter may see almost as much, so the smaller depth is halved until it sees at most
 // half as many bytes.
-std::vector<uint32_t> Predictor::depths() const {
+std::vector<uint32_t> Predictor::depths(uint32_t far) const {
   const model::Config& config = setting_.model.config;
-  const uint32_t far = std::max(2U, depth_);
   uint32_t near = std::max(1U, far / 4);
   while (near > 1 && 2 * seen(config, near) > seen(config, far)) near /= 2;
   return {near, far};
@@ -51,6 +64,16 @@ void Predictor::choose_size() {
   depth_ = static_cast<uint32_t>(std::clamp<uint64_t>(std::max(2U, setting_.tokens), 2, most_rows));
   layers_ = static_cast<uint32_t>(std::clamp<uint64_t>(
       setting_.most_bytes / (layer_bytes + row_bytes * depth_), 1, config.layer_count()));
+  const auto of_chunk = [&](uint32_t tokens) {
+    return setting_.prefill_chunk * products(config, tokens);
+  };
+  const double of_tokens = kTokenForwards * sequences() * products(config, depth_);
+  const double of_layer = std::max({1.0, of_tokens, of_chunk(std::min(depth_, kPromptRows))});
+  layers_ = static_cast<uint32_t>(
+      std::clamp(setting_.most_products / of_layer, 1.0, static_cast<double>(layers_)));
+  prompt_depth_ = depth_;
+  while (prompt_depth_ > kPromptRows && layers_ * of_chunk(prompt_depth_) > setting_.most_products)
+    prompt_depth_ = std::max(kPromptRows, prompt_depth_ / 2);
 }
 
 base::Result<Predictor> Predictor::measure(const Setting& setting, model::Workspace workspace,
@@ -90,7 +113,7 @@ base::Status<kv::Shortage> Predictor::measure_tokens(Sample& sample) {
   const model::Config& config = sample.model().config();
   std::vector<double> rows, seconds, output, growth;
   bool always = true;
-  for (const uint32_t depth : depths()) {
+  for (const uint32_t depth : depths(depth_)) {
     if (sample.length() < depth) KVICK_TRY_VOID(sample.fill(depth - sample.length()));
     std::vector<double> layers, all, begin;
     const uint32_t first = sample.length();
@@ -124,7 +147,7 @@ base::Status<kv::Shortage> Predictor::measure_prompt(Sample& sample) {
   const model::Config& config = sample.model().config();
   std::vector<double> rows, forward, growth;
   uint32_t filled = 0;
-  for (const uint32_t depth : depths()) {
+  for (const uint32_t depth : depths(prompt_depth_)) {
     KVICK_TRY_VOID(sample.fill(depth - std::exchange(filled, depth)));
     KVICK_TRY(const ForwardSeconds first,
               sample.forward(setting_.prefill_chunk, false, setting_.prompt_role));

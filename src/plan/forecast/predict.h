@@ -55,6 +55,9 @@ class Predictor {
     kernels::DType state_type = kernels::DType::kF32;  // of layers that keep a state
     // Limit for the sample's weights and rows; decides how many layers and tokens it has.
     uint64_t most_bytes = uint64_t{1} << 30;
+    // Limit for the multiplications of attention in one measured forward; decides how many layers
+    // the sample has, and behind how many rows a prompt is measured. The default takes seconds.
+    double most_products = 1e11;
     // For a model that is one rank's share (rank_share.h); otherwise null.
     model::Ranks* ranks = nullptr;
   };
@@ -79,15 +82,16 @@ class Predictor {
   double all_layers(const Sample& sample) const;
   // model::seen_bytes for rows of the setup's types.
   double seen(const model::Config& config, uint32_t tokens) const;
-  std::vector<uint32_t> depths() const;
+  std::vector<uint32_t> depths(uint32_t far) const;
   uint32_t sequences() const;  // how many are measured together
   double copied(const kv::Spec& spec, uint32_t from, uint32_t to) const;
   // Whether the measured strategy copies rows for each of `tokens` tokens after the first `from`.
   bool copies_always(uint32_t from, uint32_t tokens) const;
 
   Setting setting_;
-  uint32_t depth_ = 2;   // most tokens of a measured sequence; longer ones are extrapolated
-  uint32_t layers_ = 1;  // of the sample, approximately
+  uint32_t depth_ = 2;         // most tokens of a measured sequence; longer ones are extrapolated
+  uint32_t prompt_depth_ = 2;  // most tokens before a measured chunk of a prompt, likewise
+  uint32_t layers_ = 1;        // of the sample, approximately
   double output_s_ = 0;
   // Seconds of all layers, by the bytes of the rows seen.
   Line decode_, prefill_;

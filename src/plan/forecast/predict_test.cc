@@ -19,7 +19,7 @@ struct Planned {
     m.setup.shape.max_tokens = 48;
   }
   Predictor predictor(uint32_t batch = 1, uint64_t most_bytes = 1 << 30,
-                      const char* measured = "upfront") {
+                      const char* measured = "upfront", double most_products = 1e11) {
     return Predictor::measure(
                {.model = size,
                 .spec = *kv::parse_spec(measured),
@@ -28,7 +28,8 @@ struct Planned {
                 .batch = batch,
                 .tokens = 32,
                 .prefill_chunk = 16,
-                .most_bytes = most_bytes},
+                .most_bytes = most_bytes,
+                .most_products = most_products},
                {m.pool, m.workspace.kernels}, ticking)
         .value();
   }
@@ -41,6 +42,15 @@ TEST(Predictor, TakesASampleOfTheLayersAsManyTimesAsThereAreMore) {
   EXPECT_NEAR(planned.predictor().token(32).layers, 1, 1e-9);  // both layers, in one second
   EXPECT_NEAR(planned.predictor(1, 40 << 10).token(32).layers, 2, 0.1);
   EXPECT_EQ(planned.predictor().token(32).attention, 0);
+}
+
+TEST(Predictor, TakesFewerLayersIfAttentionTakesLong) {
+  Planned planned("upfront");
+  // A chunk of 16 tokens behind 32 rows: 4 heads, 32 + 32 multiplications a row.
+  const double layer = 16 * 32 * 4 * (32 + 32);
+  EXPECT_NEAR(planned.predictor(1, 1 << 30, "upfront", 2.5 * layer).token(32).layers, 1, 1e-9);
+  EXPECT_NEAR(planned.predictor(1, 1 << 30, "upfront", 1.5 * layer).token(32).layers, 2, 0.1);
+  EXPECT_NEAR(planned.predictor(1, 1 << 30, "upfront", 1).token(32).layers, 2, 0.1);
 }
 
 TEST(Predictor, AddsWhatAStrategyCopiesForAToken) {

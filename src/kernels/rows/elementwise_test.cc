@@ -195,6 +195,56 @@ TEST(ElementWise, ScoreQuadsSumsTheProductsOfEachRow) {
   });
 }
 
+// Groups of 32 dimensions of a row have scales of their own, in blocks of 16 rows.
+TEST(ElementWise, ScoreQuadsMultipliesWithTheRowsScales) {
+  constexpr uint32_t kBlockRows = 16, kBlocks = 12, kRows = kBlockRows * kBlocks;
+  for_each_set([](const Table& table) {
+    if (table.score_quads == nullptr) return;
+    for (const uint32_t dims : {4, 32, 48, 128})
+      for (const size_t queries : {1, 3, 4, 5}) {
+        std::mt19937 random(dims);
+        const uint32_t groups = (dims + 31) / 32;
+        const size_t scales = size_t{kBlockRows} * dims;
+        const size_t bytes = scales + size_t{groups} * kBlockRows * sizeof(float);
+        std::vector<std::byte> memory(kBlocks * bytes);
+        for (std::byte& code : memory) code = static_cast<std::byte>(random() % 255 - 127);
+        const auto scale = random_floats(size_t{kBlocks} * groups * kBlockRows, 3);
+        const std::byte* blocks[kBlocks];
+        for (uint32_t b = 0; b < kBlocks; ++b) {
+          blocks[b] = &memory[b * bytes];
+          std::memcpy(&memory[b * bytes + scales], &scale[size_t{b} * groups * kBlockRows],
+                      size_t{groups} * kBlockRows * sizeof(float));
+        }
+        const auto q = random_floats(queries * dims, 11);
+        const std::vector<Range> ranges = {{2, 3}, {5, 21}, {32, 150}, {151, kRows}};
+        std::vector<float> out(queries * (kRows + 1), 77);
+        table.score_quads({.blocks = blocks,
+                           .block_rows = kBlockRows,
+                           .dims = dims,
+                           .scales = scales,
+                           .ranges = ranges},
+                          q.data(), queries, out.data(), kRows + 1);
+        for (size_t query = 0; query < queries; ++query) {
+          const float* next = &out[query * (kRows + 1)];
+          for (const Range& range : ranges)
+            for (uint32_t row = range.begin; row < range.end; ++row) {
+              const uint32_t b = row / kBlockRows, i = row % kBlockRows;
+              double sum = 0, size = 0;
+              for (uint32_t d = 0; d < dims; ++d) {
+                const auto code =
+                    static_cast<int8_t>(blocks[b][(d / 4 * kBlockRows + i) * 4 + d % 4]);
+                const double x = double{code} * scale[(b * groups + d / 32) * kBlockRows + i];
+                sum += q[query * dims + d] * x;
+                size += std::abs(x);
+              }
+              EXPECT_NEAR(*next++, sum, 1e-4 * size) << dims << " " << row;
+            }
+          EXPECT_EQ(*next, 77);
+        }
+      }
+  });
+}
+
 TEST(ElementWise, FindsWhatIsAboveALimit) {
   for_each_set([](const Table& table) {
     for (const size_t n : kSizes) {

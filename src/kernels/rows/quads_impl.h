@@ -7,6 +7,7 @@
 //
 //   score = fma chain over groups g of 32 dimensions, in order, of dot[g] * query scale[g]
 //
+// where query scale[g] is multiplied by the row's scale first if rows have scales,
 // so the bits depend neither on the instruction set nor on where a range of rows begins.
 
 namespace kvick::kernels {
@@ -19,6 +20,7 @@ struct QuadScores {
   static constexpr int kTile = 4, kVectors = 2;
   static constexpr uint32_t kLanes = V::kLanes;
   static constexpr uint32_t kMostGroups = kMaxQuadDims / kRowGroup;
+  static_assert(kQuadGroup == kRowGroup);
   // Ranges and blocks of few rows are prefetched this many ahead.
   static constexpr uint32_t kFewRows = 64, kAhead = 8;
   static constexpr int32_t kZero = 128;  // codes are signed; V multiplies unsigned ones
@@ -40,6 +42,11 @@ struct QuadScores {
         const uint32_t at = m * kMaxQuadDims + d, group = m * kMostGroups + d / kRowGroup;
         start[group] = -kZero * V::split_query(padded, first + at, second + at, scale[group]);
       }
+  }
+
+  const float* scales_at(const std::byte* block, uint32_t row, uint32_t group) const {
+    return reinterpret_cast<const float*>(block + quads.scales) +
+           (size_t{group} * quads.block_rows + row);
   }
 
   // Sets to[m][r] to the scores of kLanes rows each, from row `row` of a block on.
@@ -66,7 +73,9 @@ struct QuadScores {
       }
       KVICK_UNROLL for (int m = 0; m < M; ++m) KVICK_UNROLL for (int r = 0; r < R; ++r) {
         const F dot = V::joined(high[m][r], low[m][r]);
-        const F factor = V::set(scale[m * kMostGroups + g]);
+        F factor = V::set(scale[m * kMostGroups + g]);
+        if (quads.scales != 0)
+          factor = V::mul(factor, V::load(scales_at(block, row + r * kLanes, g)));
         to[m][r] = g == 0 ? V::mul(dot, factor) : V::fma(dot, factor, to[m][r]);
       }
     }
@@ -118,6 +127,9 @@ struct QuadScores {
     const uint32_t lines = (rows + 15) / 16;
     for (uint32_t j = 0; j < quads.dims / 4; ++j, line += size_t{quads.block_rows} * 4)
       ask_for_lines(line, 64, lines);
+    for (uint32_t g = 0; quads.scales != 0 && g * kRowGroup < quads.dims; ++g)
+      ask_for_lines(reinterpret_cast<const std::byte*>(scales_at(quads.blocks[b], row, g)), 64,
+                    lines);
   }
 
   template <int M>

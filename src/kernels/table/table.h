@@ -22,13 +22,17 @@ struct Columns {
 };
 
 inline constexpr uint32_t kMaxQuadDims = 640;
+inline constexpr uint32_t kQuadGroup = 32;  // dimensions with a scale
 
 // Rows of int8 codes in blocks, for products of four dimensions at a time: a block is
 // [dims / 4][block_rows][4].
 struct Quads {
   const std::byte* const* blocks = nullptr;
-  uint32_t block_rows = 0;        // a multiple of 16
-  uint32_t dims = 0;              // a multiple of 4, at most kMaxQuadDims
+  uint32_t block_rows = 0;  // a multiple of 16
+  uint32_t dims = 0;        // a multiple of 4, at most kMaxQuadDims
+  // Offset in each block of floats by which the codes are multiplied, [groups of kQuadGroup
+  // dimensions][block_rows]; 0: there are none.
+  size_t scales = 0;
   std::span<const Range> ranges;  // the rows to score, none of them empty
 };
 

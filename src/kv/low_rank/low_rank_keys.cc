@@ -5,17 +5,10 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/memory.h"
+#include "kv/select/row_arithmetic.h"
 
 namespace kvick::kv {
 namespace {
-
-constexpr size_t kTogether = 4;  // queries per pass over the keys
-
-// Asks for a block that is read next. Blocks lie apart, so the processor does not foresee it.
-void prefetch(const std::byte* block, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += base::kCacheLine) __builtin_prefetch(block + at, 0, 2);
-}
 
 // A number that grows with the value stored at `at`.
 int order_of(kernels::DType type, const std::byte* at) {
@@ -27,38 +20,40 @@ int order_of(kernels::DType type, const std::byte* at) {
 
 }  // namespace
 
+LowRankKeys::LowRankKeys(const kernels::Table& kernels, uint32_t rank, kernels::DType type,
+                         Candidates candidates)
+    : kernels_(kernels),
+      candidates_(candidates),
+      keys_(kernels, {.per_block = kBlockRows, .dims = rank, .type = type}),
+      bounds_(kernels, {.per_block = kBlockRows / kPageRows,
+                        .dims = 2 * rank,
+                        .type = type,
+                        .offset = keys_.bytes()}) {}
+
 void LowRankKeys::put(const RowsOfHead& rows, uint32_t row, std::span<const float> key) const {
   std::vector<std::byte> stored(row_bytes());
-  kernels_.store_row(type_, key.data(), rank_, stored.data());
+  kernels_.store_row(type(), key.data(), rank(), stored.data());
   put(rows, row, std::span<const std::byte>(stored));
 }
 
 void LowRankKeys::put(const RowsOfHead& rows, uint32_t row, std::span<const std::byte> key) const {
   std::byte* const block = rows.summary(row / kBlockRows);
-  const size_t bytes = value_bytes();
-  const Part part = keys();
-  for (uint32_t r = 0; r < rank_; ++r)
-    std::copy_n(key.data() + r * bytes, bytes, block + part.at(row % kBlockRows, r, bytes));
+  keys_.put(block, row % kBlockRows, key);
   if (!candidates_.all()) widen(block, row % kBlockRows, key);
 }
 
 // Widens the bounds of a row's page by its low-rank key. The page's first row sets them.
 void LowRankKeys::widen(std::byte* block, uint32_t row, std::span<const std::byte> key) const {
-  const size_t bytes = value_bytes();
-  const Part part = bounds();
+  const size_t bytes = bounds_.value_bytes();
+  const uint32_t page = row / kPageRows;
   const bool first = row % kPageRows == 0;
-  for (uint32_t r = 0; r < rank_; ++r) {
+  for (uint32_t r = 0; r < rank(); ++r) {
     const std::byte* const from = key.data() + r * bytes;
-    std::byte* const most = block + part.at(row / kPageRows, r, bytes);
-    std::byte* const least = block + part.at(row / kPageRows, rank_ + r, bytes);
-    if (first || order_of(type_, from) > order_of(type_, most)) std::copy_n(from, bytes, most);
-    if (first || order_of(type_, from) < order_of(type_, least)) std::copy_n(from, bytes, least);
+    std::byte* const most = bounds_.at(block, page, r);
+    std::byte* const least = bounds_.at(block, page, rank() + r);
+    if (first || order_of(type(), from) > order_of(type(), most)) std::copy_n(from, bytes, most);
+    if (first || order_of(type(), from) < order_of(type(), least)) std::copy_n(from, bytes, least);
   }
-}
-
-bool LowRankKeys::quads(uint32_t dims) const {
-  return kernels_.score_quads != nullptr && type_ == kernels::DType::kStatic8 && dims % 4 == 0 &&
-         dims <= kernels::kMaxQuadDims;
 }
 
 uint64_t LowRankKeys::choice_bytes(const TopRows& top_rows) const {
@@ -83,9 +78,9 @@ uint32_t LowRankKeys::pages_to_weigh(const TopRows& top_rows) const {
 
 void LowRankKeys::choose(const SelectRequest& question, std::span<const float> queries,
                          base::Arena& scratch, SelectedRows& choice) const {
-  KVICK_CHECK_EQ(queries.size(), question.queries.size() * rank_);
+  KVICK_CHECK_EQ(queries.size(), question.queries.size() * rank());
   const auto ranges = ranges_to_weigh(question, queries, scratch);
-  const std::span<float> of_rows = weights(question, keys(), ranges, queries, scratch);
+  const std::span<float> of_rows = weights(question, keys_, ranges, queries, scratch);
   const auto heaviest = highest(kernels_, of_rows, question.top_rows.take, scratch);
   const std::span<uint32_t> chosen = scratch.make<uint32_t>(heaviest.size());
   std::copy(heaviest.begin(), heaviest.end(), chosen.begin());
@@ -102,65 +97,35 @@ std::span<const kernels::Range> LowRankKeys::ranges_to_weigh(const SelectRequest
   const kernels::Range pages = pages_of(question.top_rows);
   const uint32_t take = pages_to_weigh(question.top_rows);
   if (take == pages.end - pages.begin) return range;
-  const size_t count = queries.size() / rank_;
+  const size_t count = queries.size() / rank();
   const std::span<float> halves = scratch.make<float>(2 * queries.size());
   for (size_t i = 0; i < count; ++i)
-    for (uint32_t r = 0; r < rank_; ++r) {
-      const float value = queries[i * rank_ + r];
-      halves[2 * i * rank_ + r] = std::max(value, 0.0F);
-      halves[(2 * i + 1) * rank_ + r] = std::min(value, 0.0F);
+    for (uint32_t r = 0; r < rank(); ++r) {
+      const float value = queries[i * rank() + r];
+      halves[2 * i * rank() + r] = std::max(value, 0.0F);
+      halves[(2 * i + 1) * rank() + r] = std::min(value, 0.0F);
     }
-  const std::span<float> of_pages = weights(question, bounds(), {&pages, 1}, halves, scratch);
+  const std::span<float> of_pages = weights(question, bounds_, {&pages, 1}, halves, scratch);
   const auto heaviest = highest(kernels_, of_pages, take, scratch);
   const std::span<uint32_t> chosen = scratch.make<uint32_t>(take);
   for (uint32_t i = 0; i < take; ++i) chosen[i] = pages.begin + heaviest[i];
   return rows_of_pages(chosen, kPageRows, rows, scratch);
 }
 
-std::span<float> LowRankKeys::weights(const SelectRequest& question, const Part& part,
+std::span<float> LowRankKeys::weights(const SelectRequest& question, const BlockVectors& vectors,
                                       std::span<const kernels::Range> ranges,
                                       std::span<const float> queries, base::Arena& scratch) const {
-  const uint32_t rows = count_rows(ranges);
-  const size_t count = queries.size() / part.dims, most = std::min(kTogether, count);
-  const std::span<float> weights = scratch.make<float>(rows);
-  const std::span<float> scores = scratch.make<float>(most * rows);
-  std::fill(weights.begin(), weights.end(), 0.0F);
-  for (size_t first = 0; first < count; first += most) {
-    const size_t n = std::min(most, count - first);
-    score(question.rows, part, ranges, queries.subspan(first * part.dims, n * part.dims), scratch,
-          scores.data(), rows);
-    for (size_t i = 0; i < n; ++i) {
-      float* const row = scores.data() + i * rows;
-      const float sum = kernels_.exp_row(row, rows, 1);
-      kernels_.axpy(weights.data(), 1 / sum, row, rows);
-    }
-  }
-  return weights;
-}
-
-void LowRankKeys::score(const RowsOfHead& rows, const Part& part,
-                        std::span<const kernels::Range> ranges, std::span<const float> queries,
-                        base::Arena& scratch, float* scores, size_t stride) const {
-  const size_t count = queries.size() / part.dims;
-  if (part.quads) {
-    const auto blocks = scratch.make<const std::byte*>(rows.blocks.size());
-    for (uint32_t b = 0; b < blocks.size(); ++b) blocks[b] = rows.summary(b) + part.offset;
-    return kernels_.score_quads(
-        {.blocks = blocks.data(), .block_rows = part.rows, .dims = part.dims, .ranges = ranges},
-        queries.data(), count, scores, stride);
-  }
-  const size_t bytes = value_bytes();
-  for (const kernels::Range& range : ranges)
-    for (uint32_t at = range.begin; at < range.end;) {
-      const uint32_t block = at / part.rows;
-      const uint32_t n = std::min(range.end, (block + 1) * part.rows) - at;
-      if (at + n < range.end) prefetch(rows.summary(block + 1) + part.offset, part.bytes(bytes));
-      kernels_.dot_columns(type_, rows.summary(block) + part.at(at % part.rows, 0, bytes),
-                           {.rows = n, .stride = part.rows, .dims = part.dims}, queries.data(),
-                           count, scores, stride);
-      scores += n;
-      at += n;
-    }
+  const uint32_t count = count_rows(ranges);
+  const size_t dims = vectors.layout().dims;
+  return summed_probabilities(
+      kernels_, queries.size() / dims, count, scratch,
+      [&](size_t first, size_t n, float* scores) {
+        vectors.score(question.rows, ranges, queries.subspan(first * dims, n * dims), scratch,
+                      scores, count);
+      },
+      [&](size_t, std::span<float> scores) {
+        return kernels_.exp_row(scores.data(), scores.size(), 1);
+      });
 }
 
 }  // namespace kvick::kv

@@ -9,6 +9,7 @@
 // (quest.cc).
 
 #include "kv/rows/candidates.h"
+#include "kv/select/block_vectors.h"
 #include "kv/select/selector.h"
 
 namespace kvick::kv {
@@ -24,14 +25,13 @@ class LowRankKeys {
  public:
   // rank: values of a low-rank key; type: STATIC8 or F16.
   LowRankKeys(const kernels::Table& kernels, uint32_t rank, kernels::DType type,
-              Candidates candidates)
-      : kernels_(kernels), rank_(rank), type_(type), candidates_(candidates) {}
+              Candidates candidates);
 
-  uint32_t rank() const { return rank_; }
-  kernels::DType type() const { return type_; }
-  size_t row_bytes() const { return kernels::dtype_bytes(type_, rank_); }
+  uint32_t rank() const { return keys_.layout().dims; }
+  kernels::DType type() const { return keys_.layout().type; }
+  size_t row_bytes() const { return kernels::dtype_bytes(type(), rank()); }
   SummaryShape summary() const {
-    return {.rows = kBlockRows, .bytes = keys().bytes(value_bytes()) + bounds_bytes()};
+    return {.rows = kBlockRows, .bytes = keys_.bytes() + (candidates_.all() ? 0 : bounds_.bytes())};
   }
   // Returns the bytes of low-rank keys and of their pages' bounds that choose() reads once.
   uint64_t choice_bytes(const TopRows& top_rows) const;
@@ -49,30 +49,6 @@ class LowRankKeys {
   static constexpr uint32_t kBlockRows = 256;
   static constexpr uint32_t kPageRows = 16;
 
-  // Low-rank keys, or bounds of pages ([most, least] of each value), in a block: columns
-  // [dims][rows], because dot_columns reads one value of many rows at a time, or quads
-  // (kernels::Quads).
-  struct Part {
-    uint32_t rows = 0, dims = 0;  // rows of a block
-    bool quads = false;
-    size_t offset = 0;  // in the block, in bytes
-
-    size_t bytes(size_t value_bytes) const { return size_t{rows} * dims * value_bytes; }
-    size_t at(uint32_t row, uint32_t dim, size_t value_bytes) const {
-      return offset + value_bytes * (quads ? (size_t{dim / 4} * rows + row) * 4 + dim % 4
-                                           : size_t{dim} * rows + row);
-    }
-  };
-  size_t value_bytes() const { return kernels::dtype_bytes(type_, 1); }
-  Part keys() const { return {.rows = kBlockRows, .dims = rank_, .quads = quads(rank_)}; }
-  Part bounds() const {
-    return {.rows = kBlockRows / kPageRows,
-            .dims = 2 * rank_,
-            .quads = quads(2 * rank_),
-            .offset = keys().bytes(value_bytes())};
-  }
-  size_t bounds_bytes() const { return candidates_.all() ? 0 : bounds().bytes(value_bytes()); }
-  bool quads(uint32_t dims) const;
   void widen(std::byte* block, uint32_t row, std::span<const std::byte> key) const;
 
   static kernels::Range pages_of(const TopRows& top_rows);
@@ -80,19 +56,14 @@ class LowRankKeys {
   std::span<const kernels::Range> ranges_to_weigh(const SelectRequest& question,
                                                   std::span<const float> queries,
                                                   base::Arena& scratch) const;
-  // Returns the weights of the rows of these ranges; queries: [queries][part.dims].
-  std::span<float> weights(const SelectRequest& question, const Part& part,
+  // Returns the weights of the vectors of these ranges; queries: [queries][dims of a vector].
+  std::span<float> weights(const SelectRequest& question, const BlockVectors& vectors,
                            std::span<const kernels::Range> ranges, std::span<const float> queries,
                            base::Arena& scratch) const;
-  // Sets scores to [queries][stride], of which the rows of the ranges are written.
-  void score(const RowsOfHead& rows, const Part& part, std::span<const kernels::Range> ranges,
-             std::span<const float> queries, base::Arena& scratch, float* scores,
-             size_t stride) const;
 
   const kernels::Table& kernels_;
-  uint32_t rank_;
-  kernels::DType type_;
   Candidates candidates_;
+  BlockVectors keys_, bounds_;  // bounds of a page: [most, least] of each value of its keys
 };
 
 }  // namespace kvick::kv

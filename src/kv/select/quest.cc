@@ -8,6 +8,9 @@
 // part of it (`spread`), and `spread=1` is the paper's. This estimate is one product, of
 // [q + spread * |q|, q - spread * |q|] / 2 and [max, min].
 //
+// Bounds are kept in 8 bits, as q8 keeps keys, so that few bytes are read to choose. Those of the
+// last page, which grows, are kept as they are.
+//
 // Queries that share a view choose together: by the sum of their softmax probabilities of the
 // pages. Sums of bounds follow the query with the largest norm.
 
@@ -16,6 +19,7 @@
 #include <numeric>
 
 #include "kv/rows/candidates.h"
+#include "kv/select/block_vectors.h"
 #include "kv/select/row_arithmetic.h"
 #include "kv/select/select_store.h"
 
@@ -59,11 +63,13 @@ class Quest final : public Selector {
         // The type of the keys, or f16 if keys are quantised.
         type_(kernels::dtype_info(shape_.k_type).block > 1 || kernels::is_static(shape_.k_type)
                   ? kernels::DType::kF16
-                  : shape_.k_type) {}
+                  : shape_.k_type),
+        bounds_(kernels_, {.per_block = kBlockPages, .dims = 2 * shape_.head_dim, .scaled = true}) {
+  }
 
   SummaryShape summary() const override {
-    const uint32_t bounds = kBlockPages + (candidates_.all() ? 0 : 1);
-    return {.rows = kBlockPages * page(), .bytes = bounds * page_bytes()};
+    const size_t whole = (candidates_.all() ? 1 : 2) * whole_bytes();
+    return {.rows = kBlockPages * page(), .bytes = bounds_.bytes() + whole};
   }
 
   void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const override {
@@ -72,15 +78,24 @@ class Quest final : public Selector {
     for_each_row(rows.segment, first, end, [&](uint32_t row, const std::byte* k, const std::byte*) {
       read_key(rows.segment, k, key);
       transform(kernels_, shape_.hadamard_blocks().k, key);
-      std::byte* const at = bounds_at(rows, row / page());
+      const uint32_t number = row / page();
+      std::byte* const block = rows.summary(number / kBlockPages);
+      std::byte* const last = block + bounds_.bytes();  // bounds of the last page, if it grows
       if (row % page() == 0)
         set_empty(bounds);
       else if (row == first)
-        kernels::to_f32(type_, at, bounds.size(), bounds.data());
+        kernels::to_f32(type_, last, bounds.size(), bounds.data());
       widen(bounds, key.data(), key.data());
-      if (row % page() + 1 != page() && row + 1 != end) return;
-      kernels_.store_row(type_, bounds.data(), bounds.size(), at);
-      if (!candidates_.all()) widen_group(rows, row / page(), bounds);
+      const bool full = row % page() + 1 == page();
+      if (!full && row + 1 != end) return;
+      // Also those of a full page are rounded to the type first, so that they do not depend on how
+      // many rows came at a time.
+      kernels_.store_row(type_, bounds.data(), bounds.size(), last);
+      if (full) {
+        kernels::to_f32(type_, last, bounds.size(), bounds.data());
+        bounds_.round(block, number % kBlockPages, bounds);
+      }
+      if (!candidates_.all()) widen_group(rows, number, bounds);
     });
   }
 
@@ -90,14 +105,8 @@ class Quest final : public Selector {
     const std::span<const float> queries = queries_of_bounds(question, scratch);
     const auto ranges = pages_to_compare(question, queries, scratch);
     const uint32_t count = count_rows(ranges);
-    const auto score = [&](const float* q, size_t n, float* scores) {
-      for (const kernels::Range& range : ranges)
-        for (uint32_t at = range.begin; at < range.end;) {
-          const uint32_t pages = std::min(range.end, (at / kBlockPages + 1) * kBlockPages) - at;
-          dot_bounds(bounds_at(question.rows, at), pages, q, n, scores, count);
-          scores += pages;
-          at += pages;
-        }
+    const auto score = [&](std::span<const float> q, float* scores) {
+      bounds_.score(question.rows, ranges, q, scratch, scores, count);
     };
     const std::span<float> scores = weights(question, queries, count, scratch, score);
     const uint32_t take = question.top_rows.take / unit;
@@ -117,8 +126,9 @@ class Quest final : public Selector {
   uint64_t choice_bytes(const TopRows& top_rows, uint32_t) const override {
     const kernels::Range groups = groups_of(top_rows);
     const uint32_t count = groups.end - groups.begin, take = groups_to_compare(top_rows);
-    if (take == count) return (top_rows.last - top_rows.first) / page() * page_bytes();
-    return (count + uint64_t{kBlockPages} * take) * page_bytes();
+    const uint64_t page_bytes = bounds_.bytes() / kBlockPages;
+    if (take == count) return (top_rows.last - top_rows.first) / page() * page_bytes;
+    return count * whole_bytes() + uint64_t{kBlockPages} * take * page_bytes;
   }
 
  private:
@@ -135,9 +145,9 @@ class Quest final : public Selector {
       bounds[dims + i] = std::min(bounds[dims + i], least[i]);
     }
   }
-  // A group's bounds lie behind those of its pages.
+  // A group's bounds lie behind those of its pages and of the last page.
   std::byte* group_at(const RowsOfHead& rows, uint32_t group) const {
-    return rows.summary(group) + kBlockPages * page_bytes();
+    return rows.summary(group) + bounds_.bytes() + whole_bytes();
   }
   void widen_group(const RowsOfHead& rows, uint32_t page, std::span<const float> of_page) const {
     std::vector<float> bounds(of_page.size());
@@ -177,38 +187,25 @@ class Quest final : public Selector {
     }
     return all;
   }
-  // out[i][0, n) = the products of the i-th query with n bounds that follow each other.
-  void dot_bounds(const std::byte* bounds, uint32_t n, const float* q, size_t queries, float* out,
-                  size_t stride) const {
-    const size_t values = 2 * size_t{shape_.head_dim};
-    for (size_t i = 0; i < queries; ++i)
-      kernels_.dot_rows(type_, bounds, page_bytes(), n, q + i * values, values, out + i * stride);
-  }
-  // Returns the probabilities of `count` bounds, summed over the queries. score(q, n, out) sets
-  // out: [n][count] to the products of n queries.
+  // Returns the probabilities of `count` bounds, summed over the queries. score(q, out) sets out,
+  // [queries of q][count], to their products with some queries.
   template <class Score>
   std::span<float> weights(const SelectRequest& question, std::span<const float> queries,
                            uint32_t count, base::Arena& scratch, const Score& score) const {
-    constexpr size_t kTogether = 4;  // queries per pass over the bounds
-    const size_t all = question.queries.size(), values = 2 * size_t{shape_.head_dim};
-    const std::span<float> weights = scratch.make<float>(count);
-    const std::span<float> scores = scratch.make<float>(std::min(kTogether, all) * count);
-    std::fill(weights.begin(), weights.end(), 0.0F);
-    for (size_t first = 0; first < all; first += kTogether) {
-      const size_t n = std::min(kTogether, all - first);
-      score(queries.data() + first * values, n, scores.data());
-      for (size_t i = 0; i < n; ++i) {
-        const std::span<float> row = scores.subspan(i * count, count);
-        const float* const sink = question.sinks;
-        const float sum = softmax_weights(
-            kernels_, row,
-            {.scale = question.scale,
-             .softcap = question.softcap,
-             .sink = sink != nullptr ? sink + (first + i) % question.group : nullptr});
-        kernels_.axpy(weights.data(), 1 / sum, row.data(), row.size());
-      }
-    }
-    return weights;
+    const size_t values = 2 * size_t{shape_.head_dim};
+    return summed_probabilities(
+        kernels_, question.queries.size(), count, scratch,
+        [&](size_t first, size_t n, float* scores) {
+          score(queries.subspan(first * values, n * values), scores);
+        },
+        [&](size_t query, std::span<float> scores) {
+          const float* const sinks = question.sinks;
+          return softmax_weights(
+              kernels_, scores,
+              {.scale = question.scale,
+               .softcap = question.softcap,
+               .sink = sinks != nullptr ? sinks + query % question.group : nullptr});
+        });
   }
   std::span<const kernels::Range> pages_to_compare(const SelectRequest& question,
                                                    std::span<const float> queries,
@@ -221,15 +218,18 @@ class Quest final : public Selector {
     const uint32_t count = groups_of(question.top_rows).end - begin;
     const uint32_t take = groups_to_compare(question.top_rows);
     if (take == count) return range;
-    const auto score = [&](const float* q, size_t n, float* scores) {
+    const size_t values = 2 * size_t{shape_.head_dim};
+    const auto score = [&](std::span<const float> q, float* scores) {
       for (uint32_t i = 0; i < count; ++i) {
         constexpr uint32_t kAhead = 8;  // groups: they lie apart in memory
         if (i + kAhead < count) {
           const std::byte* const later = group_at(question.rows, begin + i + kAhead);
-          for (size_t at = 0; at < page_bytes(); at += base::kCacheLine)
+          for (size_t at = 0; at < whole_bytes(); at += base::kCacheLine)
             __builtin_prefetch(later + at, 0, 2);
         }
-        dot_bounds(group_at(question.rows, begin + i), 1, q, n, scores + i, count);
+        for (size_t of = 0; of * values < q.size(); ++of)
+          kernels_.dot_rows(type_, group_at(question.rows, begin + i), 0, 1, &q[of * values],
+                            values, scores + of * count + i);
       }
     };
     const std::span<float> scores = weights(question, queries, count, scratch, score);
@@ -240,16 +240,15 @@ class Quest final : public Selector {
   }
 
   uint32_t page() const { return selection().unit; }
-  size_t page_bytes() const { return kernels::dtype_bytes(type_, 2 * size_t{shape_.head_dim}); }
-  std::byte* bounds_at(const RowsOfHead& rows, uint32_t page) const {
-    return rows.summary(page / kBlockPages) + page % kBlockPages * page_bytes();
-  }
+  // Bytes of bounds that are not rounded.
+  size_t whole_bytes() const { return kernels::dtype_bytes(type_, 2 * size_t{shape_.head_dim}); }
 
   Candidates candidates_;
   float spread_;
   const kernels::Table& kernels_;
   Shape shape_;
-  kernels::DType type_;  // of bounds
+  kernels::DType type_;  // of bounds that are not rounded
+  BlockVectors bounds_;  // of pages: [most, least] of each channel
 };
 
 base::Result<std::unique_ptr<const Selector>> selector_of(const Setup& setup) {

@@ -21,15 +21,32 @@ struct Asked {
   double spread = 0;
 };
 
-// Returns how high a query's product with the best key of rows [begin, end) is estimated.
+// Rounds each 32 numbers to multiples of a 127th of the largest.
+void round_to_8_bits(std::vector<double>& x) {
+  for (size_t begin = 0; begin < x.size(); begin += 32) {
+    const auto first = x.begin() + static_cast<ptrdiff_t>(begin);
+    const auto last = x.begin() + static_cast<ptrdiff_t>(std::min(x.size(), begin + 32));
+    double most = 0;
+    std::for_each(first, last, [&](double e) { most = std::max(most, std::abs(e)); });
+    std::for_each(first, last, [&](double& e) { e = std::round(e / most * 127) * most / 127; });
+  }
+}
+
+// Returns how high a query's product with the best key of rows [begin, end) is estimated. Only the
+// bounds of pages are kept in 8 bits.
 double estimate(const float* q, double spread, const Rows& rows, uint32_t begin, uint32_t end) {
-  double sum = 0;
-  for (uint32_t i = 0; i < kShape.head_dim; ++i) {
-    double most = -1e30, least = 1e30;
+  const uint32_t dims = kShape.head_dim;
+  std::vector<double> bounds(dims, -1e30);  // most, least
+  bounds.resize(2 * size_t{dims}, 1e30);
+  for (uint32_t i = 0; i < dims; ++i)
     for (uint32_t row = begin; row < end; ++row) {
       const double value = value_of(rows[row], 0, 0, false, i);
-      most = std::max(most, value), least = std::min(least, value);
+      bounds[i] = std::max(bounds[i], value), bounds[dims + i] = std::min(bounds[dims + i], value);
     }
+  if (end - begin <= kPage) round_to_8_bits(bounds);
+  double sum = 0;
+  for (uint32_t i = 0; i < dims; ++i) {
+    const double most = bounds[i], least = bounds[dims + i];
     sum += q[i] * (most + least) / 2 + spread * std::abs(q[i]) * (most - least) / 2;
   }
   return sum / std::sqrt(double{kShape.head_dim});
@@ -148,9 +165,11 @@ TEST(Quest, ReadsBoundsOfGroupsOnlyWhereTheyLeavePagesOut) {
         .value()
         .read_bytes_per_token;
   };
-  constexpr uint64_t kPageBytes = 2 * kShape.head_dim * sizeof(float);
+  // In 8 bits with two scales, and whole.
+  constexpr uint64_t kPageBytes = 2 * kShape.head_dim + 2 * sizeof(float);
+  constexpr uint64_t kGroupBytes = 2 * kShape.head_dim * sizeof(float);
   EXPECT_EQ(read(",candidates=1", 152), read("", 152));
-  EXPECT_EQ(read("", 381) - read(",candidates=1", 381), (92 - 54) * kPageBytes);
+  EXPECT_EQ(read("", 381) + 6 * kGroupBytes - read(",candidates=1", 381), (92 - 48) * kPageBytes);
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #pragma once
 // Arithmetic on keys, values and logits that policies share.
 
+#include <algorithm>
 #include <span>
 
+#include "base/memory.h"
 #include "kernels/table/table.h"
 #include "kv/strategy/strategy.h"
 
@@ -37,6 +39,29 @@ struct LogitRule {
 };
 // Replaces a query's dot products by exp(logit - largest logit). Returns the softmax's denominator.
 float softmax_weights(const kernels::Table& kernels, std::span<float> dots, const LogitRule& rule);
+
+// Returns `count` weights: the sums of the queries' probabilities. score(first, n, out) sets out,
+// [n][count], to the scores of queries [first, first + n). softmax(query, scores) replaces a
+// query's scores by unnormalised probabilities and returns by what to divide them.
+template <class Score, class Softmax>
+std::span<float> summed_probabilities(const kernels::Table& kernels, size_t queries, uint32_t count,
+                                      base::Arena& scratch, const Score& score,
+                                      const Softmax& softmax) {
+  constexpr size_t kTogether = 4;  // queries per pass over what is scored
+  const std::span<float> weights = scratch.make<float>(count);
+  const std::span<float> scores = scratch.make<float>(std::min(kTogether, queries) * count);
+  std::fill(weights.begin(), weights.end(), 0.0F);
+  for (size_t first = 0; first < queries; first += kTogether) {
+    const size_t n = std::min(kTogether, queries - first);
+    score(first, n, scores.data());
+    for (size_t i = 0; i < n; ++i) {
+      const std::span<float> row = scores.subspan(i * count, count);
+      const float sum = softmax(first + i, row);
+      kernels.axpy(weights.data(), 1 / sum, row.data(), row.size());
+    }
+  }
+  return weights;
+}
 
 // Adds a value of a segment to `sum`. scratch: [v dim].
 void add_value(const kernels::Segment& segment, const std::byte* value, std::span<float> scratch,

@@ -16,7 +16,6 @@
 
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "kv/rows/candidates.h"
 #include "kv/select/block_vectors.h"
@@ -44,7 +43,10 @@ constexpr Option kOptions[] = {
     least_option(),
     loss_option()};
 constexpr uint32_t kMostPage = 256;
-constexpr uint32_t kBlockPages = 16;  // per block of summaries, which is a group of pages
+constexpr uint32_t kGroupPages = 16;
+// Per block of summaries. In blocks of 16 choosing waited longer for memory, since a head's part of
+// each block lies apart.
+constexpr uint32_t kBlockPages = 64;
 
 class Quest final : public Selector {
  public:
@@ -68,8 +70,8 @@ class Quest final : public Selector {
   }
 
   SummaryShape summary() const override {
-    const size_t whole = (candidates_.all() ? 1 : 2) * whole_bytes();
-    return {.rows = kBlockPages * page(), .bytes = bounds_.bytes() + whole};
+    const uint32_t whole = 1 + (candidates_.all() ? 0 : kBlockPages / kGroupPages);
+    return {.rows = kBlockPages * page(), .bytes = bounds_.bytes() + whole * whole_bytes()};
   }
 
   void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const override {
@@ -114,13 +116,9 @@ class Quest final : public Selector {
     const std::span<uint32_t> pages = scratch.make<uint32_t>(take);
     std::copy(highest_pages.begin(), highest_pages.end(), pages.begin());
     to_rows(ranges, pages);
-    const std::span<uint32_t> rows = scratch.make<uint32_t>(question.top_rows.take);
-    auto row = rows.begin();
-    for (const uint32_t page : pages) {
-      std::iota(row, row + unit, page * unit);
-      row += unit;
-    }
-    choice.rows = rows;
+    for (uint32_t& page : pages) page *= unit;
+    choice.rows = pages;
+    choice.each = unit;
   }
 
   uint64_t choice_bytes(const TopRows& top_rows, uint32_t) const override {
@@ -128,7 +126,7 @@ class Quest final : public Selector {
     const uint32_t count = groups.end - groups.begin, take = groups_to_compare(top_rows);
     const uint64_t page_bytes = bounds_.bytes() / kBlockPages;
     if (take == count) return (top_rows.last - top_rows.first) / page() * page_bytes;
-    return count * whole_bytes() + uint64_t{kBlockPages} * take * page_bytes;
+    return count * whole_bytes() + uint64_t{kGroupPages} * take * page_bytes;
   }
 
  private:
@@ -145,14 +143,15 @@ class Quest final : public Selector {
       bounds[dims + i] = std::min(bounds[dims + i], least[i]);
     }
   }
-  // A group's bounds lie behind those of its pages and of the last page.
+  // The bounds of a block's groups lie behind those of its pages and of the last page.
   std::byte* group_at(const RowsOfHead& rows, uint32_t group) const {
-    return rows.summary(group) + bounds_.bytes() + whole_bytes();
+    constexpr uint32_t kGroups = kBlockPages / kGroupPages;
+    return rows.summary(group / kGroups) + bounds_.bytes() + (1 + group % kGroups) * whole_bytes();
   }
   void widen_group(const RowsOfHead& rows, uint32_t page, std::span<const float> of_page) const {
     std::vector<float> bounds(of_page.size());
-    std::byte* const at = group_at(rows, page / kBlockPages);
-    if (page % kBlockPages == 0)
+    std::byte* const at = group_at(rows, page / kGroupPages);
+    if (page % kGroupPages == 0)
       set_empty(bounds);
     else
       kernels::to_f32(type_, at, bounds.size(), bounds.data());
@@ -161,7 +160,7 @@ class Quest final : public Selector {
   }
   kernels::Range groups_of(const TopRows& top_rows) const {
     const uint32_t end = top_rows.last / page();
-    return {top_rows.first / page() / kBlockPages, (end + kBlockPages - 1) / kBlockPages};
+    return {top_rows.first / page() / kGroupPages, (end + kGroupPages - 1) / kGroupPages};
   }
   // Returns how many of the groups have their pages compared. Bounds of groups are read only if it
   // is not all.
@@ -169,7 +168,7 @@ class Quest final : public Selector {
     const kernels::Range groups = groups_of(top_rows);
     const uint32_t count = groups.end - groups.begin;
     return candidates_.all() ? count
-                             : candidates_.pages(top_rows.take / page(), kBlockPages, count);
+                             : candidates_.pages(top_rows.take / page(), kGroupPages, count);
   }
   // Returns what bounds are multiplied with: [queries][2 * head_dim].
   std::span<const float> queries_of_bounds(const SelectRequest& question,
@@ -236,7 +235,7 @@ class Quest final : public Selector {
     const auto highest_groups = highest(kernels_, scores, take, scratch);
     const std::span<uint32_t> groups = scratch.make<uint32_t>(take);
     for (uint32_t i = 0; i < take; ++i) groups[i] = begin + highest_groups[i];
-    return rows_of_pages(groups, kBlockPages, pages, scratch);
+    return rows_of_pages(groups, kGroupPages, pages, scratch);
   }
 
   uint32_t page() const { return selection().unit; }

@@ -55,9 +55,22 @@ kernels::Segment in_one_segment(const Shape& shape, std::span<const kernels::Seg
   return all;
 }
 
+// Returns the chosen rows one by one.
+std::span<const uint32_t> single_rows(const SelectedRows& choice, base::Arena& scratch) {
+  if (choice.each == 1) return choice.rows;
+  const std::span<uint32_t> rows = scratch.make<uint32_t>(choice.rows.size() * choice.each);
+  auto row = rows.begin();
+  for (const uint32_t first : choice.rows) {
+    std::iota(row, row + choice.each, first);
+    row += choice.each;
+  }
+  return rows;
+}
+
 // Returns all committed rows that a view shows: the chosen rows and those that are always read.
-std::span<const uint32_t> all_rows(const TopRows& top_rows, std::span<const uint32_t> chosen,
+std::span<const uint32_t> all_rows(const TopRows& top_rows, const SelectedRows& choice,
                                    uint32_t count, base::Arena& scratch) {
+  const std::span<const uint32_t> chosen = single_rows(choice, scratch);
   const std::span<uint32_t> rows = scratch.make<uint32_t>(top_rows.read_rows(count));
   const auto first = rows.begin() + top_rows.first;
   std::iota(rows.begin(), first, 0);
@@ -107,7 +120,7 @@ void SelectStep::prefetch(uint32_t layer) {
       scratch.reset();
       const SelectedRows choice = choose(query, top_rows, {}, scratch);
       const uint32_t count = step_slots()[query.slot].sequence->length;
-      fetcher_->prefetch(query, all_rows(top_rows, choice.rows, count, scratch));
+      fetcher_->prefetch(query, all_rows(top_rows, choice, count, scratch));
     }
   };
   const size_t count = step_slots().size() * heads;
@@ -151,7 +164,7 @@ void SelectStep::view_rows(const Query& query, base::Arena& scratch, kernels::Vi
   }
   if (checks(query)) lost_[query.slot] = lost_of(query, top_rows, choice, out, scratch);
   if (fetched)
-    fetcher_->view_some(query, all_rows(top_rows, choice.rows, committed, scratch), scratch, out);
+    fetcher_->view_some(query, all_rows(top_rows, choice, committed, scratch), scratch, out);
   else if (!top_rows.all())
     narrow(top_rows, choice, scratch, out);
   out.rest = choice.rest;
@@ -212,7 +225,7 @@ SelectedRows SelectStep::choose(const Query& query, const TopRows& top_rows,
   }
   SelectedRows choice;
   store_.selector_->choose(question, scratch, choice);
-  KVICK_CHECK_EQ(choice.rows.size(), top_rows.take);
+  KVICK_CHECK_EQ(choice.rows.size() * choice.each, top_rows.take);
   return choice;
 }
 
@@ -243,7 +256,7 @@ float SelectStep::lost_of(const Query& query, const TopRows& top_rows, const Sel
                     .scale = scale_of(query, store_.shape()),
                     .softcap = query.softcap,
                     .sinks = query.sinks},
-                   top_rows, choice.rows, scratch);
+                   top_rows, single_rows(choice, scratch), scratch);
 }
 
 // Narrows a view of all rows to the rows that are read.
@@ -253,7 +266,10 @@ void SelectStep::narrow(const TopRows& top_rows, const SelectedRows& choice, bas
   const uint32_t count = kernels::rows_of(past);
   ChosenRuns runs(past.runs, scratch.make<kernels::Run>(past.runs.size() + top_rows.take + 2));
   runs.add(0, top_rows.first);
-  runs.add(choice.rows);
+  if (choice.each == 1)
+    runs.add(choice.rows);
+  else
+    for (const uint32_t row : choice.rows) runs.add(row, row + choice.each);
   runs.add(top_rows.last, count);
   past.runs = runs.runs();
   past.bucket = out.fresh.bucket = {};

@@ -64,7 +64,9 @@ struct SelectRequest {
 
 // The result of choose(). Its spans lie in the scratch passed to choose().
 struct SelectedRows {
-  std::span<const uint32_t> rows;  // top_rows.take rows of [first, last), ascending
+  // top_rows.take rows of [first, last): rows[i] and the `each` - 1 rows behind it. Ascending.
+  std::span<const uint32_t> rows;
+  uint32_t each = 1;
   // As in kernels::View: a value that stands for the omitted rows, and their probability per query.
   const float* rest = nullptr;
   std::span<const float> rest_mass;

@@ -1,7 +1,9 @@
 """The families that train.py knows, and the configuration of a model of each, in the form of its config.json."""
 
-# The published models of both families repeat these: every sixth layer of Gemma 3 sees all rows, the others a window.
+# The published models repeat these: every sixth layer of Gemma 3 sees all rows, the others a window; every fourth layer of Qwen3.5 has
+# attention, the others a gated delta net.
 GEMMA_PERIOD = 6
+QWEN35_PERIOD = 4
 END = 0  # the one special token: ends a text
 
 
@@ -27,7 +29,24 @@ def gemma3(sizes, vocab):
         "rope_parameters": {"sliding_attention": rotation(1e4), "full_attention": rotation(1e6)}}
 
 
-FAMILIES = {"qwen3": qwen3, "gemma3": gemma3}
+def qwen35(sizes, vocab):
+    kinds = ["full_attention" if layer % QWEN35_PERIOD == QWEN35_PERIOD - 1 else "linear_attention" for layer in range(sizes.layers)]
+    return common(sizes, vocab) | {
+        "model_type": "qwen3_5_text", "layer_types": kinds, "rope_parameters": rotation(1e7) | {"partial_rotary_factor": 0.25},
+        "linear_num_key_heads": sizes.kv_heads, "linear_num_value_heads": sizes.heads, "linear_key_head_dim": sizes.head_dim,
+        "linear_value_head_dim": sizes.head_dim}
+
+
+def falcon_h1(sizes, vocab):
+    # A state (Mamba-2) beside attention in each layer, of twice the hidden state's width, in heads of 32.
+    inner, head = 2 * sizes.dim, 32
+    return common(sizes, vocab) | {
+        "model_type": "falcon_h1", "rope_parameters": rotation(1e11), "mamba_expand": 2, "mamba_d_ssm": inner, "mamba_d_head": head,
+        "mamba_n_heads": inner // head, "mamba_d_state": sizes.head_dim, "mamba_chunk_size": 64}
+
+
+FAMILIES = {"qwen3": qwen3, "gemma3": gemma3, "qwen35": qwen35, "falcon-h1": falcon_h1}
+PERIODS = {"gemma3": GEMMA_PERIOD, "qwen35": QWEN35_PERIOD}  # only the last of so many layers sees the whole context
 
 
 def check(family, sizes, vocab):
@@ -44,5 +63,6 @@ def check(family, sizes, vocab):
         raise ValueError(f"--heads {sizes.heads}: must be a multiple of --kv-heads {sizes.kv_heads}")
     if sizes.context < 8:
         raise ValueError(f"--context {sizes.context}: must be at least 8")
-    if family == "gemma3" and sizes.layers < GEMMA_PERIOD:
-        raise ValueError(f"--layers {sizes.layers}: gemma3 needs at least {GEMMA_PERIOD}, because only every sixth layer sees the whole context")
+    if sizes.layers < PERIODS.get(family, 1):
+        raise ValueError(f"--layers {sizes.layers}: {family} needs at least {PERIODS[family]}, because only the last of as many layers sees "
+                         "the whole context")

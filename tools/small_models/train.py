@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains a small model of a family on texts and writes it as a Hugging Face folder, which kvick reads.
 
-    tools/small_models/train.py qwen3|gemma3 TEXT... -o FOLDER
+    tools/small_models/train.py qwen3|gemma3|qwen35|falcon-h1 TEXT... -o FOLDER
 
 The model has the family's layers, computed by transformers, and a byte-level BPE tokenizer that is trained on the same texts. What it
 is good for: measuring how the cache behaves with rows that training has shaped, where models with random weights show nothing. It

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import kvick
 
@@ -22,10 +23,16 @@ def products(rows):
     return rows.queries.sum(axis=0) @ rows.keys.T
 
 
+def rounded(keys):
+    """The keys in 8 bits, with a scale for each 32 elements, as Quest keeps its bounds."""
+    groups = keys.reshape(len(keys), -1, 32)
+    scale = numpy.abs(groups).max(axis=2, keepdims=True) / numpy.float32(127)
+    return (numpy.rint(groups / scale) * scale).reshape(keys.shape)
+
+
 def probabilities(rows):
-    """Each row's softmax probability, summed over the queries."""
-    import numpy
-    logits = rows.queries @ rows.keys.T / rows.queries.shape[1] ** 0.5
+    """Each row's softmax probability by its rounded key, summed over the queries."""
+    logits = rows.queries @ rounded(rows.keys).T / rows.queries.shape[1] ** 0.5
     weights = numpy.exp(logits - logits.max(axis=1, keepdims=True))
     return (weights / weights.sum(axis=1, keepdims=True)).sum(axis=0)
 
@@ -55,7 +62,9 @@ class PolicyTest(unittest.TestCase):
         return model.generate(TEXT, temperature=0, max_tokens=tokens, ignore_end=True).tokens
 
     def test_a_policy_chooses_as_one_of_kvick_does(self):
-        # With pages of one row, Quest's lower and upper bounds of a channel are both the key, so it ranks rows by probability.
+        # With pages of one row, Quest's lower and upper bounds of a channel are both the key, so it ranks rows by probability. Other
+        # instruction sets round queries too.
+        self.enterContext(unittest.mock.patch.dict(os.environ, KVICK_ISA="scalar"))
         own = self.add(probabilities)
         for kv_type in "f32", "f16":
             for budget in "0.25", "20", "0.5,sinks=1,recent=8,least=16":
@@ -180,7 +189,7 @@ class PolicyTest(unittest.TestCase):
         with self.assertRaises(Exception):
             model.batch([TEXT], max_tokens=4)
         fail[0] = False
-        self.assertEqual(self.greedy(model), self.greedy(self.open(f"quest:page=1,dense_layers=0,budget=40")))
+        self.assertEqual(self.greedy(model), self.greedy(self.open(f"{self.add(probabilities)}:budget=40")))
 
     def test_scores_of_other_rows_are_refused(self):
         for score in (lambda rows: products(rows)[1:], lambda rows: 1.0, lambda rows: products(rows)[None]):

@@ -90,6 +90,9 @@ base::Result<Spec> checked(Spec spec) {
   if (spec.head_dim == 0) spec.head_dim = spec.dim / spec.heads;
   if (spec.head_dim == 0 || spec.head_dim % 2 != 0)
     return base::fail("--head-dim {}: rotary pairs need an even number", spec.head_dim);
+  if (spec.rotated % 2 != 0 || spec.rotated > spec.head_dim)
+    return base::fail("--rotated {}: must be even and at most the head's {} elements", spec.rotated,
+                      spec.head_dim);
   if (spec.arch != Arch::kBct && spec.slots != 0)
     return base::fail("--slots {}: only bct has a memory of slots", spec.slots);
   if (spec.arch == Arch::kBct && spec.slots == 0) spec.slots = 64;
@@ -109,8 +112,12 @@ base::Result<Spec> checked(Spec spec) {
     return base::fail("{} of {} layers cannot read the rows of others", f.shared_layers,
                       spec.layers);
   if (!spec.has_odd_type) {
-    for (const auto& [what, inputs] : {std::pair{"dim", spec.dim}, std::pair{"ffn", spec.ffn},
-                                       std::pair{"heads * head_dim", spec.heads * spec.head_dim}})
+    const uint32_t outputs = latent ? f.value_dim : spec.head_dim;
+    for (const auto& [what, inputs] :
+         {std::pair{"dim", spec.dim}, std::pair{"ffn", spec.ffn},
+          std::pair{"heads * head_dim", spec.heads * outputs}, std::pair{"--latent", f.latent},
+          std::pair{"--q-latent", f.q_latent},
+          std::pair{"--plain", latent && !f.joined_heads ? f.plain : 0}})
       if (inputs % kernels::dtype_info(spec.type).block != 0)
         return not_a_multiple(what, inputs, spec.type);
   }

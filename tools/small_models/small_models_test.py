@@ -31,8 +31,8 @@ def installed(*names):
 
 
 class Configuration(unittest.TestCase):
-    def test_both_families_have_the_given_sizes(self):
-        for family, model_type in ("qwen3", "qwen3"), ("gemma3", "gemma3_text"):
+    def test_all_families_have_the_given_sizes(self):
+        for family, model_type in ("qwen3", "qwen3"), ("gemma3", "gemma3_text"), ("qwen35", "qwen3_5_text"), ("falcon-h1", "falcon_h1"):
             values = shapes.FAMILIES[family](sizes(), 300)
             self.assertEqual(values["model_type"], model_type)
             self.assertEqual((values["vocab_size"], values["hidden_size"], values["intermediate_size"]), (300, 64, 192))
@@ -47,7 +47,20 @@ class Configuration(unittest.TestCase):
         self.assertEqual(values["sliding_window"], 16)
         self.assertEqual(values["query_pre_attn_scalar"], 32)
 
+    def test_every_fourth_layer_of_qwen35_has_attention(self):
+        values = shapes.qwen35(sizes(), 300)
+        self.assertEqual([kind == "full_attention" for kind in values["layer_types"]], [False] * 3 + [True] + [False] * 3)
+        self.assertEqual((values["linear_num_key_heads"], values["linear_num_value_heads"]), (2, 4))
+        self.assertEqual((values["linear_key_head_dim"], values["linear_value_head_dim"]), (32, 32))
+
+    def test_the_state_of_falcon_h1_is_twice_as_wide_as_the_hidden_state(self):
+        values = shapes.falcon_h1(sizes(), 300)
+        self.assertEqual(values["mamba_n_heads"] * values["mamba_d_head"], values["mamba_d_ssm"])
+        self.assertEqual(values["mamba_d_ssm"], values["mamba_expand"] * 64)
+
     def test_the_rotary_bases_are_those_of_the_published_models(self):
+        for family, base in ("qwen35", 1e7), ("falcon-h1", 1e11):
+            self.assertEqual(shapes.FAMILIES[family](sizes(), 300)["rope_parameters"]["rope_theta"], base)
         self.assertEqual(shapes.qwen3(sizes(), 300)["rope_parameters"]["rope_theta"], 1e6)
         bases = {kind: value["rope_theta"] for kind, value in shapes.gemma3(sizes(), 300)["rope_parameters"].items()}
         self.assertEqual(bases, {"sliding_attention": 1e4, "full_attention": 1e6})
@@ -60,11 +73,13 @@ class Configuration(unittest.TestCase):
                 ("qwen3", {"head_dim": 48}, 300, "--head-dim 48: must be a multiple of 32"),
                 ("qwen3", {"heads": 3}, 300, "--heads 3: must be a multiple of --kv-heads 2"),
                 ("qwen3", {"context": 7}, 300, "--context 7: must be at least 8"),
-                ("gemma3", {"layers": 5}, 300, "--layers 5: gemma3 needs at least 6")):
+                ("gemma3", {"layers": 5}, 300, "--layers 5: gemma3 needs at least 6"),
+                ("qwen35", {"layers": 3}, 300, "--layers 3: qwen35 needs at least 4")):
             with self.assertRaises(ValueError) as caught:
                 shapes.check(family, sizes(**changed), vocab)
             self.assertIn(words, str(caught.exception))
         shapes.check("qwen3", sizes(layers=5), 300)
+        shapes.check("falcon-h1", sizes(layers=1), 300)
 
 
 class Options(unittest.TestCase):
@@ -83,7 +98,7 @@ class Options(unittest.TestCase):
         self.assertEqual(caught.exception.code, 2)
         return said.getvalue()
 
-    def test_the_defaults_make_a_model_of_either_family(self):
+    def test_the_defaults_make_a_model_of_each_family(self):
         for family in shapes.FAMILIES:
             args = self.parsed(family=family)
             self.assertEqual(vars(args.sizes), {name: default for name, (default, _) in train.SIZES.items()})

@@ -195,53 +195,81 @@ TEST(ElementWise, ScoreQuadsSumsTheProductsOfEachRow) {
   });
 }
 
-// Groups of 32 dimensions of a row have scales of their own, in blocks of 16 rows.
+// Rows whose groups of 32 dimensions have scales, in blocks.
+struct ScaledQuads {
+  ScaledQuads(uint32_t rows_of_block, uint32_t dimensions)
+      : block_rows(rows_of_block), dims(dimensions), groups((dims + 31) / 32) {
+    const size_t block_bytes = scales() + size_t{groups} * block_rows * sizeof(float);
+    std::mt19937 random(dims);
+    memory.resize(kBlocks * block_bytes);
+    for (std::byte& code : memory) code = static_cast<std::byte>(random() % 255 - 127);
+    factors = random_floats(size_t{kBlocks} * groups * block_rows, 3);
+    for (uint32_t b = 0; b < kBlocks; ++b) {
+      blocks.push_back(&memory[b * block_bytes]);
+      std::memcpy(&memory[b * block_bytes + scales()], &factors[size_t{b} * groups * block_rows],
+                  size_t{groups} * block_rows * sizeof(float));
+    }
+  }
+  size_t scales() const { return size_t{block_rows} * dims; }
+  uint32_t rows() const { return kBlocks * block_rows; }
+  float value(uint32_t row, uint32_t d) const {
+    const uint32_t b = row / block_rows, i = row % block_rows;
+    const auto code = static_cast<int8_t>(blocks[b][(d / 4 * block_rows + i) * 4 + d % 4]);
+    return static_cast<float>(code) * factors[(b * groups + d / 32) * block_rows + i];
+  }
+  std::vector<float> score(const Table& table, std::span<const Range> ranges,
+                           std::span<const float> q) const {
+    const size_t queries = q.size() / dims;
+    std::vector<float> out(queries * (rows() + 1), 77);
+    table.score_quads({.blocks = blocks.data(),
+                       .block_rows = block_rows,
+                       .dims = dims,
+                       .scales = scales(),
+                       .ranges = ranges},
+                      q.data(), queries, out.data(), rows() + 1);
+    return out;
+  }
+
+  static constexpr uint32_t kBlocks = 10;
+  uint32_t block_rows, dims, groups;
+  std::vector<std::byte> memory;
+  std::vector<float> factors;  // [blocks][groups][block_rows]
+  std::vector<const std::byte*> blocks;
+};
+
 TEST(ElementWise, ScoreQuadsMultipliesWithTheRowsScales) {
-  constexpr uint32_t kBlockRows = 16, kBlocks = 12, kRows = kBlockRows * kBlocks;
   for_each_set([](const Table& table) {
     if (table.score_quads == nullptr) return;
-    for (const uint32_t dims : {4, 32, 48, 128})
-      for (const size_t queries : {1, 3, 4, 5}) {
-        std::mt19937 random(dims);
-        const uint32_t groups = (dims + 31) / 32;
-        const size_t scales = size_t{kBlockRows} * dims;
-        const size_t bytes = scales + size_t{groups} * kBlockRows * sizeof(float);
-        std::vector<std::byte> memory(kBlocks * bytes);
-        for (std::byte& code : memory) code = static_cast<std::byte>(random() % 255 - 127);
-        const auto scale = random_floats(size_t{kBlocks} * groups * kBlockRows, 3);
-        const std::byte* blocks[kBlocks];
-        for (uint32_t b = 0; b < kBlocks; ++b) {
-          blocks[b] = &memory[b * bytes];
-          std::memcpy(&memory[b * bytes + scales], &scale[size_t{b} * groups * kBlockRows],
-                      size_t{groups} * kBlockRows * sizeof(float));
-        }
-        const auto q = random_floats(queries * dims, 11);
-        const std::vector<Range> ranges = {{2, 3}, {5, 21}, {32, 150}, {151, kRows}};
-        std::vector<float> out(queries * (kRows + 1), 77);
-        table.score_quads({.blocks = blocks,
-                           .block_rows = kBlockRows,
-                           .dims = dims,
-                           .scales = scales,
-                           .ranges = ranges},
-                          q.data(), queries, out.data(), kRows + 1);
-        for (size_t query = 0; query < queries; ++query) {
-          const float* next = &out[query * (kRows + 1)];
-          for (const Range& range : ranges)
-            for (uint32_t row = range.begin; row < range.end; ++row) {
-              const uint32_t b = row / kBlockRows, i = row % kBlockRows;
+    for (const uint32_t block_rows : {16, 64})
+      for (const uint32_t dims : {4, 32, 48, 128})
+        for (const size_t queries : {1, 3, 4, 5}) {
+          const ScaledQuads quads(block_rows, dims);
+          const uint32_t rows = quads.rows();
+          const auto q = random_floats(queries * dims, 11);
+          const Range all = {0, rows};
+          const std::vector<float> scores = quads.score(table, {&all, 1}, q);
+          const std::vector<Range> ranges = {{2, 3}, {5, 21}, {32, 140}, {151, rows}};
+          const std::vector<float> some = quads.score(table, ranges, q);
+          for (size_t query = 0; query < queries; ++query) {
+            const float* const of_query = &scores[query * (rows + 1)];
+            for (uint32_t row = 0; row < rows; ++row) {
               double sum = 0, size = 0;
               for (uint32_t d = 0; d < dims; ++d) {
-                const auto code =
-                    static_cast<int8_t>(blocks[b][(d / 4 * kBlockRows + i) * 4 + d % 4]);
-                const double x = double{code} * scale[(b * groups + d / 32) * kBlockRows + i];
+                const double x = quads.value(row, d);
                 sum += q[query * dims + d] * x;
                 size += std::abs(x);
               }
-              EXPECT_NEAR(*next++, sum, 1e-4 * size) << dims << " " << row;
+              EXPECT_NEAR(of_query[row], sum, 1e-4 * size) << dims << " " << row;
             }
-          EXPECT_EQ(*next, 77);
+            EXPECT_EQ(of_query[rows], 77);
+            // The same bits where a range begins elsewhere.
+            const float* next = &some[query * (rows + 1)];
+            for (const Range& range : ranges)
+              for (uint32_t row = range.begin; row < range.end; ++row)
+                EXPECT_EQ(*next++, of_query[row]) << dims << " " << row;
+            EXPECT_EQ(*next, 77);
+          }
         }
-      }
   });
 }
 

@@ -1,14 +1,15 @@
 #pragma once
-// Scores of low-rank keys by integer products (Table::score_quads), for vector types with
-// V::kCodeDots. Included inside a target region, after attention_ahead.h.
+// Products of queries with vectors of int8 codes that policies keep, such as low-rank keys and
+// bounds of pages (Table::score_quads), for vector types with V::kCodeDots. Included inside a
+// target region, after attention_ahead.h.
 //
 // As for quantised keys (attention_codes.h), a query is rounded to 16-bit integers with one scale
 // per 32 dimensions, and integer sums are exact:
 //
 //   score = fma chain over groups g of 32 dimensions, in order, of dot[g] * query scale[g]
 //
-// where query scale[g] is multiplied by the row's scale first if rows have scales,
-// so the bits depend neither on the instruction set nor on where a range of rows begins.
+// Where rows have scales, query scale[g] is first multiplied by the row's. So the bits depend
+// neither on the instruction set nor on where a range of rows begins.
 
 namespace kvick::kernels {
 namespace {

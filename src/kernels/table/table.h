@@ -22,7 +22,7 @@ struct Columns {
 };
 
 inline constexpr uint32_t kMaxQuadDims = 640;
-inline constexpr uint32_t kQuadGroup = 32;  // dimensions with a scale
+inline constexpr uint32_t kQuadGroup = 32;  // dimensions that share a scale, from 0 on
 
 // Rows of int8 codes in blocks, for products of four dimensions at a time: a block is
 // [dims / 4][block_rows][4].

@@ -11,6 +11,7 @@ namespace kvick::kv {
 namespace {
 
 constexpr uint32_t kGroup = kernels::kQuadGroup;
+constexpr uint32_t kMostPerBlock = 256;  // vectors with scales
 
 // Asks for a block that is read next. Blocks lie apart, so the processor does not foresee it.
 void prefetch(const std::byte* block, size_t bytes) {
@@ -26,9 +27,17 @@ bool has_quads(const kernels::Table& kernels, const BlockVectors::Layout& layout
 
 }  // namespace
 
+struct BlockVectors::Grouped {
+  size_t count = 0;
+  std::span<float> q;         // [groups][count][dimensions of the group]
+  std::span<float> products;  // [count][per_block]
+};
+
 BlockVectors::BlockVectors(const kernels::Table& kernels, const Layout& layout)
     : kernels_(kernels), layout_(layout), quads_(has_quads(kernels, layout)) {
-  KVICK_CHECK(!layout.scaled || layout.type == kernels::DType::kStatic8, "scales of {}",
+  KVICK_CHECK(!layout.scaled ||
+                  (layout.type == kernels::DType::kStatic8 && layout.per_block <= kMostPerBlock),
+              "scales of {} vectors of type {}", layout.per_block,
               kernels::dtype_info(layout.type).name);
 }
 
@@ -52,12 +61,16 @@ std::byte* BlockVectors::at(std::byte* block, uint32_t vector, uint32_t dim) con
 
 void BlockVectors::put(std::byte* block, uint32_t vector, std::span<const std::byte> values) const {
   const size_t bytes = value_bytes();
+  KVICK_CHECK(!layout_.scaled && values.size() == layout_.dims * bytes, "{} bytes of a vector",
+              values.size());
   for (uint32_t d = 0; d < layout_.dims; ++d)
     std::copy_n(values.data() + d * bytes, bytes, at(block, vector, d));
 }
 
 void BlockVectors::round(std::byte* block, uint32_t vector, std::span<const float> values) const {
   constexpr float kMost = 127;
+  KVICK_CHECK(layout_.scaled && values.size() == layout_.dims, "{} values of a vector",
+              values.size());
   for (uint32_t g = 0; g < groups(); ++g) {
     const uint32_t begin = g * kGroup, end = std::min(layout_.dims, begin + kGroup);
     float most = 0;
@@ -92,43 +105,60 @@ void BlockVectors::score(const RowsOfHead& rows, std::span<const kernels::Range>
                                 queries.data(), count, scores, stride);
   }
   const uint32_t per_block = layout_.per_block;
+  const Grouped groups = layout_.scaled ? grouped(queries, scratch) : Grouped{};
   for (const kernels::Range& range : ranges)
     for (uint32_t at = range.begin; at < range.end;) {
-      const uint32_t block = at / per_block;
-      const uint32_t n = std::min(range.end, (block + 1) * per_block) - at;
+      const uint32_t block = at / per_block, first = at % per_block;
+      const uint32_t n = std::min(range.end - at, per_block - first);
       if (at + n < range.end) prefetch(rows.summary(block + 1) + layout_.offset, bytes());
-      score_columns(rows.summary(block), at % per_block, n, queries, scratch, scores, stride);
+      if (layout_.scaled)
+        score_scaled(rows.summary(block), first, n, groups, scores, stride);
+      else
+        kernels_.dot_columns(layout_.type,
+                             rows.summary(block) + layout_.offset + first * value_bytes(),
+                             {.rows = n, .stride = per_block, .dims = layout_.dims}, queries.data(),
+                             count, scores, stride);
       scores += n;
       at += n;
     }
 }
 
-void BlockVectors::score_columns(const std::byte* block, uint32_t first, uint32_t n,
-                                 std::span<const float> queries, base::Arena& scratch,
-                                 float* scores, size_t stride) const {
-  const uint32_t dims = layout_.dims, per_block = layout_.per_block;
+BlockVectors::Grouped BlockVectors::grouped(std::span<const float> queries,
+                                            base::Arena& scratch) const {
+  const uint32_t dims = layout_.dims;
   const size_t count = queries.size() / dims;
-  const std::byte* const codes = block + layout_.offset + first * value_bytes();
-  if (!layout_.scaled)
-    return kernels_.dot_columns(layout_.type, codes, {.rows = n, .stride = per_block, .dims = dims},
-                                queries.data(), count, scores, stride);
-  const std::span<float> q = scratch.make<float>(count * kGroup);
-  const std::span<float> products = scratch.make<float>(count * n);
+  const Grouped made = {.count = count,
+                        .q = scratch.make<float>(queries.size()),
+                        .products = scratch.make<float>(count * layout_.per_block)};
+  float* to = made.q.data();
+  for (uint32_t begin = 0; begin < dims; begin += kGroup)
+    for (size_t i = 0; i < count; ++i)
+      to = std::copy_n(&queries[i * dims + begin], std::min(kGroup, dims - begin), to);
+  return made;
+}
+
+void BlockVectors::score_scaled(const std::byte* block, uint32_t first, uint32_t n,
+                                const Grouped& queries, float* scores, size_t stride) const {
+  const uint32_t dims = layout_.dims, per_block = layout_.per_block;
+  const size_t count = queries.count;
+  // In whole vectors of the kernel, which takes the rest one by one; their products are not read.
+  constexpr uint32_t kVector = 16;
+  const uint32_t columns = std::min((n + kVector - 1) / kVector * kVector, per_block - first);
+  const float* q = queries.q.data();
   for (uint32_t g = 0; g < groups(); ++g) {
-    const uint32_t begin = g * kGroup, wide = std::min(dims, begin + kGroup) - begin;
-    for (size_t i = 0; i < count; ++i) std::copy_n(&queries[i * dims + begin], wide, &q[i * wide]);
-    kernels_.dot_columns(layout_.type, codes + size_t{begin} * per_block,
-                         {.rows = n, .stride = per_block, .dims = wide}, q.data(), count,
-                         products.data(), n);
-    const std::byte* const of_group =
-        block + scales() + (size_t{g} * per_block + first) * sizeof(float);
-    for (uint32_t v = 0; v < n; ++v) {
-      float scale = 0;
-      std::memcpy(&scale, of_group + v * sizeof scale, sizeof scale);
-      for (size_t i = 0; i < count; ++i) {
-        float& score = scores[i * stride + v];
-        score = (g == 0 ? 0 : score) + scale * products[i * n + v];
-      }
+    const uint32_t begin = g * kGroup, wide = std::min(kGroup, dims - begin);
+    kernels_.dot_columns(layout_.type, block + layout_.offset + size_t{begin} * per_block + first,
+                         {.rows = columns, .stride = per_block, .dims = wide}, q, count,
+                         queries.products.data(), columns);
+    q += count * wide;
+    float scale[kMostPerBlock];
+    std::memcpy(scale, block + scales() + (size_t{g} * per_block + first) * sizeof(float),
+                n * sizeof(float));
+    for (size_t i = 0; i < count; ++i) {
+      const float* const products = &queries.products[i * columns];
+      float* const of_query = scores + i * stride;
+      for (uint32_t v = 0; v < n; ++v)
+        of_query[v] = (g == 0 ? 0 : of_query[v]) + scale[v] * products[v];
     }
   }
 }

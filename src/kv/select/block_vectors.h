@@ -2,6 +2,9 @@
 // Vectors of few bits that a selector keeps in its blocks and multiplies with queries, to find the
 // rows or pages that score highest: low-rank keys, and bounds of pages.
 
+#include <span>
+
+#include "base/memory.h"
 #include "kernels/table/table.h"
 #include "kv/select/selector.h"
 
@@ -28,8 +31,9 @@ class BlockVectors {
   // Returns where a value of a vector of the block lies.
   std::byte* at(std::byte* block, uint32_t vector, uint32_t dim) const;
 
-  // Stores a vector of `dims` values: as they are, or, if scaled, rounded. A vector with an
-  // infinity or a NaN gets the scale NaN, and so do its products.
+  // Store a vector of `dims` values: put() as they are, where vectors have no scales, and round()
+  // where they have. Values that are not finite give their group the scale NaN, and the vector's
+  // products are NaN then.
   void put(std::byte* block, uint32_t vector, std::span<const std::byte> values) const;
   void round(std::byte* block, uint32_t vector, std::span<const float> values) const;
 
@@ -43,10 +47,11 @@ class BlockVectors {
   uint32_t groups() const;
   // Offset of the scales in the block: [groups][per_block].
   size_t scales() const;
-  // Scores n vectors of a block that lie in columns.
-  void score_columns(const std::byte* block, uint32_t first, uint32_t n,
-                     std::span<const float> queries, base::Arena& scratch, float* scores,
-                     size_t stride) const;
+  struct Grouped;  // queries by groups of dimensions
+  Grouped grouped(std::span<const float> queries, base::Arena& scratch) const;
+  // Scores vectors [first, first + n) of a block that has scales and columns.
+  void score_scaled(const std::byte* block, uint32_t first, uint32_t n, const Grouped& queries,
+                    float* scores, size_t stride) const;
 
   const kernels::Table& kernels_;
   Layout layout_;

@@ -7,10 +7,12 @@
 #include <limits>
 #include <random>
 
+#include "kv/testing/rows.h"
+
 namespace kvick::kv {
 namespace {
 
-constexpr uint32_t kVectors = 70, kPerBlock = 16;
+constexpr uint32_t kVectors = 150;
 
 // Blocks with vectors of floats, rounded or stored as they are, behind some other bytes.
 struct Rig {
@@ -20,7 +22,7 @@ struct Rig {
             {.per_block = kPerBlock, .dims = dims, .type = type, .scaled = scaled, .offset = 64}) {
     std::mt19937 random(dims);
     std::normal_distribution<float> normal(0, scaled ? 1.0F : 30.0F);
-    for (uint32_t i = 0; i < kVectors; i += kPerBlock)
+    for (uint32_t i = 0; i < kVectors; i += per_block)
       blocks.push_back(SummaryBlock(new std::byte[64 + vectors.bytes()]));
     for (size_t i = 0; i < size_t{kVectors} * dims; ++i) made.push_back(normal(random));
     for (uint32_t i = 0; i < kVectors; ++i) put(i);
@@ -30,15 +32,16 @@ struct Rig {
   void put(uint32_t i) {
     const uint32_t dims = vectors.layout().dims, group = kernels::kQuadGroup;
     float* const values = &made[size_t{i} * dims];
-    std::byte* const block = blocks[i / kPerBlock].get();
+    const uint32_t per_block = vectors.layout().per_block;
+    std::byte* const block = blocks[i / per_block].get();
     if (!vectors.layout().scaled) {
       std::vector<std::byte> stored(dims * vectors.value_bytes());
       kernels::from_f32(vectors.layout().type, values, dims, stored.data());
-      vectors.put(block, i % kPerBlock, stored);
+      vectors.put(block, i % per_block, stored);
       kernels::to_f32(vectors.layout().type, stored.data(), dims, values);
       return;
     }
-    vectors.round(block, i % kPerBlock, {values, dims});
+    vectors.round(block, i % per_block, {values, dims});
     for (uint32_t d = 0; d < dims; d += group) {
       float most = 0;
       for (uint32_t e = d; e < dims && e < d + group; ++e)
@@ -63,18 +66,20 @@ struct Rig {
 };
 
 TEST(BlockVectors, MultiplyWithQueries) {
-  for (const base::Isa isa : {base::Isa::kScalar, base::best_isa()})
-    for (const uint32_t dims : {6, 32, 40, 128})
+  for (const base::Isa isa : test::tried_isas())
+    for (const auto& [dims, per_block] :
+         {std::pair{6U, 16U}, {32, 64}, {40, 16}, {128, 64}, {640, 16}, {700, 16}})
       for (const auto& [type, scaled] : {std::pair{kernels::DType::kStatic8, true},
                                          {kernels::DType::kStatic8, false},
                                          {kernels::DType::kF16, false}}) {
-        Rig rig(kernels::table(isa), dims, type, scaled);
+        Rig rig(kernels::table(isa), dims, type, scaled, per_block);
         std::mt19937 random(1);
         std::normal_distribution<float> normal;
         std::vector<float> queries(size_t{5} * dims);
         for (float& x : queries) x = normal(random);
-        const std::vector<kernels::Range> ranges = {{1, 3}, {5, 40}, {47, 48}, {60, kVectors}};
-        constexpr uint32_t kScored = 2 + 35 + 1 + 10;
+        const std::vector<kernels::Range> ranges = {
+            {1, 3}, {5, 40}, {47, 48}, {60, 130}, {140, 150}};
+        constexpr uint32_t kScored = 2 + 35 + 1 + 70 + 10;
         const std::vector<float> scores = rig.score(ranges, queries, kScored + 1);
         for (size_t q = 0; q < 5; ++q) {
           const float* next = &scores[q * (kScored + 1)];
@@ -94,7 +99,7 @@ TEST(BlockVectors, MultiplyWithQueries) {
 }
 
 TEST(BlockVectors, RoundWithAScaleForEach32Dimensions) {
-  Rig rig(kernels::table(base::best_isa()), 64, kernels::DType::kStatic8, true);
+  Rig rig(test::tried_kernels(), 64, kernels::DType::kStatic8, true);
   // The second group is a thousandth of the first, and one vector is zero.
   for (uint32_t d = 0; d < 64; ++d) {
     rig.made[d] = (d < 32 ? 1000.0F : 1.0F) * (1 + static_cast<float>(d % 32) / 64);
@@ -113,7 +118,7 @@ TEST(BlockVectors, RoundWithAScaleForEach32Dimensions) {
 }
 
 TEST(BlockVectors, KeepThatAVectorIsNotFinite) {
-  for (const base::Isa isa : {base::Isa::kScalar, base::best_isa()})
+  for (const base::Isa isa : test::tried_isas())
     for (const float odd : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
       Rig rig(kernels::table(isa), 64, kernels::DType::kStatic8, true);
       std::vector<float> values(64, 1);

@@ -8,8 +8,9 @@
 // part of it (`spread`), and `spread=1` is the paper's. This estimate is one product, of
 // [q + spread * |q|, q - spread * |q|] / 2 and [max, min].
 //
-// Bounds are kept in 8 bits, as q8 keeps keys, so that few bytes are read to choose. Those of the
-// last page, which grows, are kept as they are.
+// Bounds are kept in 8 bits, as q8 keeps keys, so that few bytes are read to choose; a key may lie
+// outside of them by half a step of the codes. Those of the last page, which grows, are kept as
+// they are.
 //
 // Queries that share a view choose together: by the sum of their softmax probabilities of the
 // pages. Sums of bounds follow the query with the largest norm.
@@ -44,8 +45,9 @@ constexpr Option kOptions[] = {
     loss_option()};
 constexpr uint32_t kMostPage = 256;
 constexpr uint32_t kGroupPages = 16;
-// Per block of summaries. In blocks of 16 choosing waited longer for memory, since a head's part of
-// each block lies apart.
+// Per block of summaries, in which each head of a layer has a piece of its own. With 64 pages a
+// piece is 9 KB or more, and fewer pieces mean fewer waits for memory; the first row of a sequence
+// already takes such a piece in each head.
 constexpr uint32_t kBlockPages = 64;
 
 class Quest final : public Selector {

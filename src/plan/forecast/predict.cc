@@ -14,18 +14,16 @@ constexpr int kSteps = 12;
 constexpr uint32_t kStepTokens = 2 * 2 * (kSteps + 1);
 // Most sequences that are measured together; the time of more is scaled up.
 constexpr uint32_t kMostSequences = 64;
-// A forward of a token may take so many times fewer multiplications than one of a prompt's chunk,
-// since there are more of them.
+// A forward of tokens may take a tenth of a chunk's multiplications: kStepTokens of them are
+// measured, and four chunks.
 constexpr int kTokenForwards = 10;
-// If behind all rows a chunk of a prompt takes too long, it is measured behind this many or more:
-// few rows would say little of what each of them costs.
-constexpr uint32_t kPromptRows = 4096;
 
 // Returns the multiplications of a token's attention in a layer, on average.
 double products(const model::Config& config, uint32_t tokens) {
   double all = 0;
   for (const model::LayerConfig& layer : config.layers)
-    all += double{layer.heads} * (layer.k_dim + layer.v_dim) * model::seen_rows(layer, tokens);
+    all += static_cast<double>(layer.heads) * (layer.k_dim + layer.v_dim) *
+           model::seen_rows(layer, tokens);
   return all / config.layer_count();
 }
 
@@ -68,12 +66,14 @@ void Predictor::choose_size() {
     return setting_.prefill_chunk * products(config, tokens);
   };
   const double of_tokens = kTokenForwards * sequences() * products(config, depth_);
-  const double of_layer = std::max({1.0, of_tokens, of_chunk(std::min(depth_, kPromptRows))});
+  const double of_layer =
+      std::max({1.0, of_tokens, of_chunk(std::min(depth_, setting_.prompt_rows))});
   layers_ = static_cast<uint32_t>(
       std::clamp(setting_.most_products / of_layer, 1.0, static_cast<double>(layers_)));
   prompt_depth_ = depth_;
-  while (prompt_depth_ > kPromptRows && layers_ * of_chunk(prompt_depth_) > setting_.most_products)
-    prompt_depth_ = std::max(kPromptRows, prompt_depth_ / 2);
+  while (prompt_depth_ > setting_.prompt_rows &&
+         layers_ * of_chunk(prompt_depth_) > setting_.most_products)
+    prompt_depth_ = std::max(setting_.prompt_rows, prompt_depth_ / 2);
 }
 
 base::Result<Predictor> Predictor::measure(const Setting& setting, model::Workspace workspace,

@@ -1,6 +1,7 @@
 #pragma once
 // Predicts the seconds of one token and of a prompt, for a model with a cache on this machine, from
-// forwards of a sample of its layers (sample.h) with as long a cache as will be asked for.
+// forwards of a sample of its layers (sample.h) with as long a cache as will be asked for, or with
+// a shorter one where that would take too long.
 //
 //   one token  a line over the bytes of the rows that it sees, by layers and their windows
 //              (model::seen_bytes), measured with the strategy itself; plus the output layer; plus
@@ -55,9 +56,11 @@ class Predictor {
     kernels::DType state_type = kernels::DType::kF32;  // of layers that keep a state
     // Limit for the sample's weights and rows; decides how many layers and tokens it has.
     uint64_t most_bytes = uint64_t{1} << 30;
-    // Limit for the multiplications of attention in one measured forward; decides how many layers
-    // the sample has, and behind how many rows a prompt is measured. The default takes seconds.
-    double most_products = 1e11;
+    // Multiplications of attention that a measured chunk of a prompt may take; decides how many
+    // layers the sample has, and behind how many rows the chunk is measured: at least prompt_rows
+    // if there are as many, since few rows would say little of what each costs.
+    double most_products = 1e11;  // a second or two
+    uint32_t prompt_rows = 4096;
     // For a model that is one rank's share (rank_share.h); otherwise null.
     model::Ranks* ranks = nullptr;
   };

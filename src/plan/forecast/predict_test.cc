@@ -51,6 +51,49 @@ TEST(Predictor, TakesFewerLayersIfAttentionTakesLong) {
   EXPECT_NEAR(planned.predictor(1, 1 << 30, "upfront", 2.5 * layer).token(32).layers, 1, 1e-9);
   EXPECT_NEAR(planned.predictor(1, 1 << 30, "upfront", 1.5 * layer).token(32).layers, 2, 0.1);
   EXPECT_NEAR(planned.predictor(1, 1 << 30, "upfront", 1).token(32).layers, 2, 0.1);
+  // A step of eight sequences counts ten times: as much as five chunks.
+  EXPECT_NEAR(planned.predictor(8, 1 << 30, "upfront", 9 * layer).token(32).layers, 2, 0.1);
+  EXPECT_NEAR(planned.predictor(8, 1 << 30, "upfront", 11 * layer).token(32).layers, 1, 1e-9);
+}
+
+decltype(kernels::Table::attend_chunk) g_attend = nullptr;
+uint32_t g_most_rows = 0;
+
+// Returns behind how many rows a chunk of a prompt of 32 tokens is measured at most.
+uint32_t measured_rows(double most_products, uint32_t prompt_rows) {
+  Planned planned("upfront");
+  kernels::Table table = planned.m.workspace.kernels;
+  g_attend = table.attend_chunk, g_most_rows = 0;
+  table.attend_chunk = [](const kernels::View& view, const kernels::Queries& queries,
+                          uint32_t chunk, kernels::Partial out, float* probs) {
+    if (queries.tokens > 1) {
+      uint32_t rows = 0;
+      for (const kernels::Segment& segment : view.past) rows += kernels::rows_of(segment);
+      g_most_rows = std::max(g_most_rows, rows);
+    }
+    g_attend(view, queries, chunk, out, probs);
+  };
+  const auto predictor =
+      Predictor::measure({.model = planned.size,
+                          .spec = *kv::parse_spec("upfront"),
+                          .setup = planned.m.setup,
+                          .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
+                          .tokens = 32,
+                          .prefill_chunk = 16,
+                          .most_products = most_products,
+                          .prompt_rows = prompt_rows},
+                         {planned.m.pool, table}, ticking);
+  EXPECT_TRUE(predictor.ok());
+  return g_most_rows;
+}
+
+TEST(Predictor, MeasuresPromptsBehindFewerRowsIfAttentionTakesLong) {
+  const double layer = 16 * 32 * 4 * (32 + 32);  // of a chunk behind 32 rows
+  EXPECT_EQ(measured_rows(1e11, 4), 32u);
+  EXPECT_EQ(measured_rows(0.6 * layer, 4), 16u);
+  EXPECT_EQ(measured_rows(0.3 * layer, 4), 8u);
+  EXPECT_EQ(measured_rows(1, 4), 4u);
+  EXPECT_EQ(measured_rows(1, 64), 32u);
 }
 
 TEST(Predictor, AddsWhatAStrategyCopiesForAToken) {

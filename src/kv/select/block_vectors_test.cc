@@ -16,10 +16,11 @@ constexpr uint32_t kVectors = 150;
 
 // Blocks with vectors of floats, rounded or stored as they are, behind some other bytes.
 struct Rig {
-  Rig(const kernels::Table& table, uint32_t dims, kernels::DType type, bool scaled)
+  Rig(const kernels::Table& table, uint32_t dims, kernels::DType type, bool scaled,
+      uint32_t per_block = 16)
       : vectors(
             table,
-            {.per_block = kPerBlock, .dims = dims, .type = type, .scaled = scaled, .offset = 64}) {
+            {.per_block = per_block, .dims = dims, .type = type, .scaled = scaled, .offset = 64}) {
     std::mt19937 random(dims);
     std::normal_distribution<float> normal(0, scaled ? 1.0F : 30.0F);
     for (uint32_t i = 0; i < kVectors; i += per_block)
@@ -46,8 +47,9 @@ struct Rig {
       float most = 0;
       for (uint32_t e = d; e < dims && e < d + group; ++e)
         most = std::max(most, std::abs(values[e]));
+      const float scale = most / 127;
       for (uint32_t e = d; e < dims && e < d + group && most > 0; ++e)
-        values[e] = std::round(values[e] / most * 127) * most / 127;
+        values[e] = std::nearbyint(values[e] / scale) * scale;
     }
   }
 

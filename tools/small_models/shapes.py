@@ -46,7 +46,7 @@ def falcon_h1(sizes, vocab):
 
 
 FAMILIES = {"qwen3": qwen3, "gemma3": gemma3, "qwen35": qwen35, "falcon-h1": falcon_h1}
-PERIODS = {"gemma3": GEMMA_PERIOD, "qwen35": QWEN35_PERIOD}  # only the last of so many layers sees the whole context
+PERIODS = {"gemma3": GEMMA_PERIOD, "qwen35": QWEN35_PERIOD}  # layers; the last of each period sees the whole context
 
 
 def check(family, sizes, vocab):
@@ -64,5 +64,5 @@ def check(family, sizes, vocab):
     if sizes.context < 8:
         raise ValueError(f"--context {sizes.context}: must be at least 8")
     if sizes.layers < PERIODS.get(family, 1):
-        raise ValueError(f"--layers {sizes.layers}: {family} needs at least {PERIODS[family]}, because only the last of as many layers sees "
-                         "the whole context")
+        raise ValueError(f"--layers {sizes.layers}: {family} needs at least {PERIODS[family]}, because only one in {PERIODS[family]} layers "
+                         "sees the whole context")

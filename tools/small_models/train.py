@@ -7,8 +7,8 @@ The model has the family's layers, computed by transformers, and a byte-level BP
 is good for: measuring how the cache behaves with rows that training has shaped, where models with random weights show nothing. It
 knows only its texts, so its answers are worthless. The README beside this file says more.
 
-Needs torch, transformers and tokenizers. gemma3 has a window of a quarter of the context in all layers but every sixth. The learning
-rate rises for a tenth of the steps, at most 100, and then falls to zero along half a cosine.
+Needs torch, transformers and tokenizers. gemma3 has a window of a quarter of the context in all layers but every sixth, qwen35
+a gated delta net in all layers but every fourth, falcon-h1 a state beside attention in each. The learning rate rises for a tenth of the steps, at most 100, and then falls to zero along half a cosine.
 """
 import argparse
 import json

@@ -8,7 +8,8 @@ is good for: measuring how the cache behaves with rows that training has shaped,
 knows only its texts, so its answers are worthless. The README beside this file says more.
 
 Needs torch, transformers and tokenizers. gemma3 has a window of a quarter of the context in all layers but every sixth, qwen35
-a gated delta net in all layers but every fourth, falcon-h1 a state beside attention in each. The learning rate rises for a tenth of the steps, at most 100, and then falls to zero along half a cosine.
+a gated delta net in all layers but every fourth, falcon-h1 a state beside attention in each. The learning rate rises for a tenth of
+the steps, at most 100, and then falls to zero along half a cosine.
 """
 import argparse
 import json

@@ -24,7 +24,7 @@ struct QuadScores {
   static_assert(kQuadGroup == kRowGroup);
   // Ranges and blocks of few rows are prefetched this many ahead.
   static constexpr uint32_t kFewRows = 64, kAhead = 8;
-  static constexpr int32_t kZero = 128;  // codes are signed; V multiplies unsigned ones
+  static constexpr uint32_t kZero = 128;  // codes are signed; V multiplies unsigned ones
 
   const Quads& quads;
   alignas(64) int8_t first[kTile * kMaxQuadDims];
@@ -41,7 +41,10 @@ struct QuadScores {
         for (uint32_t i = d; i < quads.dims && i < d + kRowGroup; ++i)
           padded[i - d] = q[m * quads.dims + i];
         const uint32_t at = m * kMaxQuadDims + d, group = m * kMostGroups + d / kRowGroup;
-        start[group] = -kZero * V::split_query(padded, first + at, second + at, scale[group]);
+        // A query that is not finite may have any sum; its scale makes the scores NaN.
+        const auto sum =
+            static_cast<uint32_t>(V::split_query(padded, first + at, second + at, scale[group]));
+        start[group] = static_cast<int32_t>(0U - kZero * sum);
       }
   }
 

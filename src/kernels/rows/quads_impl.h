@@ -22,7 +22,8 @@ struct QuadScores {
   static constexpr uint32_t kLanes = V::kLanes;
   static constexpr uint32_t kMostGroups = kMaxQuadDims / kRowGroup;
   static_assert(kQuadGroup == kRowGroup);
-  // Ranges and blocks of few rows are prefetched this many ahead.
+  // Ranges of at most so few rows and blocks of fewer are prefetched this many ahead; block()
+  // prefetches one larger block ahead, evenly. Doing both for blocks of 64 rows took 5 % longer.
   static constexpr uint32_t kFewRows = 64, kAhead = 8;
   static constexpr uint32_t kZero = 128;  // codes are signed; V multiplies unsigned ones
 
@@ -109,6 +110,9 @@ struct QuadScores {
       F scores[M][kVectors];
       for (uint32_t j = 0; j < quads.dims / 4 && next != nullptr; ++j)
         ask_for_lines(next + (size_t{j} * quads.block_rows + row) * 4, 64, kVectors * kLanes / 16);
+      for (uint32_t g = 0; quads.scales != 0 && g * kRowGroup < quads.dims && next != nullptr; ++g)
+        ask_for_lines(reinterpret_cast<const std::byte*>(scales_at(next, row, g)), 64,
+                      kVectors * kLanes / 16);
       score<M, kVectors>(codes, row, scores);
       KVICK_UNROLL for (int m = 0; m < M; ++m) KVICK_UNROLL for (int r = 0; r < kVectors; ++r)
           V::store(out + m * stride + (row - begin) + r * kLanes, scores[m][r]);
@@ -151,7 +155,7 @@ struct QuadScores {
             range.end < begin + quads.block_rows ? range.end : begin + quads.block_rows;
         const std::byte* const next = end < range.end ? quads.blocks[b + 1] : nullptr;
         const uint32_t ahead = begin + kAhead * quads.block_rows;
-        if (quads.block_rows <= kFewRows && ahead < range.end) ask_for(ahead, range.end);
+        if (quads.block_rows < kFewRows && ahead < range.end) ask_for(ahead, range.end);
         block<M>(quads.blocks[b], next, at - begin, end - begin, out, stride);
         out += end - at;
         at = end;

@@ -7,7 +7,7 @@ FOLDER = "epyc-zen4/2026-11-30/"
 QUALITY = (FOLDER + "policies-quest-8192.json", FOLDER + "policies-maple-8192.json", FOLDER + "policies-8192.json", FOLDER + "policies-duo-8192.json",
            "epyc-zen5/2026-11-28/budget-clusters-8192.json")  # kvick lab budget
 FACTS = (FOLDER + "policies-quest-needle.json", FOLDER + "policies-needle.json", "epyc-zen5/2026-11-28/needle-kvzap.json", "xeon/2026-11-22/needle.json")  # kvick lab needle
-SPEED = (FOLDER + "policies-32k-quest.json", FOLDER + "policies-32k-choosing.json", FOLDER + "policies-32k.json")  # kvick lab depth
+SPEED = (FOLDER + "policies-32k-quest.json", FOLDER + "policies-32k-forget.json", FOLDER + "policies-32k-choosing.json", FOLDER + "policies-32k.json")  # kvick lab depth
 BUDGETS = (25.0, 12.5)
 # Policies that forget rows, which frees their memory. The others keep all rows and choose those that a token reads.
 FORGET = ("kvzap", "h2o", "snapkv", "snapkv heads=ada", "expected", "expected heads=ada", "duo", "scissorhands", "streaming")

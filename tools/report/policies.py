@@ -78,6 +78,8 @@ def points(results):
     return lines
 
 
+# Where a label stands, in points from its mark, if it would cover another one's: (6, -3) for the others.
+PLACES = {"h2o": (2, -12), "snapkv": (-58, 3), "streaming": (-68, 3), "expected": (6, -1), "duo": (6, -7)}
 LEAST = 0.1  # rises below this share, in percent, are drawn here: the axis is logarithmic
 
 
@@ -87,8 +89,8 @@ def draw(axes, lines):
         axes.plot([x for x, *_ in line], [max(y, LEAST) for _, y, _ in line], "--" if forgets else "-", marker="^" if forgets else "o",
                   color=f"C{at % 10}", markersize=5, linewidth=1.2, label=policy)
         for x, y, budget in line[-1:]:
-            axes.annotate(f"{policy.replace(' heads=', ', ')} {budget:g} %", (x, max(y, LEAST)), xytext=(6, -3), textcoords="offset points",
-                          fontsize=7)
+            axes.annotate(f"{policy.replace(' heads=', ', ')} {budget:g} %", (x, max(y, LEAST)), xytext=PLACES.get(policy, (6, -3)),
+                          textcoords="offset points", fontsize=7)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks([0.5, 1, 2, 4, 8, 16], ["0.5", "1", "2", "4", "8", "16"])

@@ -95,8 +95,7 @@ class Selector {
   virtual void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const {
     (void)rows, (void)first, (void)end;
   }
-  // Returns the first row that summarise(rows, first, end) reads; rows.segment has rows from there
-  // on.
+  // Returns the first row that summarise(rows, first, end) reads, and rows.segment has.
   virtual uint32_t summary_begin(uint32_t first, uint32_t end) const {
     (void)end;
     return first;

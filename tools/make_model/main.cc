@@ -108,6 +108,12 @@ base::Result<Spec> spec_of(Arguments& a) {
     spec.has_odd_type = true;
   }
   KVICK_TRY(spec, with_type(std::move(spec), a.type));
+  const bool latent = spec.features.family == "deepseek2" || spec.features.family == "minicpm3";
+  if (latent != (spec.features.latent != 0))
+    return base::fail(
+        "--latent {}: --family deepseek2-..., deepseek3 and minicpm3 have latent rows, "
+        "no others",
+        spec.features.latent);
   if (a.vocabulary == "llama") spec.vocabulary = VocabularyKind::kSentencePiece;
   return checked(std::move(spec));
 }

@@ -77,13 +77,12 @@ base::Result<Spec> checked(Spec spec) {
   if (spec.kv_heads == 0)
     spec.kv_heads = spec.arch == Arch::kOpt ? spec.heads : std::max(1u, spec.heads / 2);
   const Features& f = spec.features;
-  const bool latent = f.family == "deepseek2" || f.family == "minicpm3";
-  if (!latent && (f.latent | f.q_latent | f.plain | f.value_dim) != 0)
-    return base::fail(
-        "--latent, --q-latent, --plain, --value-dim: only deepseek and minicpm3 have latent rows");
+  const bool latent = f.latent != 0;
+  if (!latent && (f.q_latent | f.plain | f.value_dim) != 0)
+    return base::fail("--q-latent, --plain, --value-dim: only with --latent");
   if (latent) {
-    if (f.latent == 0 || f.plain == 0 || f.value_dim == 0 || spec.rotated == 0)
-      return base::fail("--latent, --plain, --rotated and --value-dim must be at least 1");
+    if (f.plain == 0 || f.value_dim == 0 || spec.rotated == 0)
+      return base::fail("--plain, --rotated and --value-dim must be at least 1 with --latent");
     spec.head_dim = spec.features.plain + spec.rotated;
     if (spec.features.joined_heads) spec.kv_heads = spec.heads;
   }

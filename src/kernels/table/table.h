@@ -30,8 +30,8 @@ struct Quads {
   const std::byte* const* blocks = nullptr;
   uint32_t block_rows = 0;  // a multiple of 16
   uint32_t dims = 0;        // a multiple of 4, at most kMaxQuadDims
-  // Offset in each block of floats by which the codes are multiplied, [groups of kQuadGroup
-  // dimensions][block_rows]; 0: there are none.
+  // Scales: a row's codes of each kQuadGroup dimensions are multiplied by a float. They lie in each
+  // block, `scales` bytes from its start: [groups][block_rows]. 0: there are none.
   size_t scales = 0;
   std::span<const Range> ranges;  // the rows to score, none of them empty
 };

@@ -28,7 +28,7 @@ class BlockVectors {
   const Layout& layout() const { return layout_; }
   size_t bytes() const;  // in a block
   size_t value_bytes() const { return kernels::dtype_bytes(layout_.type, 1); }
-  // Returns where a value of a vector of the block lies.
+  // Returns the address of dimension `dim` of a block's vector.
   std::byte* at(std::byte* block, uint32_t vector, uint32_t dim) const;
 
   // Store a vector of `dims` values: put() as they are, where vectors have no scales, and round()

@@ -40,9 +40,9 @@ double Predictor::seen(const model::Config& config, uint32_t tokens) const {
       model::seen_bytes(config, {.k = shape.k_type, .v = shape.v_type}, tokens));
 }
 
-// Returns the two depths at which attention is measured: `far`, and a quarter of it. With
-// windows a quarter may see almost as much, so the smaller depth is halved until it sees at most
-// half as many bytes.
+// Returns the two numbers of cached tokens at which attention is measured: `far` and a quarter.
+// With windows a quarter may see almost as much, so the smaller depth is halved until it sees at
+// most half as many bytes.
 std::vector<uint32_t> Predictor::depths(uint32_t far) const {
   const model::Config& config = setting_.model.config;
   uint32_t near = std::max(1U, far / 4);

@@ -18,20 +18,19 @@ struct Planned {
                .value();
     m.setup.shape.max_tokens = 48;
   }
+  Predictor::Setting setting(const char* measured = "upfront") const {
+    return {.model = size,
+            .spec = *kv::parse_spec(measured),
+            .setup = m.setup,
+            .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
+            .tokens = 32,
+            .prefill_chunk = 16};
+  }
   Predictor predictor(uint32_t batch = 1, uint64_t most_bytes = 1 << 30,
                       const char* measured = "upfront", double most_products = 1e11) {
-    return Predictor::measure(
-               {.model = size,
-                .spec = *kv::parse_spec(measured),
-                .setup = m.setup,
-                .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
-                .batch = batch,
-                .tokens = 32,
-                .prefill_chunk = 16,
-                .most_bytes = most_bytes,
-                .most_products = most_products},
-               {m.pool, m.workspace.kernels}, ticking)
-        .value();
+    Predictor::Setting wanted = setting(measured);
+    wanted.batch = batch, wanted.most_bytes = most_bytes, wanted.most_products = most_products;
+    return Predictor::measure(wanted, {m.pool, m.workspace.kernels}, ticking).value();
   }
   Machinery m;
   ModelSize size;
@@ -51,7 +50,8 @@ TEST(Predictor, TakesFewerLayersIfAttentionTakesLong) {
   EXPECT_NEAR(planned.predictor(1, 1 << 30, "upfront", 2.5 * layer).token(32).layers, 1, 1e-9);
   EXPECT_NEAR(planned.predictor(1, 1 << 30, "upfront", 1.5 * layer).token(32).layers, 2, 0.1);
   EXPECT_NEAR(planned.predictor(1, 1 << 30, "upfront", 1).token(32).layers, 2, 0.1);
-  // A step of eight sequences counts ten times: as much as five chunks.
+  // A step of one token for each of eight sequences counts as ten such steps, so as 80 tokens: five
+  // chunks.
   EXPECT_NEAR(planned.predictor(8, 1 << 30, "upfront", 9 * layer).token(32).layers, 2, 0.1);
   EXPECT_NEAR(planned.predictor(8, 1 << 30, "upfront", 11 * layer).token(32).layers, 1, 1e-9);
 }
@@ -73,16 +73,9 @@ uint32_t measured_rows(double most_products, uint32_t prompt_rows) {
     }
     g_attend(view, queries, chunk, out, probs);
   };
-  const auto predictor =
-      Predictor::measure({.model = planned.size,
-                          .spec = *kv::parse_spec("upfront"),
-                          .setup = planned.m.setup,
-                          .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
-                          .tokens = 32,
-                          .prefill_chunk = 16,
-                          .most_products = most_products,
-                          .prompt_rows = prompt_rows},
-                         {planned.m.pool, table}, ticking);
+  Predictor::Setting setting = planned.setting();
+  setting.most_products = most_products, setting.prompt_rows = prompt_rows;
+  const auto predictor = Predictor::measure(setting, {planned.m.pool, table}, ticking);
   EXPECT_TRUE(predictor.ok());
   return g_most_rows;
 }
@@ -190,15 +183,9 @@ TEST(Predictor, MeasuresPromptsByTheirArithmetic) {
   table.matmul_prompt_gated = nullptr;
   for (const model::Role role : {model::Role::kAnswer, model::Role::kPromptLayers}) {
     g_products = 0;
-    const auto predictor =
-        Predictor::measure({.model = planned.size,
-                            .spec = *kv::parse_spec("upfront"),
-                            .setup = planned.m.setup,
-                            .rates = {.copy_bytes_s = 1e6, .growth_s = 0, .attention_bytes_s = 0},
-                            .tokens = 32,
-                            .prefill_chunk = 16,
-                            .prompt_role = role},
-                           {planned.m.pool, table}, ticking);
+    Predictor::Setting setting = planned.setting();
+    setting.prompt_role = role;
+    const auto predictor = Predictor::measure(setting, {planned.m.pool, table}, ticking);
     ASSERT_TRUE(predictor.ok()) << predictor.error().message;
     EXPECT_EQ(g_products > 0, role == model::Role::kPromptLayers);
   }

@@ -11,7 +11,7 @@ namespace kvick::kv {
 namespace {
 
 constexpr uint32_t kGroup = kernels::kQuadGroup;
-constexpr uint32_t kMostPerBlock = 256;  // vectors with scales
+constexpr uint32_t kMostTogether = 256;  // vectors with scales that are scored together
 
 // Asks for a block that is read next. Blocks lie apart, so the processor does not foresee it.
 void prefetch(const std::byte* block, size_t bytes) {
@@ -35,10 +35,8 @@ struct BlockVectors::Grouped {
 
 BlockVectors::BlockVectors(const kernels::Table& kernels, const Layout& layout)
     : kernels_(kernels), layout_(layout), quads_(has_quads(kernels, layout)) {
-  KVICK_CHECK(!layout.scaled ||
-                  (layout.type == kernels::DType::kStatic8 && layout.per_block <= kMostPerBlock),
-              "scales of {} vectors of type {}", layout.per_block,
-              kernels::dtype_info(layout.type).name);
+  KVICK_CHECK(!layout.scaled || layout.type == kernels::DType::kStatic8,
+              "scales of vectors of type {}", kernels::dtype_info(layout.type).name);
 }
 
 uint32_t BlockVectors::groups() const { return (layout_.dims + kGroup - 1) / kGroup; }
@@ -109,8 +107,10 @@ void BlockVectors::score(const RowsOfHead& rows, std::span<const kernels::Range>
   for (const kernels::Range& range : ranges)
     for (uint32_t at = range.begin; at < range.end;) {
       const uint32_t block = at / per_block, first = at % per_block;
-      const uint32_t n = std::min(range.end - at, per_block - first);
-      if (at + n < range.end) prefetch(rows.summary(block + 1) + layout_.offset, bytes());
+      const uint32_t most = layout_.scaled ? kMostTogether : per_block;
+      const uint32_t n = std::min({range.end - at, per_block - first, most});
+      if (first + n == per_block && at + n < range.end)
+        prefetch(rows.summary(block + 1) + layout_.offset, bytes());
       if (layout_.scaled)
         score_scaled(rows.summary(block), first, n, groups, scores, stride);
       else
@@ -151,7 +151,7 @@ void BlockVectors::score_scaled(const std::byte* block, uint32_t first, uint32_t
                          {.rows = columns, .stride = per_block, .dims = wide}, q, count,
                          queries.products.data(), columns);
     q += count * wide;
-    float scale[kMostPerBlock];
+    float scale[kMostTogether];
     std::memcpy(scale, block + scales() + (size_t{g} * per_block + first) * sizeof(float),
                 n * sizeof(float));
     for (size_t i = 0; i < count; ++i) {

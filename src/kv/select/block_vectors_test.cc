@@ -12,7 +12,7 @@
 namespace kvick::kv {
 namespace {
 
-constexpr uint32_t kVectors = 150;
+constexpr uint32_t kVectors = 600;  // more than are scored together
 
 // Blocks with vectors of floats, rounded or stored as they are, behind some other bytes.
 struct Rig {
@@ -70,7 +70,7 @@ struct Rig {
 TEST(BlockVectors, MultiplyWithQueries) {
   for (const base::Isa isa : test::tried_isas())
     for (const auto& [dims, per_block] :
-         {std::pair{6U, 16U}, {32, 64}, {40, 16}, {128, 64}, {640, 16}, {700, 16}})
+         {std::pair{6U, 16U}, {32, 512}, {40, 16}, {128, 64}, {640, 16}, {700, 16}, {700, 512}})
       for (const auto& [type, scaled] : {std::pair{kernels::DType::kStatic8, true},
                                          {kernels::DType::kStatic8, false},
                                          {kernels::DType::kF16, false}}) {
@@ -79,9 +79,9 @@ TEST(BlockVectors, MultiplyWithQueries) {
         std::normal_distribution<float> normal;
         std::vector<float> queries(size_t{5} * dims);
         for (float& x : queries) x = normal(random);
-        const std::vector<kernels::Range> ranges = {
-            {1, 3}, {5, 40}, {47, 48}, {60, 130}, {140, 150}};
-        constexpr uint32_t kScored = 2 + 35 + 1 + 70 + 10;
+        const std::vector<kernels::Range> ranges = {{1, 3},    {5, 40},    {47, 48},
+                                                    {60, 130}, {140, 150}, {201, 590}};
+        constexpr uint32_t kScored = 2 + 35 + 1 + 70 + 10 + 389;
         const std::vector<float> scores = rig.score(ranges, queries, kScored + 1);
         for (size_t q = 0; q < 5; ++q) {
           const float* next = &scores[q * (kScored + 1)];

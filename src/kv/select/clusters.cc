@@ -7,12 +7,13 @@
 // A group's weight is the probability that one of its rows would have if all rows had their group's
 // mean key, summed over the queries that share the KV head. Rows that are always read do not count
 // in these probabilities; the sink of a query's head does, so a query whose attention goes there
-// has less say.
+// has less say. Weights are computed from mean keys in 8 bits (block_vectors.h).
 
 #include <bit>
 #include <cmath>
-#include <numeric>
+#include <limits>
 
+#include "kv/select/block_vectors.h"
 #include "kv/select/row_arithmetic.h"
 #include "kv/select/row_clusters.h"
 #include "kv/select/select_store.h"
@@ -56,12 +57,18 @@ class Clusters final : public Selector {
                 .cluster = options.cluster,
                 .block = options.block,
                 .v_dim = setup.shape.dim(true)}),
+        keys_(kernels_, {.per_block = shape_.most_clusters(),
+                         .dims = shape_.head_dim,
+                         .scaled = true,
+                         .offset = shape_.bytes()}),
         rest_(options.rest) {
     for (uint32_t i = 1; i <= shape_.block; ++i)
       logarithms_.push_back(std::log(static_cast<float>(i)));
   }
 
-  SummaryShape summary() const override { return {.rows = shape_.block, .bytes = shape_.bytes()}; }
+  SummaryShape summary() const override {
+    return {.rows = shape_.block, .bytes = shape_.bytes() + keys_.bytes()};
+  }
 
   uint32_t summary_begin(uint32_t first, uint32_t end) const override {
     const uint32_t begin = first / shape_.block * shape_.block;
@@ -69,9 +76,18 @@ class Clusters final : public Selector {
   }
 
   void summarise(const RowsOfHead& rows, uint32_t first, uint32_t end) const override {
-    for (uint32_t begin = first / shape_.block * shape_.block; begin < end; begin += shape_.block)
-      group_rows(kernels_, shape_, rows.segment, begin, std::max(first, begin) - begin,
-                 std::min(end - begin, shape_.block), block_of(rows, begin));
+    std::vector<float> mean(shape_.head_dim);
+    for (uint32_t begin = first / shape_.block * shape_.block; begin < end; begin += shape_.block) {
+      const uint32_t had = std::max(first, begin) - begin;
+      const uint32_t now = std::min(end - begin, shape_.block);
+      const ClusterBlock block = block_of(rows, begin);
+      group_rows(kernels_, shape_, rows.segment, begin, had, now, block);
+      for (uint32_t i = first_grouped(shape_, had, now) / shape_.cluster;
+           i < shape_.clusters_of(now); ++i) {
+        kernels::to_f32(shape_.mean_type(false), block.key(i), mean.size(), mean.data());
+        keys_.round(rows.summary(begin / shape_.block), i, mean);
+      }
+    }
   }
 
   bool summarises_again() const override { return true; }
@@ -93,8 +109,8 @@ class Clusters final : public Selector {
 
   uint64_t choice_bytes(const TopRows& top_rows, uint32_t rows) const override {
     const Range range = range_of(top_rows, rows);
-    return range.clusters *
-               (shape_.mean_bytes(false) + shape_.mean_bytes(true) + sizeof(uint16_t)) +
+    return range.clusters * (shape_.mean_bytes(false) + shape_.mean_bytes(true) +
+                             keys_.bytes() / shape_.most_clusters() + sizeof(uint16_t)) +
            top_rows.take * sizeof(uint16_t);
   }
 
@@ -156,68 +172,47 @@ class Clusters final : public Selector {
         });
   }
 
-  // Returns the weight of each group (see above). Uses the attention kernel, which takes all
-  // queries at once. The kernel also computes value sums, which are unused, so they have the
-  // smallest width that it supports.
+  // Returns the weight of each group (see above).
   std::span<float> weigh(const SelectRequest& question, const Range& range,
                          std::span<const uint32_t> counts, base::Arena& scratch) const {
-    constexpr uint32_t kValues = 8, kChunk = kernels::kChunkRows;
-    const auto count = static_cast<uint32_t>(question.queries.size());
-    kernels::View view;
-    for (const kernels::Segment& segment : means(question, range, counts, scratch))
-      view.past.push_back(segment);
-    const std::span<const uint32_t> nothing;
-    const auto visible = scratch.make<std::span<const uint32_t>>(count);
-    std::fill(visible.begin(), visible.end(), nothing);
-    const kernels::Queries queries = {.q = keys_of(question.queries, scratch),
-                                      .q_stride = shape_.head_dim,
-                                      .tokens = count,
-                                      .group = 1,
-                                      .k_dim = shape_.head_dim,
-                                      .v_dim = kValues,
-                                      .scale = question.scale,
-                                      .softcap = question.softcap,
-                                      .visible = visible.data()};
-    const uint32_t chunks = kernels::chunk_count(view, queries);
-    const std::span<float> probs = scratch.make<float>(size_t{chunks} * count * kChunk);
-    const std::span<float> max = scratch.make<float>(size_t{chunks} * count);
-    const std::span<float> sum = scratch.make<float>(max.size());
-    const std::span<float> values = scratch.make<float>(size_t{count} * kValues);
-    for (size_t chunk = 0; chunk < chunks; ++chunk)
-      kernels_.attend_chunk(view, queries, static_cast<uint32_t>(chunk),
-                            {&max[chunk * count], &sum[chunk * count], values.data()},
-                            &probs[chunk * count * kChunk]);
-    const std::span<float> weights = scratch.make<float>(range.clusters);
-    std::fill(weights.begin(), weights.end(), 0.0F);
-    for (size_t q = 0; q < count; ++q) {
-      float most = max[q], all = 0;
-      for (size_t chunk = 1; chunk < chunks; ++chunk) most = std::max(most, max[chunk * count + q]);
-      if (question.sinks != nullptr) {
-        const float sink = question.sinks[q % question.group];
-        most = std::max(most, sink);
-        all = std::exp(sink - most);
-      }
-      for (size_t i = q; i < max.size(); i += count) all += sum[i] * std::exp(max[i] - most);
-      for (size_t chunk = 0; chunk < chunks; ++chunk)
-        kernels_.axpy(&weights[chunk * kChunk], std::exp(max[chunk * count + q] - most) / all,
-                      &probs[(chunk * count + q) * kChunk],
-                      std::min<size_t>(kChunk, weights.size() - chunk * kChunk));
-    }
-    // So far weights are sums over a group's rows; divide to get one row's probability.
-    for (size_t i = 0; i < weights.size(); ++i)
-      weights[i] = counts[i] > 0 ? weights[i] / static_cast<float>(counts[i]) : -1.0F;
-    return weights;
+    const size_t dims = shape_.head_dim;
+    const std::span<const float> queries = stored_queries(question.queries, scratch);
+    const std::span<kernels::Range> groups = scratch.make<kernels::Range>(1);
+    groups[0].begin = range.first * shape_.most_clusters();
+    groups[0].end = groups[0].begin + range.clusters;
+    // A mean counts once per row of its group: once in softmax_weights(), and here the other times.
+    const std::span<float> others = scratch.make<float>(counts.size());
+    for (size_t i = 0; i < counts.size(); ++i)
+      others[i] = counts[i] > 0 ? static_cast<float>(counts[i] - 1) : 0;
+    const auto score = [&](size_t first, size_t n, float* scores) {
+      keys_.score(question.rows, groups, queries.subspan(first * dims, n * dims), scratch, scores,
+                  counts.size());
+    };
+    const auto softmax = [&](size_t query, std::span<float> scores) {
+      for (size_t i = 0; i < counts.size(); ++i)
+        if (counts[i] == 0) scores[i] = -std::numeric_limits<float>::infinity();
+      const float* const sinks = question.sinks;
+      const float sum =
+          softmax_weights(kernels_, scores,
+                          {.scale = question.scale,
+                           .softcap = question.softcap,
+                           .sink = sinks != nullptr ? sinks + query % question.group : nullptr});
+      return sum + kernels_.dot(others.data(), scores.data(), scores.size());
+    };
+    return summed_probabilities(kernels_, question.queries.size(), range.clusters, scratch, score,
+                                softmax);
   }
 
   // Returns the queries in one array, Hadamard-transformed like the stored keys.
-  const float* keys_of(std::span<const float* const> queries, base::Arena& scratch) const {
+  std::span<const float> stored_queries(std::span<const float* const> queries,
+                                        base::Arena& scratch) const {
     const size_t dims = shape_.head_dim;
     const std::span<float> all = scratch.make<float>(queries.size() * dims);
     for (size_t i = 0; i < queries.size(); ++i) {
       std::copy_n(queries[i], dims, &all[i * dims]);
       transform(kernels_, rows_.hadamard_blocks().k, all.subspan(i * dims, dims));
     }
-    return all.data();
+    return all;
   }
 
   // Sets read[i], the rows read of group i: all rows of the groups with the highest weights, then
@@ -316,8 +311,8 @@ class Clusters final : public Selector {
                                     .v = block.value(0),
                                     .k_stride = k_stride,
                                     .v_stride = v_stride,
-                                    .k_type = ClusterShape::kMeans,
-                                    .v_type = ClusterShape::kMeans,
+                                    .k_type = shape_.mean_type(false),
+                                    .v_type = shape_.mean_type(true),
                                     .runs = runs.subspan(i, 1),
                                     .row_bias = bias.data() + at};
                    });
@@ -327,6 +322,7 @@ class Clusters final : public Selector {
   const kernels::Table& kernels_;
   Shape rows_;
   ClusterShape shape_;
+  BlockVectors keys_;  // the mean keys in 8 bits
   bool rest_;
   std::vector<float> logarithms_ = {kNoWeight};  // [i]: log(i), and kNoWeight for 0
 };

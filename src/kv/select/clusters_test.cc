@@ -53,7 +53,7 @@ void group(MadeRows& rows, uint32_t begin, uint32_t had, uint32_t now, MadeBlock
 void expect_mean(const std::byte* mean, const std::vector<float>& rows, uint32_t begin,
                  std::span<const uint16_t> of) {
   std::vector<float> read(kDims);
-  kernels::to_f32(ClusterShape::kMeans, mean, kDims, read.data());
+  kernels::to_f32(kClusters.mean_type(false), mean, kDims, read.data());
   for (uint32_t d = 0; d < kDims; ++d) {
     double sum = 0;
     for (const uint16_t row : of) sum += rows[size_t{begin + row} * kDims + d];
@@ -122,6 +122,14 @@ TEST(RowClusters, HoldEveryRowOnceAndTheMeansOfTheirRows) {
     }
     EXPECT_EQ(seen, std::vector<uint32_t>(now, 1)) << now;
   }
+}
+
+TEST(RowClusters, KeepMeansOf32DimensionsIn8Bits) {
+  const ClusterShape shape = {.head_dim = 64, .cluster = 4, .block = 128, .v_dim = 40};
+  EXPECT_EQ(shape.mean_type(false), kernels::DType::kQ8);
+  EXPECT_EQ(shape.mean_type(true), kernels::DType::kF16);
+  EXPECT_EQ(shape.mean_bytes(false), 2u * 34);
+  EXPECT_EQ(shape.mean_bytes(true), 40u * 2);
 }
 
 // Each step gets only the rows from first_grouped() on.
@@ -266,6 +274,14 @@ TEST(Clusters, MeansStandForRowsThatAreAlike) {
   EXPECT_GT(without, 5 * error);
 }
 
+// Weights are computed from mean keys in 8 bits, in multiples of a scale.
+void round_to_8_bits(std::span<float> mean) {
+  float most = 0;
+  for (const float x : mean) most = std::max(most, std::abs(x));
+  const float scale = most / 127;
+  for (float& x : mean) x = scale > 0 ? scale * std::nearbyint(x / scale) : 0;
+}
+
 // The definition: sort all groups by weight; the means stand for the rows not read. Returns the
 // rows that are read.
 Rows expect_heaviest_groups(const float* sinks) {
@@ -295,7 +311,8 @@ Rows expect_heaviest_groups(const float* sinks) {
         if (begin + row >= kFirst && begin + row < kRows - kRecent)
           made.rows.push_back(begin + row);
       std::vector<float> mean(kDims);
-      kernels::to_f32(ClusterShape::kMeans, block.key(i), kDims, mean.data());
+      kernels::to_f32(shape.mean_type(false), block.key(i), kDims, mean.data());
+      round_to_8_bits(mean);
       for (size_t q = 0; q < 2; ++q)
         made.scores.push_back(
             std::inner_product(mean.begin(), mean.end(),

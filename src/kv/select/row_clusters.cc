@@ -113,15 +113,16 @@ void put(const kernels::Table& kernels, const ClusterShape& shape, uint32_t firs
     block.ends()[cluster + i] = static_cast<uint16_t>(at[i] + counts[i]);
   for (uint32_t row = 0; row < group.size(); ++row)
     block.order()[at[group[row]]++] = static_cast<uint16_t>(first + row);
-  const auto store = [&](std::span<const float> of, uint32_t dims, const auto& to) {
+  const auto store = [&](std::span<const float> of, bool is_v) {
+    const uint32_t dims = shape.dim(is_v);
     std::vector<float> means(size_t{groups} * dims);
     follow(kernels, of, dims, group, counts, means);
     for (uint32_t i = 0; i < groups; ++i)
-      kernels.store_row(ClusterShape::kMeans, means.data() + size_t{i} * dims, dims,
-                        to(cluster + i));
+      kernels.store_row(shape.mean_type(is_v), means.data() + size_t{i} * dims, dims,
+                        is_v ? block.value(cluster + i) : block.key(cluster + i));
   };
-  store(rows.keys, shape.dim(false), [&](uint32_t i) { return block.key(i); });
-  store(rows.values, shape.dim(true), [&](uint32_t i) { return block.value(i); });
+  store(rows.keys, false);
+  store(rows.values, true);
 }
 
 }  // namespace

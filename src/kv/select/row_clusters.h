@@ -26,7 +26,6 @@ struct ClusterShape {
   uint32_t block = 512;
   uint32_t v_dim = 0;  // of a value; 0: head_dim
 
-  static constexpr kernels::DType kMeans = kernels::DType::kF16;
   static constexpr uint32_t kLeastClusters = 8;  // minimum per span
 
   uint32_t least_span() const { return kLeastClusters * cluster; }
@@ -34,7 +33,12 @@ struct ClusterShape {
   uint32_t clusters_of(uint32_t rows) const { return (rows + cluster - 1) / cluster; }
   uint32_t most_clusters() const { return block / cluster; }
   uint32_t dim(bool is_v) const { return is_v && v_dim != 0 ? v_dim : head_dim; }
-  size_t mean_bytes(bool is_v) const { return kernels::dtype_bytes(kMeans, dim(is_v)); }
+  // q8 where it can hold a mean, which halves what attention to the means reads.
+  kernels::DType mean_type(bool is_v) const {
+    constexpr uint32_t kGroup = 32;
+    return dim(is_v) % kGroup == 0 ? kernels::DType::kQ8 : kernels::DType::kF16;
+  }
+  size_t mean_bytes(bool is_v) const { return kernels::dtype_bytes(mean_type(is_v), dim(is_v)); }
   // Bytes of ClusterBlock::order() and ends() together.
   size_t order_bytes() const { return (size_t{block} + most_clusters()) * sizeof(uint16_t); }
   // Bytes of a ClusterBlock, a multiple of a cache line.

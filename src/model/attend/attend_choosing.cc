@@ -18,11 +18,14 @@ struct alignas(64) ChosenView {
   float* memory = nullptr;
 
   // Takes some of the chunks, fewer towards the end. They follow each other, because reading one
-  // prefetches the next one's rows. Returns false if none are left.
+  // prefetches the next one's rows; so few takes of many chunks waste less: with half as many at a
+  // time and single ones at the end, attention of `quest` took a tenth longer. Returns false if
+  // none are left.
   bool take(uint32_t workers, uint32_t& begin, uint32_t& end) {
     const uint32_t taken = next.load(std::memory_order_relaxed);
     if (taken >= chunks) return false;
-    const uint32_t some = std::max(1u, (chunks - taken) / (2 * workers));
+    constexpr uint32_t kLeast = 4;
+    const uint32_t some = std::max(kLeast, (chunks - taken) / workers);
     begin = next.fetch_add(some, std::memory_order_relaxed);
     end = std::min(begin + some, chunks);
     return begin < chunks;

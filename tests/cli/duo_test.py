@@ -45,7 +45,7 @@ class DuoTest(TrainedFileTest):
         refused(f"loki:file={self.file}", says="loki: the file is duo's")
         refused(f"kvzap:file={self.file}", says="kvzap: the file is a predictor for another policy")
         refused(f"duo:file={self.file},budget=12", says="sinks=16 and drop=16 together are more than a budget of 12 rows")
-        refused(f"duo:file={self.text}", says="a predictor is a file that kvick train distil, pca, kvzap or duo makes")
+        refused(f"duo:file={self.text}", says="a predictor is a file that kvick train distil, pca, kvzap, duo or kvzip makes")
         refused(f"duo:file={self.file}", "--kv-tier", "ram:fast=12KiB,size=16MiB", says="leave --kv-tier out")
         other = str(self.top / "other.gguf")
         make_model(other, "--layers", "3", *SMALL[2:], "--type", "Q8_0")

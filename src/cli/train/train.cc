@@ -12,6 +12,7 @@
 #include "cli/train/train_duo.h"
 #include "cli/train/train_importance.h"
 #include "cli/train/train_kvzap.h"
+#include "cli/train/train_kvzip.h"
 #include "cli/train/train_model.h"
 #include "cli/train/train_pca.h"
 #include "cli/train/train_start.h"
@@ -92,6 +93,7 @@ void add_train(const Command& app, const Common& common) {
   add_predictor(command, common);
   add_pca(command, common);
   add_kvzap(command, common);
+  add_kvzip(command, common);
   add_duo(command, common);
   add_model_training(command, common);
   add_start(command, common);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <fmt/format.h>
 
 #include "base/text_file.h"
 #include "engine/artifacts/json_fields.h"
+#include "engine/artifacts/predictor_tensors.h"
 #include "io/file/model_file.h"
 #include "io/gguf/ggml_types.h"
 #include "io/gguf/gguf_writer.h"
@@ -20,60 +20,8 @@ using base::Result;
 // 2: with frequencies, for rotation by position.
 constexpr uint32_t kVersion = 1, kTurningVersion = 2;
 constexpr uint32_t kMost = 1 << 20;  // limit on each number of the shape
-constexpr uint32_t kBlock = 32;      // codes of a Q8_0 block, which has one scale
-constexpr uint32_t kBlockBytes = 34;
-constexpr std::string_view kForms[] = {"random",     "trained", "heads",
-                                       "components", "scores",  "retrieval"};
-
-uint32_t padded(uint32_t inputs) { return (inputs + kBlock - 1) / kBlock * kBlock; }
-
-// Encodes rows of `inputs` floats as Q8_0. A block's scale is a 127th of its largest magnitude.
-std::string encode(const std::vector<float>& rows, uint32_t inputs) {
-  std::string bytes;
-  for (size_t row = 0; row < rows.size(); row += inputs)
-    for (uint32_t first = 0; first < inputs; first += kBlock) {
-      const uint32_t n = std::min(kBlock, inputs - first);
-      float most = 0;
-      for (uint32_t i = 0; i < n; ++i) most = std::max(most, std::abs(rows[row + first + i]));
-      const uint16_t half = kernels::f32_to_f16(most / 127);
-      const float scale = kernels::f16_to_f32(half);
-      char block[kBlockBytes] = {};
-      std::memcpy(block, &half, sizeof half);
-      for (uint32_t i = 0; i < n && scale > 0; ++i) {
-        const float code = std::nearbyint(rows[row + first + i] / scale);
-        block[2 + i] = static_cast<char>(static_cast<int8_t>(std::clamp(code, -127.0F, 127.0F)));
-      }
-      bytes.append(block, kBlockBytes);
-    }
-  return bytes;
-}
-
-std::vector<float> decode(std::span<const std::byte> bytes, uint64_t rows, uint32_t inputs) {
-  const uint32_t width = padded(inputs);
-  std::vector<float> row(width), all;
-  for (uint64_t i = 0; i < rows; ++i) {
-    kernels::to_f32(kernels::DType::kQ8_0,
-                    bytes.data() + size_t{i} * (width / kBlock) * kBlockBytes, width, row.data());
-    all.insert(all.end(), row.begin(), row.begin() + inputs);
-  }
-  return all;
-}
-
-struct Named {
-  std::string name;
-  uint64_t rows = 0;
-};
-// Returns the tensors of a layer.
-std::vector<Named> tensors_of(const kv::PredictorShape& shape, uint32_t layer) {
-  std::vector<Named> named;
-  if (shape.form == kv::PredictorForm::kRetrieval) return named;
-  if (shape.has_queries())
-    named.push_back(
-        {fmt::format("blk.{}.predictor_q.weight", layer), uint64_t{shape.heads} * shape.rank});
-  named.push_back(
-      {fmt::format("blk.{}.predictor_k.weight", layer), uint64_t{shape.kv_heads} * shape.rank});
-  return named;
-}
+constexpr std::string_view kForms[] = {"random", "trained",   "heads",   "components",
+                                       "scores", "retrieval", "document"};
 
 // Returns the numbers of the form retrieval, [layers][kv_heads].
 std::vector<float> retrieval_of(const PredictorFile& file) {
@@ -98,6 +46,7 @@ std::string checksum(const PredictorFile& file, std::span<const std::string_view
   for (const float f : file.predictor.frequency) head += fmt::format(" {}", f);
   for (const float f : retrieval_of(file)) head += fmt::format(" {}", f);
   uint64_t hash = fnv1a(std::as_bytes(std::span(head)));
+  hash = fnv1a(std::as_bytes(std::span(file.predictor.document)), hash);
   for (const std::string_view tensor : tensors)
     hash = fnv1a(std::as_bytes(std::span(tensor)), hash);
   return fmt::format("{:016x}", hash);
@@ -124,6 +73,8 @@ io::GgufMetadata metadata_of(const PredictorFile& file, std::span<const std::str
   if (s.form == kv::PredictorForm::kRetrieval) {
     const std::vector<float> numbers = retrieval_of(file);
     out.put("kvick.predictor.retrieval", std::span<const float>(numbers));
+  } else if (s.form == kv::PredictorForm::kDocument) {
+    out.put("kvick.predictor.document", std::span<const int32_t>(file.predictor.document));
   } else {
     out.put("kvick.predictor.mse", std::span<const float>(file.mse));
     out.put("kvick.predictor.recall", std::span<const float>(file.recall));
@@ -158,6 +109,9 @@ Result<kv::PredictorShape> shape_in(const io::ModelFile& gguf) {
   KVICK_TRY(shape.dim, number_in(gguf, "dim", 1, kMost));
   KVICK_TRY(shape.rank, number_in(gguf, "rank", 1, shape.head_dim));
   KVICK_TRY(shape.seed, number_in(gguf, "seed", 0, UINT32_MAX));
+  if (shape.form == kv::PredictorForm::kDocument) {
+    KVICK_TRY(shape.tokens, number_in(gguf, "tokens", 1, kMost));
+  }
   if (!shape.has_queries() && shape.rank != 1)
     return fail("it has {} scores for a row and not one", shape.rank);
   if (uint64_t{shape.heads} * shape.head_dim > kMost)
@@ -178,6 +132,11 @@ bool finite(const std::vector<float>& list) {
   return std::all_of(list.begin(), list.end(), [](float x) { return std::isfinite(x); });
 }
 
+// Whether all numbers are from 0 to 1; NaN is not.
+bool shares(const std::vector<float>& list) {
+  return std::all_of(list.begin(), list.end(), [](float x) { return x >= 0 && x <= 1; });
+}
+
 base::Status<> read_quality(const io::ModelFile& gguf, PredictorFile& file) {
   const uint32_t layers = file.predictor.shape.layers;
   KVICK_TRY(file.mse, list_in(gguf, "mse", layers));
@@ -190,12 +149,34 @@ base::Status<> read_retrieval(const io::ModelFile& gguf, PredictorFile& file) {
   const kv::PredictorShape& shape = file.predictor.shape;
   KVICK_TRY(const std::vector<float> all,
             list_in(gguf, "retrieval", uint64_t{shape.layers} * shape.kv_heads));
-  // Written so that NaN is refused too.
-  if (!std::all_of(all.begin(), all.end(), [](float x) { return x >= 0 && x <= 1; }))
-    return fail("kvick.predictor.retrieval holds numbers that are not from 0 to 1");
+  if (!shares(all)) return fail("kvick.predictor.retrieval holds numbers that are not from 0 to 1");
   for (auto from = all.begin(); from != all.end(); from += shape.kv_heads)
     file.predictor.layers.push_back({.q = {}, .k = {from, from + shape.kv_heads}});
   return base::Done{};
+}
+
+base::Status<> read_document(const io::ModelFile& gguf, kv::Predictor& predictor) {
+  const std::vector<int64_t>* const tokens = gguf.get_ints("kvick.predictor.document");
+  if (tokens == nullptr || tokens->size() != predictor.shape.tokens)
+    return fail("kvick.predictor.document is no list of {} tokens", predictor.shape.tokens);
+  for (const int64_t token : *tokens) {
+    if (token < 0 || token > INT32_MAX)
+      return fail("kvick.predictor.document holds {}, which is no token", token);
+    predictor.document.push_back(static_cast<int32_t>(token));
+  }
+  return base::Done{};
+}
+
+// Reads what a form has beside its tensors.
+base::Status<> read_lists(const io::ModelFile& gguf, PredictorFile& file) {
+  switch (file.predictor.shape.form) {
+    case kv::PredictorForm::kRetrieval:
+      return read_retrieval(gguf, file);
+    case kv::PredictorForm::kDocument:
+      return read_document(gguf, file.predictor);
+    default:
+      return read_quality(gguf, file);
+  }
 }
 
 Result<std::vector<float>> frequency_in(const io::ModelFile& gguf,
@@ -221,11 +202,13 @@ Result<std::vector<std::string_view>> tensors_in(const io::ModelFile& gguf,
                 of_layer, shape.layers);
   std::vector<std::string_view> data;
   for (uint32_t layer = 0; layer < shape.layers; ++layer)
-    for (const Named& named : tensors_of(shape, layer)) {
+    for (const PredictorTensor& named : tensors_of(shape, layer)) {
       const io::Tensor* tensor = gguf.find(named.name);
-      const std::vector<uint64_t> wanted = {named.rows, padded(shape.inputs())};
-      if (tensor == nullptr || tensor->dtype != kernels::DType::kQ8_0 || tensor->shape != wanted)
-        return fail("{} is missing, or not {} x {} of type Q8_0", named.name, wanted[0], wanted[1]);
+      const std::vector<uint64_t> wanted = {named.rows, stored_inputs(shape)};
+      const kernels::DType type = stored_type(shape);
+      if (tensor == nullptr || tensor->dtype != type || tensor->shape != wanted)
+        return fail("{} is missing, or not {} x {} of type {}", named.name, wanted[0], wanted[1],
+                    kernels::dtype_info(type).name);
       data.emplace_back(reinterpret_cast<const char*>(tensor->data.data()), tensor->data.size());
     }
   return data;
@@ -234,7 +217,8 @@ Result<std::vector<std::string_view>> tensors_in(const io::ModelFile& gguf,
 base::Status<> check_kind(const io::ModelFile& gguf) {
   KVICK_TRY(const std::string type, gguf.get_string("general.type", ""));
   if (type != "predictor")
-    return fail("it is not a predictor file; kvick train distil, pca, kvzap and duo make one");
+    return fail(
+        "it is not a predictor file; kvick train distil, pca, kvzap, duo and kvzip make one");
   KVICK_TRY(const uint64_t version, gguf.get_uint("kvick.predictor.version"));
   if (version != kVersion && version != kTurningVersion)
     return fail("it is of version {}, not {} or {}: take a newer kvick, or train it again", version,
@@ -254,10 +238,7 @@ Result<PredictorFile> file_of(const io::ModelFile& gguf) {
   KVICK_TRY(file.text, gguf.get_string("kvick.predictor.text"));
   KVICK_TRY(file.tokens, number_in(gguf, "tokens", 0, UINT32_MAX));
   KVICK_TRY(file.held_out, number_in(gguf, "held_out", 0, UINT32_MAX));
-  if (shape.form == kv::PredictorForm::kRetrieval)
-    KVICK_TRY_VOID(read_retrieval(gguf, file));
-  else
-    KVICK_TRY_VOID(read_quality(gguf, file));
+  KVICK_TRY_VOID(read_lists(gguf, file));
   if (version == kTurningVersion) {
     KVICK_TRY(file.predictor.frequency, frequency_in(gguf, shape));
   }
@@ -266,8 +247,8 @@ Result<PredictorFile> file_of(const io::ModelFile& gguf) {
   if (sum != checksum(file, tensors)) return fail("its checksum is wrong: it is damaged");
   for (size_t i = 0; i < tensors.size();) {
     const auto matrix = [&](uint32_t heads) {
-      return decode(std::as_bytes(std::span(tensors[i++])), uint64_t{heads} * shape.rank,
-                    shape.inputs());
+      return decode_rows(std::as_bytes(std::span(tensors[i++])), uint64_t{heads} * shape.rank,
+                         shape);
     };
     kv::PredictorLayer& layer = file.predictor.layers.emplace_back();
     if (shape.has_queries()) layer.q = matrix(shape.heads);
@@ -275,6 +256,8 @@ Result<PredictorFile> file_of(const io::ModelFile& gguf) {
     if (!finite(layer.q) || !finite(layer.k))
       return fail("layer {} has weights that are not finite numbers",
                   file.predictor.layers.size() - 1);
+    if (shape.form == kv::PredictorForm::kDocument && !shares(layer.k))
+      return fail("layer {} has scores that are not from 0 to 1", file.predictor.layers.size() - 1);
   }
   return file;
 }
@@ -288,6 +271,7 @@ std::string with_path(const std::string& path, const std::string& message) {
 const char* command_of(kv::PredictorForm form) {
   if (form == kv::PredictorForm::kScores) return "kvick train kvzap";
   if (form == kv::PredictorForm::kRetrieval) return "kvick train duo";
+  if (form == kv::PredictorForm::kDocument) return "kvick train kvzip";
   return form == kv::PredictorForm::kComponents ? "kvick train pca" : "kvick train distil";
 }
 
@@ -298,8 +282,8 @@ std::string_view form_name(kv::PredictorForm form) { return kForms[static_cast<s
 std::vector<kv::PredictorLayer> rounded(const kv::Predictor& predictor) {
   const kv::PredictorShape& shape = predictor.shape;
   const auto matrix = [&](const std::vector<float>& w, uint32_t heads) {
-    const std::string bytes = encode(w, shape.inputs());
-    return decode(std::as_bytes(std::span(bytes)), heads * shape.rank, shape.inputs());
+    const std::string bytes = encode_rows(w, shape);
+    return decode_rows(std::as_bytes(std::span(bytes)), heads * shape.rank, shape);
   };
   std::vector<kv::PredictorLayer> layers;
   for (const kv::PredictorLayer& layer : predictor.layers)
@@ -317,10 +301,10 @@ std::string predictor_bytes(const PredictorFile& file) {
     const auto named = tensors_of(shape, layer);
     const kv::PredictorLayer& from = file.predictor.layers[layer];
     for (size_t i = 0; i < named.size(); ++i) {
-      data.push_back(encode(i + 1 < named.size() ? from.q : from.k, shape.inputs()));
+      data.push_back(encode_rows(i + 1 < named.size() ? from.q : from.k, shape));
       tensors.push_back({.name = named[i].name,
-                         .shape = {named[i].rows, padded(shape.inputs())},
-                         .type = io::ggml_of_dtype(kernels::DType::kQ8_0),
+                         .shape = {named[i].rows, stored_inputs(shape)},
+                         .type = io::ggml_of_dtype(stored_type(shape)),
                          .bytes = data.back().size()});
     }
   }
@@ -352,8 +336,9 @@ Result<std::shared_ptr<const kv::Predictor>> read_predictor(const std::string& p
                                                             const model::Config& config) {
   const auto gguf = io::ModelFile::open_for_inspection(path);
   if (!gguf.ok())
-    return fail("{} (a predictor is a file that kvick train distil, pca, kvzap or duo makes)",
-                gguf.error().message);
+    return fail(
+        "{} (a predictor is a file that kvick train distil, pca, kvzap, duo or kvzip makes)",
+        gguf.error().message);
   if (const auto good = check_kind(*gguf); !good.ok())
     return fail("{}", with_path(path, good.error().message));
   auto file = file_of(*gguf);

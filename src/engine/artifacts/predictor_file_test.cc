@@ -60,6 +60,22 @@ PredictorFile retrieval_file(const std::vector<float>& numbers) {
   return file;
 }
 
+// A file of the form document, of three tokens. scores: [2 layers][2 KV heads][3 tokens].
+PredictorFile document_file(const std::vector<float>& scores) {
+  PredictorFile file = random_file(kv::PredictorForm::kScores, 5);
+  file.mse.clear(), file.recall.clear(), file.mass.clear();
+  file.held_out = 0;
+  file.tokens = file.predictor.shape.tokens = 3;
+  file.predictor.shape.form = kv::PredictorForm::kDocument;
+  file.predictor.document = {7, 0, 499};
+  for (uint32_t layer = 0; layer < 2; ++layer)
+    file.predictor.layers[layer].k = {scores.begin() + 6 * layer, scores.begin() + 6 * layer + 6};
+  return file;
+}
+
+const std::vector<float> kShares = {0,     1,    0.5F,  0.25F,  0.125F, 0.75F,
+                                    1e-5F, 0.3F, 0.01F, 0.625F, 0,      6e-8F};
+
 base::Result<PredictorFile> parsed(const std::string& bytes) {
   return parse_predictor(std::as_bytes(std::span(bytes)));
 }
@@ -109,6 +125,50 @@ TEST(PredictorFile, KeepsTheNumbersOfHeadsExactly) {
   EXPECT_EQ(predictor_bytes(read), bytes);
 }
 
+TEST(PredictorFile, KeepsTheTokensAndScoresOfADocument) {
+  const PredictorFile file = document_file(kShares);
+  const std::string bytes = predictor_bytes(file);
+  const PredictorFile read = parsed(bytes).value();
+  EXPECT_EQ(read.model, file.model);
+  EXPECT_EQ(read.predictor.shape, file.predictor.shape);
+  EXPECT_EQ(read.predictor.document, file.predictor.document);
+  EXPECT_EQ(read.text, file.text);
+  EXPECT_EQ(read.tokens, 3u);
+  EXPECT_TRUE(read.mse.empty());
+  ASSERT_EQ(read.predictor.layers.size(), 2u);
+  for (size_t layer = 0; layer < 2; ++layer) {
+    EXPECT_TRUE(read.predictor.layers[layer].q.empty());
+    ASSERT_EQ(read.predictor.layers[layer].k.size(), 6u);
+    // Small scores keep their order: F16 has steps of 6e-8 near zero.
+    for (size_t i = 0; i < 6; ++i) {
+      const float score = file.predictor.layers[layer].k[i];
+      EXPECT_NEAR(read.predictor.layers[layer].k[i], score, 5e-4F * score + 3e-8F);
+    }
+  }
+  EXPECT_GT(read.predictor.layers[1].k[5], 0);
+  EXPECT_EQ(predictor_bytes(read), bytes);
+}
+
+TEST(PredictorFile, SaysWhatIsWrongWithADocument) {
+  const auto refusal = [](const PredictorFile& file) {
+    return parsed(predictor_bytes(file)).error().message;
+  };
+  for (const float wrong : {-0.01F, 1.01F}) {
+    std::vector<float> scores = kShares;
+    scores[8] = wrong;
+    EXPECT_EQ(refusal(document_file(scores)), "layer 1 has scores that are not from 0 to 1");
+  }
+  PredictorFile file = document_file(kShares);
+  file.predictor.layers[0].k[2] = std::nanf("");
+  EXPECT_EQ(refusal(file), "layer 0 has weights that are not finite numbers");
+  file = document_file(kShares);
+  file.predictor.document.pop_back();
+  EXPECT_EQ(refusal(file), "kvick.predictor.document is no list of 3 tokens");
+  file = document_file(kShares);
+  file.predictor.document[1] = -4;
+  EXPECT_EQ(refusal(file), "kvick.predictor.document holds -4, which is no token");
+}
+
 TEST(PredictorFile, SaysWhatIsWrongWithTheNumbersOfHeads) {
   const auto refusal = [](const PredictorFile& file) {
     return parsed(predictor_bytes(file)).error().message;
@@ -149,6 +209,7 @@ TEST(PredictorFile, IsRefusedWhereverItIsTornOrChanged) {
   expect_refused_if_torn_or_changed(
       predictor_bytes(random_file(kv::PredictorForm::kTrained, 3, 2)));
   expect_refused_if_torn_or_changed(predictor_bytes(retrieval_file({0, 1, 0.5F, 0.25F})));
+  expect_refused_if_torn_or_changed(predictor_bytes(document_file(kShares)));
 }
 
 TEST(PredictorFile, SaysWhatIsWrong) {
@@ -278,8 +339,8 @@ TEST(PredictorFile, OfAnotherShapeOrDamagedSaysWhatToDo) {
   EXPECT_TRUE(missing.ends_with("; copy the file again, or train it again")) << missing;
   const std::string other = refusal("no predictor at all");
   EXPECT_EQ(other.rfind(on_disk.path), 0u) << other;
-  EXPECT_TRUE(
-      other.ends_with("(a predictor is a file that kvick train distil, pca, kvzap or duo makes)"))
+  EXPECT_TRUE(other.ends_with(
+      "(a predictor is a file that kvick train distil, pca, kvzap, duo or kvzip makes)"))
       << other;
 }
 

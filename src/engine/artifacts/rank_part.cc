@@ -50,6 +50,7 @@ base::Result<std::shared_ptr<const kv::Predictor>> part_of(
   own->shape.heads = part.kv_heads.size * shape.group();
   own->projection = whole->projection;
   own->frequency = whole->frequency;
+  own->document = whole->document;
   for (uint32_t i = part.first_layer; i < part.first_layer + part.layers; ++i)
     own->layers.push_back({.q = heads_of(whole->layers[i].q, part.kv_heads),
                            .k = heads_of(whole->layers[i].k, part.kv_heads)});

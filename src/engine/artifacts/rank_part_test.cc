@@ -97,6 +97,25 @@ TEST(RankPart, OfTheNumbersOfHeadsIsThoseOfItsHeads) {
   }
 }
 
+TEST(RankPart, OfADocumentIsTheScoresOfItsHeadsAndAllTokens) {
+  const auto whole = std::make_shared<kv::Predictor>(*made_predictor(kv::PredictorForm::kScores));
+  constexpr uint32_t kTokens = 7;
+  whole->shape.form = kv::PredictorForm::kDocument;
+  whole->shape.tokens = kTokens;
+  whole->document = {1, 2, 3, 4, 5, 6, 7};
+  for (uint32_t layer = 0; layer < kLayers; ++layer)
+    whole->layers[layer].k = random_floats(kKvHeads * kTokens, layer);
+  const auto own = part_of(whole, {.first_layer = 2, .layers = 3, .kv_heads = {kKvHeads, 1, 3}});
+  ASSERT_TRUE(own.ok()) << own.error().message;
+  EXPECT_EQ((*own)->document, whole->document);
+  EXPECT_EQ((*own)->shape.tokens, kTokens);
+  ASSERT_EQ((*own)->layers.size(), 3u);
+  for (uint32_t layer = 0; layer < 3; ++layer) {
+    const std::vector<float>& all = whole->layers[2 + layer].k;
+    EXPECT_EQ((*own)->layers[layer].k, std::vector<float>(all.begin() + kTokens, all.end()));
+  }
+}
+
 TEST(RankPart, OfARandomProjectionIsSomeLayersAlone) {
   const auto whole = made_predictor(kv::PredictorForm::kRandom);
   const auto heads = part_of(whole, {.layers = kLayers, .kv_heads = {kKvHeads, 0, 2}});

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/answer/finite.h"
+#include "kv/registry/policies.h"
 
 namespace kvick::engine {
 namespace {
@@ -37,8 +38,9 @@ using Windows = std::span<const std::span<const Token>>;
 // One model with its cache, and the logits of the tokens that it read last.
 class Reader {
  public:
-  Reader(Engine& engine, std::unique_ptr<kv::Store> store, model::Role role)
-      : store_(std::move(store)), executor_(engine.make_executor()), role_(role) {}
+  // tells: the store gets to know the tokens; for kvzip, which refuses other texts than its own.
+  Reader(Engine& engine, std::unique_ptr<kv::Store> store, model::Role role, bool tells)
+      : store_(std::move(store)), executor_(engine.make_executor()), role_(role), tells_(tells) {}
 
   // Starts `lanes` windows with empty caches.
   void restart(size_t lanes) {
@@ -57,7 +59,7 @@ class Reader {
                        .tokens = windows[lane].subspan(begin, n),
                        .parents = {},
                        .role = role_,
-                       .reusable = false});
+                       .reusable = tells_});
     const uint64_t read_before = store_->usage().read_bytes;
     std::vector<uint32_t> wanted(want ? windows.size() * n : 0);
     for (uint32_t i = 0; i < wanted.size(); ++i) wanted[i] = i;
@@ -85,6 +87,7 @@ class Reader {
   std::unique_ptr<kv::Store> store_;
   model::Executor executor_;
   model::Role role_;  // of all tokens
+  bool tells_;
   std::vector<kv::SeqId> lanes_;
   uint32_t past_ = 0;
   uint64_t read_bytes_ = 0;
@@ -212,7 +215,8 @@ base::Result<uint64_t> unchosen_bytes(const Engine& engine, const KvOptions& kv,
 
 Result<Reader> make_reader(Engine& engine, const KvOptions& kv, uint32_t window) {
   KVICK_TRY(std::unique_ptr<kv::Store> store, engine.make_store(cache_for(engine, kv, window)));
-  return Reader(engine, std::move(store), engine.prompt_role(kv));
+  return Reader(engine, std::move(store), engine.prompt_role(kv),
+                kv::forgets(engine.resolved(kv).select));
 }
 
 base::Status<> check_window(const Engine& engine, const KvOptions& kv, uint32_t window,

@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "kv/forget/forget_store.h"
+#include "kv/forget/forget_policy.h"
 #include "kv/select/predictor.h"
 
 namespace kvick::kv {

@@ -11,7 +11,7 @@
 // The paper's score has the norm of what v adds to the residual stream; a store does not know the
 // output projection. Rows of all layers keep one budget, held after every step (ADR 71).
 
-#include "kv/forget/forget_store.h"
+#include "kv/forget/forget_policy.h"
 
 namespace kvick::kv {
 namespace {

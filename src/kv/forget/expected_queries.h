@@ -9,7 +9,7 @@
 #include "base/function_ref.h"
 #include "kv/contract/kv.h"
 #include "kv/forget/forget_rule.h"
-#include "kv/forget/row_pool.h"
+#include "kv/rows/row_pool.h"
 
 namespace kvick::kv {
 

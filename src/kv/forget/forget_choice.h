@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kv/forget/forget_rule.h"
-#include "kv/forget/row_pool.h"
+#include "kv/rows/row_pool.h"
 
 namespace kvick::kv {
 

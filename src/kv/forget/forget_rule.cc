@@ -7,6 +7,11 @@
 namespace kvick::kv {
 
 uint32_t ForgetRule::held(uint32_t tokens) const {
+  if (noted == Noted::kDocument) {
+    if (tokens < document) return tokens;
+    const uint32_t kept = std::max(selection.budget(document), selection.sinks + 1);
+    return std::min(kept, document) + (tokens - document);
+  }
   const uint32_t given_up_at = tokens / drop * drop;
   const uint32_t most = std::max(selection.budget(given_up_at), selection.sinks + 1);
   const uint32_t least = std::min(most, selection.sinks + selection.recent + 1);
@@ -36,6 +41,7 @@ uint64_t ForgetRule::score_bytes(const Shape& shape, uint64_t held, uint32_t fre
 }
 
 uint32_t ForgetRule::recent(uint32_t tokens) const {
+  if (noted == Noted::kDocument) return tokens - std::min(tokens, document);
   const uint32_t held = this->held(tokens), others = held - std::min(held, selection.sinks);
   if (noted == Noted::kNothing) return others;
   return std::min(others, half_recent ? (held + 1) / 2 : selection.recent);

@@ -17,6 +17,7 @@ enum class Noted : uint8_t {
   kWindow,     // the attention paid to the row by the last `window` queries, smoothed (SnapKV)
   kHead,       // the score of the row's KV head, from a file (DuoAttention)
   kExpected,   // the attention that later queries are expected to pay (Expected Attention)
+  kDocument,   // the score of a document's row, from a file; no other row is dropped (KVzip)
 };
 
 // Which rows compete for the budget: those of each KV head, of each layer, or of the whole model.
@@ -51,6 +52,10 @@ struct ForgetRule {
   bool averages = false;   // by their mean, not their maximum
   uint32_t safeguard = 0;  // see spared(), in millionths
   Expectation expected;    // of kExpected
+  // Of kDocument: tokens of the document, with which a sequence begins. The budget is of its rows,
+  // which are dropped once all are held. Other sequences keep all rows (keeps_others) or are lost.
+  uint32_t document = 0;
+  bool keeps_others = false;
 
   // Returns whether a sequence may have any length: positions count within the cache, and the
   // number of rows does not grow with the length.
@@ -65,9 +70,10 @@ struct ForgetRule {
     return shared == Shared::kLayer ? shape.kv_heads : shape.kv_heads * shape.layers;
   }
   // Returns the rows that each head keeps of a sequence of `tokens` tokens; the average over heads
-  // that compete. Rises by at most one per token and, with drop = 1, never falls.
+  // that compete. Rises by at most one per token. Never falls with drop = 1, except where a
+  // document's rows are dropped.
   uint32_t held(uint32_t tokens) const;
-  // Returns the maximum of held() for more than `from` and at most `to` tokens.
+  // Returns the maximum of held() for more than `from` and at most `to` tokens. Not for kDocument.
   uint32_t most_held(uint32_t from, uint32_t to) const;
   // Returns whether attention is scored in a step that ends with `tokens` tokens.
   bool notes(uint32_t tokens) const;

@@ -25,10 +25,12 @@ float sum_of(std::span<const float> values) {
 }  // namespace
 
 ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
-                       std::vector<RowBuffer> fresh, std::vector<ForgetChoice> choices)
+                       std::vector<RowBuffer> fresh, std::vector<RowPool> after,
+                       std::vector<ForgetChoice> choices)
     : CheckedStep(store, std::move(step_slots)),
       store_(store),
       fresh_(std::move(fresh)),
+      after_(std::move(after)),
       choices_(std::move(choices)) {
   const Shape& shape = store_.shape();
   const size_t heads = size_t{shape.layers} * shape.kv_heads;
@@ -43,7 +45,7 @@ ForgetStep::ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots,
         probs.emplace_back(size_t{sequence.rows.held(head) + added} * apart_of(slot));
     if (store_.rule_.expects())
       queries_.emplace_back(store_.setup(), store_.rule_, sequence.length, added);
-    bytes_ += store_.step_bytes(this->step_slots()[slot]);
+    bytes_ += store_.step_bytes(this->step_slots()[slot]) + after_[slot].bytes();
     all += added;
   }
   if (store_.rule_.noted == Noted::kPredicted) predicted_.resize(heads * all);
@@ -176,7 +178,10 @@ void ForgetStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
         queries_[slot].keep(store_.setup(), store_.rule_, head, kept, sequence.queries);
     });
   }
-  if (all_stay(slot, kept.size())) {
+  const Beginning beginning = store_.rule_.noted == Noted::kDocument
+                                  ? store_.beginning_of(step_slots()[slot], kept)
+                                  : Beginning{};
+  if (all_stay(slot, beginning, kept.size())) {
     add_all(slot, kept);
   } else {
     const auto work = [&](size_t begin, size_t end, unsigned worker) {
@@ -185,7 +190,9 @@ void ForgetStep::keep_rows(uint32_t slot, std::span<const uint32_t> kept) {
                       choices_[worker]);
     };
     for_heads(groups, groups_at_once(store_.rule_, shape), work);
+    move_after(slot);
   }
+  sequence.beginning = beginning;
   sequence.length += static_cast<uint32_t>(kept.size());
   store_.copied_bytes_ += kept.size() * shape.token_bytes();
 }
@@ -199,10 +206,11 @@ void ForgetStep::for_heads(size_t count, size_t grain,
 }
 
 // Returns whether all rows stay and no scores of existing rows change.
-bool ForgetStep::all_stay(uint32_t slot, size_t kept) const {
+bool ForgetStep::all_stay(uint32_t slot, const Beginning& beginning, size_t kept) const {
   const ForgetSequence& sequence = this->sequence(slot);
   const auto tokens = static_cast<uint32_t>(sequence.length + kept);
   const ForgetRule& rule = store_.rule_;
+  if (beginning.other()) return true;
   return probs_[slot].empty() && rule.held(sequence.length) + kept <= rule.held(tokens);
 }
 
@@ -237,6 +245,10 @@ RowNote ForgetStep::new_note(const Keeping& keeping, size_t head, uint32_t i) co
   const size_t heads = store_.shape().kv_heads;
   if (store_.rule_.noted == Noted::kHead)
     made.mass = store_.setup().select.predictor->layers[head / heads].k[head % heads];
+  if (store_.rule_.noted == Noted::kDocument && made.pos < store_.rule_.document)
+    made.mass = store_.setup()
+                    .select.predictor->layers[head / heads]
+                    .k[head % heads * store_.rule_.document + made.pos];
   if (predicted_.empty()) return made;
   const size_t fresh = predicted_.size() / (store_.shape().layers * heads);
   const size_t token = step_slots()[keeping.slot].first + keeping.kept[i];
@@ -373,6 +385,7 @@ void ForgetStep::keep_of_head(const Keeping& keeping, const ForgetChoice& choice
 void ForgetStep::release() {
   store_.own_bytes_ -= std::exchange(bytes_, 0);  // once: commit and destructor call this
   fresh_.clear();
+  after_.clear();
   probs_.clear();
   queries_.clear();
   predicted_ = {};

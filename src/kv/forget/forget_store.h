@@ -5,17 +5,19 @@
 
 #include <atomic>
 
+#include "kv/forget/document.h"
 #include "kv/forget/expected_queries.h"
 #include "kv/forget/forget_choice.h"
 #include "kv/rows/row_buffer.h"
 #include "kv/rows/row_store.h"
-#include "kv/strategy/policy.h"
+#include "kv/strategy/checked_store.h"
 
 namespace kvick::kv {
 
 struct ForgetSequence : Sequence {
   RowPool rows;
   QueryMoments queries;  // of Noted::kExpected
+  Beginning beginning;   // of Noted::kDocument
 };
 
 class ForgetStore final : public CheckedStore {
@@ -40,14 +42,23 @@ class ForgetStore final : public CheckedStore {
   // If it throws std::bad_alloc, nothing has changed.
   void move(const ForgetSequence& from, uint32_t blocks, ForgetSequence& to);
   uint32_t together() const { return rule_.together(shape()); }
-  // Returns the blocks per group that a sequence of `from` to `to` tokens needs.
-  uint32_t blocks_for(uint32_t from, uint32_t to) const;
+  // Returns the beginning that the sequence has once the slot's fresh rows `kept` are its own.
+  Beginning beginning_of(const StepSlot& step_slot, std::span<const uint32_t> kept) const;
+  // Returns whether the slot's step may be the one that drops a document's rows.
+  bool may_end_document(const StepSlot& step_slot) const;
+  // Blocks per group that a sequence needs in a step, and those of the pool that its rows are moved
+  // to when the step drops a document's rows, so that the memory becomes free. 0: none.
+  struct Room {
+    uint32_t blocks = 0, after = 0;
+  };
+  Room room_for(const StepSlot& step_slot) const;
   uint64_t pool_bytes(uint32_t blocks) const;
   // Returns the bytes that a step takes for a slot until it ends: its rows and their scores.
   uint64_t step_bytes(const StepSlot& step_slot) const;
 
   uint64_t held_bytes() const override { return own_bytes_; }
   Usage count() const override;
+  std::string failure_of(const Sequence& sequence) const override;
 
   ForgetRule rule_;
   uint64_t own_bytes_ = 0, copied_bytes_ = 0;
@@ -57,7 +68,7 @@ class ForgetStore final : public CheckedStore {
 class ForgetStep final : public CheckedStep, public Observer, public InputReader {
  public:
   ForgetStep(ForgetStore& store, std::vector<StepSlot> step_slots, std::vector<RowBuffer> fresh,
-             std::vector<ForgetChoice> choices);
+             std::vector<RowPool> after, std::vector<ForgetChoice> choices);
   ~ForgetStep() override { release(); }
 
   StepFacets facets() override {
@@ -102,7 +113,8 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
                  base::FunctionRef<void(size_t begin, size_t end, unsigned worker)> work);
   // Copies fresh row `from` of a slot to row `to` of a head.
   void take_fresh(uint32_t slot, size_t head, uint32_t from, uint32_t to);
-  bool all_stay(uint32_t slot, size_t kept) const;
+  bool all_stay(uint32_t slot, const Beginning& beginning, size_t kept) const;
+  void move_after(uint32_t slot);
   void add_all(uint32_t slot, std::span<const uint32_t> kept);
   void keep_of_group(const Keeping& keeping, ForgetChoice& choice);
   void keep_of_head(const Keeping& keeping, const ForgetChoice& choice, size_t head);
@@ -111,6 +123,7 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
   ForgetStore& store_;
   std::vector<RowBuffer> fresh_;          // per slot
   std::vector<kernels::Run> fresh_runs_;  // per slot; views point into it
+  std::vector<RowPool> after_;            // per slot: see ForgetStore::Room::after
   // Per slot and head, if attention is scored: [held + fresh] for each token observed apart.
   std::vector<std::vector<std::vector<float>>> probs_;
   std::vector<StepQueries> queries_;   // per slot, of Noted::kExpected
@@ -118,33 +131,5 @@ class ForgetStep final : public CheckedStep, public Observer, public InputReader
   std::vector<ForgetChoice> choices_;  // per worker that chooses
   uint64_t bytes_ = 0;  // ForgetStore::step_bytes of all slots, and scratch; held by the store
 };
-
-// Implement Policy::make and cost for a rule. With load.step > 1, Cost::fast_bytes has what the
-// last step takes until it ends too, if it is one in which the sequences grow.
-base::Result<std::unique_ptr<Store>> make_forget_store(const Setup& setup, const Layout& layout,
-                                                       const ForgetRule& rule);
-base::Result<Cost> forget_cost(const Setup& setup, const Layout& layout, const ForgetRule& rule,
-                               const Load& load);
-// Implements Policy::change_traits.
-void forgetting_traits(Traits& traits);
-
-// Makes the table row of a policy whose rule depends on its options only.
-template <base::Result<ForgetRule> (*rule_of)(const Setup& setup)>
-Policy forgetting_policy(std::string_view name, std::string_view summary,
-                         std::span<const Option> options) {
-  return {
-      .name = name,
-      .summary = summary,
-      .options = options,
-      .change_traits = forgetting_traits,
-      .make = [](const Setup& setup, const Layout& layout) -> base::Result<std::unique_ptr<Store>> {
-        KVICK_TRY(const ForgetRule rule, rule_of(setup));
-        return make_forget_store(setup, layout, rule);
-      },
-      .cost = [](const Setup& setup, const Layout& layout, const Load& load) -> base::Result<Cost> {
-        KVICK_TRY(const ForgetRule rule, rule_of(setup));
-        return forget_cost(setup, layout, rule, load);
-      }};
-}
 
 }  // namespace kvick::kv

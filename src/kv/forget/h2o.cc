@@ -3,7 +3,7 @@
 // Efficient Generative Inference of Large Language Models", Zhang et al. 2023, algorithm 1). The
 // sum is over all queries that share a KV head, those of rejected draft tokens included.
 
-#include "kv/forget/forget_store.h"
+#include "kv/forget/forget_policy.h"
 
 namespace kvick::kv {
 namespace {

@@ -8,7 +8,7 @@
 // says how many rows stay: those with the highest scores over all layers and heads. So the memory
 // that a sequence may take is known before it begins.
 
-#include "kv/forget/forget_store.h"
+#include "kv/forget/forget_policy.h"
 #include "kv/select/predictor.h"
 
 namespace kvick::kv {

@@ -6,7 +6,7 @@
 // at most the time between two drops. In steps of many tokens, such as a prompt's, the mean over
 // their queries counts.
 
-#include "kv/forget/forget_store.h"
+#include "kv/forget/forget_policy.h"
 
 namespace kvick::kv {
 namespace {

@@ -10,7 +10,7 @@
 // bounds what a sequence holds at any time: the choice is made anew over all held rows after each
 // piece of a prompt that needs room, and while answering every `drop` tokens.
 
-#include "kv/forget/forget_store.h"
+#include "kv/forget/forget_policy.h"
 
 namespace kvick::kv {
 namespace {

@@ -5,7 +5,7 @@
 // in rows a text may have any length (section 4.1 reads 4 million tokens). A model without rotary
 // embedding has its positions in the rows themselves; there they stay those of the text.
 
-#include "kv/forget/forget_store.h"
+#include "kv/forget/forget_policy.h"
 
 namespace kvick::kv {
 namespace {

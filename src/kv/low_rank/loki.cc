@@ -114,6 +114,8 @@ base::Result<std::unique_ptr<Store>> make(const Setup& setup, const Layout& layo
   const Shape& shape = setup.shape;
   if (found.form == PredictorForm::kRetrieval)
     return base::fail("loki: the file is duo's: kvick train pca makes loki's");
+  if (found.form == PredictorForm::kDocument)
+    return base::fail("loki: the file is kvzip's: kvick train pca makes loki's");
   if (found.form != PredictorForm::kComponents)
     return base::fail("loki: the file is a predictor for {}: kvick train pca makes loki's",
                       found.has_queries() ? "maple" : "kvzap");

@@ -162,6 +162,8 @@ base::Result<Asked> read_options(const Setup& setup) {
     return base::fail("maple: the file is kvzap's: kvick train distil makes maple's");
   if (trained.form == PredictorForm::kRetrieval)
     return base::fail("maple: the file is duo's: kvick train distil makes maple's");
+  if (trained.form == PredictorForm::kDocument)
+    return base::fail("maple: the file is kvzip's: kvick train distil makes maple's");
   if (rank != 0 && rank != trained.rank)
     return base::fail("maple: rank is {}, but the predictor was trained for {}: leave it out", rank,
                       trained.rank);

@@ -15,6 +15,7 @@ Policy sparq_policy();         // sparq.cc
 Policy h2o_policy();           // h2o.cc
 Policy scissorhands_policy();  // scissorhands.cc
 Policy kvzap_policy();         // kvzap.cc
+Policy kvzip_policy();         // kvzip.cc
 Policy duo_policy();           // duo.cc
 Policy snapkv_policy();        // snapkv.cc
 Policy expected_policy();      // expected.cc
@@ -35,9 +36,10 @@ struct Table {
 
   Table() {
     rows.reserve(kMostPolicies);
-    rows = {quest_policy(),     clusters_policy(), sparq_policy(), h2o_policy(),
-            snapkv_policy(),    expected_policy(), kvzap_policy(), scissorhands_policy(),
-            streaming_policy(), duo_policy(),      loki_policy(),  maple_policy()};
+    rows = {quest_policy(),        clusters_policy(),  sparq_policy(), h2o_policy(),
+            snapkv_policy(),       expected_policy(),  kvzap_policy(), kvzip_policy(),
+            scissorhands_policy(), streaming_policy(), duo_policy(),   loki_policy(),
+            maple_policy()};
     count = rows.size();
   }
 };

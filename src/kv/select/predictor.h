@@ -28,6 +28,10 @@ enum class PredictorForm : uint8_t {
   // No matrices: W_K is one number in [0, 1] per KV head, how much the head's output changes
   // without distant rows; for the policy duo.
   kRetrieval,
+  // No matrices: W_K is one number in [0, 1] per KV head and token of one document, the largest
+  // share of attention that the token's row gets while the model repeats the document; for the
+  // policy kvzip.
+  kDocument,
 };
 
 struct PredictorShape {
@@ -35,14 +39,16 @@ struct PredictorShape {
   uint32_t dim = 0;   // of the layer's input
   uint32_t rank = 0;  // values of a low-rank key, per KV head
   PredictorForm form = PredictorForm::kRandom;
-  uint32_t seed = 0;  // of the random projection
+  uint32_t seed = 0;    // of the random projection
+  uint32_t tokens = 0;  // of the document of kDocument
 
   uint32_t group() const { return heads / kv_heads; }
   bool from_input() const {
     return form == PredictorForm::kRandom || form == PredictorForm::kTrained;
   }
   bool has_queries() const {
-    return form != PredictorForm::kScores && form != PredictorForm::kRetrieval;
+    return form != PredictorForm::kScores && form != PredictorForm::kRetrieval &&
+           form != PredictorForm::kDocument;
   }
   uint32_t projected() const { return kv_heads * rank; }  // k, columns of the random projection
   // Returns the number of inputs of a row of W_Q and W_K.
@@ -50,6 +56,7 @@ struct PredictorShape {
     if (form == PredictorForm::kRandom) return projected();
     if (form == PredictorForm::kScores) return dim + 1;
     if (form == PredictorForm::kRetrieval) return 1;
+    if (form == PredictorForm::kDocument) return tokens;
     return form == PredictorForm::kTrained ? dim : head_dim;
   }
   bool operator==(const PredictorShape&) const = default;
@@ -86,6 +93,8 @@ struct Predictor {
   // values i and i + rank / 2 of each head are rotated by position * frequency[i]. Empty: no
   // rotation. Only if shape.from_input() and rank is even.
   std::vector<float> frequency;  // [rank / 2]
+  // Of kDocument: the document's tokens, as they stand at the beginning of a prompt: [tokens].
+  std::vector<int32_t> document;
 
   // Computes the cosines and sines of a position, as kernels::Table::rope takes them: [rank].
   void turns(uint32_t position, float* cos_sin) const;

@@ -52,7 +52,7 @@ inline std::vector<std::string> specs() {
   // Policies, over layouts that store rows in different ways.
   for (const char* layout : {"virtual", "bmc:r=7", "paged:block=7"})
     for (const Policy& policy : policies())
-      if (std::string_view(layout) == "virtual" || !forgets({std::string(policy.name), {}}))
+      if (is_tried_over(policy, layout))
         all.push_back(fmt::format("{} {}", layout, tried_policy(policy)));
   all.push_back(over("virtual", "snapkv", ",heads=ada"));
   all.push_back(over("virtual", "expected", ",heads=ada,cov=diagonal"));

@@ -71,14 +71,19 @@ inline Traits traits_of(const std::string& text) {
 // Makes a predictor of random weights, which predicts from keys.
 inline std::shared_ptr<const Predictor> made_predictor(const Shape& shape, PredictorForm form) {
   auto made = std::make_shared<Predictor>();
-  made->shape = {
-      .layers = shape.layers,
-      .heads = shape.kv_heads,
-      .kv_heads = shape.kv_heads,
-      .head_dim = shape.head_dim,
-      .dim = shape.head_dim,
-      .rank = form == PredictorForm::kScores || form == PredictorForm::kRetrieval ? 1U : 4U,
-      .form = form};
+  made->shape = {.layers = shape.layers,
+                 .heads = shape.kv_heads,
+                 .kv_heads = shape.kv_heads,
+                 .head_dim = shape.head_dim,
+                 .dim = shape.head_dim,
+                 .rank = form == PredictorForm::kScores || form == PredictorForm::kRetrieval ||
+                                 form == PredictorForm::kDocument
+                             ? 1U
+                             : 4U,
+                 .form = form};
+  constexpr uint32_t kDocument = 40;
+  if (form == PredictorForm::kDocument) made->shape.tokens = kDocument;
+  made->document.resize(made->shape.tokens);
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   made->layers.resize(shape.layers);
@@ -117,6 +122,8 @@ inline Setup setup_for(const std::string& spec, const Shape& shape,
   }
   if (setup.select.spec.name == "duo")
     setup.select.predictor = made_predictor(shape, PredictorForm::kRetrieval);
+  if (setup.select.spec.name == "kvzip")
+    setup.select.predictor = made_predictor(shape, PredictorForm::kDocument);
   if (!traits_of(spec).slots) return setup;
   setup.shape.k_type = setup.shape.v_type = kernels::DType::kF32;
   setup.slots = &made_slots(shape).facts;

@@ -11,7 +11,8 @@
 namespace kvick::lab {
 namespace {
 
-// The file that the user gave for such a policy, and the option that gives it.
+// The file that the user gave for such a policy, and the option that gives it. kvzip's file is of
+// one document, so only the policy itself names it.
 struct GivenFile {
   std::string_view option;
   const std::string& path;
@@ -20,6 +21,8 @@ GivenFile file_for(const Bench& bench, std::string_view policy) {
   if (policy == "loki") return {"--components", bench.select.components};
   if (policy == "kvzap") return {"--scores", bench.select.scores};
   if (policy == "duo") return {"--heads", bench.select.heads};
+  static const std::string kNone;
+  if (policy == "kvzip") return {"--kv-select kvzip:file=", kNone};
   return {"--predictor", bench.select.predictor};
 }
 
@@ -34,7 +37,9 @@ base::Result<kv::Spec> read_policy(const Bench& bench, const std::string& text) 
     return base::fail("{}: leave budget= out of --kv-select and give --budget", text);
   if (!kv::needs_file(*policy) || spec.options.contains("file")) return spec;
   const GivenFile file = file_for(bench, spec.name);
-  if (file.path.empty()) return base::fail("{} needs a file: {} FILE.kvp", spec.name, file.option);
+  if (file.path.empty())
+    return base::fail("{} needs a file: {}{}FILE.kvp", spec.name, file.option,
+                      file.option.ends_with('=') ? "" : " ");
   spec.options["file"] = file.path;
   return spec;
 }

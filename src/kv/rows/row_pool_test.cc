@@ -1,6 +1,6 @@
 // Compares heads that share blocks of rows with plain lists of rows.
 
-#include "kv/forget/row_pool.h"
+#include "kv/rows/row_pool.h"
 
 #include <cstring>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "kv/forget/row_pool.h"
+#include "kv/rows/row_pool.h"
 
 #include <algorithm>
 #include <cstring>

@@ -250,6 +250,17 @@ class Kept(FakePage):
         expect(self.answers()).to_contain_text("word3")
         expect(self.answers().locator(".note")).to_have_text("Stopped.")
 
+    def test_a_conversation_that_is_deleted_while_its_answer_is_written_stays_deleted(self):
+        page = self.start()
+        self.send("slow")
+        expect(self.answers()).to_contain_text("word3", timeout=WAIT_MS)
+        page.get_by_label("Delete “slow”").click()
+        self.ask("hello")
+        names = page.locator("#conversations .name")
+        expect(names).to_have_text(["hello"])
+        page.click("text=Undo")
+        expect(names).to_have_text(["hello", "slow"])
+
     def test_a_partial_answer_survives_closing_its_tab(self):
         page = self.start()
         self.send("slow")

@@ -4,7 +4,8 @@ import { sentenceOf } from "./api.js";
 import { button, byId, count, download, element } from "./dom.js";
 
 export class ConversationsView {
-  // onOpen(conversation) shows it. isBusy() returns whether an answer is being written.
+  // onOpen(conversation, {removed}) shows it in place of the open one, which may have been removed. isBusy() returns whether an answer
+  // is being written.
   constructor(store, onOpen, isBusy) {
     Object.assign(this, { store, onOpen, isBusy, open: null });
     byId("clear").addEventListener("click", () => this.openNew());
@@ -27,9 +28,9 @@ export class ConversationsView {
     byId("input").focus();
   }
 
-  show(conversation) {
+  show(conversation, how) {
     this.open = conversation;
-    this.onOpen(conversation);
+    this.onOpen(conversation, how);
     document.body.classList.remove("list-open");
     byId("open-list").setAttribute("aria-expanded", "false");
     this.draw();
@@ -85,7 +86,7 @@ export class ConversationsView {
 
   remove(one) {
     this.store.remove(one.id);
-    if (this.open?.id === one.id) this.show(this.store.make());
+    if (this.open?.id === one.id) this.show(this.store.make(), { removed: true });
     this.draw();
     this.say("Deleted.", button("Undo", () => {
       this.store.write(one);

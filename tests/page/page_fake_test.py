@@ -250,6 +250,14 @@ class Kept(FakePage):
         expect(self.answers()).to_contain_text("word3")
         expect(self.answers().locator(".note")).to_have_text("Stopped.")
 
+    def test_a_click_on_the_open_conversation_does_not_stop_its_answer(self):
+        page = self.start()
+        self.send("slow")
+        expect(self.answers()).to_contain_text("word3", timeout=WAIT_MS)
+        page.locator("#conversations .name").click()
+        expect(self.answers()).to_contain_text("word99", timeout=WAIT_MS)
+        expect(page.locator("#stop")).to_be_visible()
+
     def test_a_conversation_that_is_deleted_while_its_answer_is_written_stays_deleted(self):
         page = self.start()
         self.send("slow")

@@ -31,9 +31,20 @@ export class ConversationsView {
   show(conversation, how) {
     this.open = conversation;
     this.onOpen(conversation, how);
+    this.closeList();
+    this.draw();
+  }
+
+  // The conversation whose answer is being written stays open: opening it again would stop the answer.
+  choose(one) {
+    const writes = one.id === this.open?.id && this.isBusy();
+    if (!writes) return this.show(this.store.get(one.id) ?? one);
+    this.closeList();
+  }
+
+  closeList() {
     document.body.classList.remove("list-open");
     byId("open-list").setAttribute("aria-expanded", "false");
-    this.draw();
   }
 
   draw() {
@@ -49,7 +60,7 @@ export class ConversationsView {
   }
 
   row(one) {
-    const item = element("li"), name = button(one.title, () => this.show(this.store.get(one.id) ?? one), { className: "name" });
+    const item = element("li"), name = button(one.title, () => this.choose(one), { className: "name" });
     if (one.id === this.open?.id) name.setAttribute("aria-current", "true");
     name.title = one.title;
     item.append(name,

@@ -79,9 +79,10 @@ export class ConversationsView {
       done = true;
       const title = field.value.trim();
       if (keep && title) {
-        one.title = title;
+        const kept = this.store.get(one.id) ?? one;  // an answer may have come since the list was drawn
+        kept.title = title;
         if (this.open?.id === one.id) this.open.title = title;
-        this.store.write(one);
+        this.store.write(kept);
       }
       this.draw();
     };

@@ -24,8 +24,10 @@ uint64_t tokens_to_read(const RunningJob& running) {
 }  // namespace
 
 uint32_t Scheduler::waiting_jobs() const noexcept {
-  return static_cast<uint32_t>(std::count_if(
-      waiting_.begin(), waiting_.end(), [](const auto& running) { return !running->admitted; }));
+  // Not RunningJob::admitted: a job that was preempted while it waited for rows has left the queue.
+  return static_cast<uint32_t>(
+      std::count_if(waiting_.begin(), waiting_.end(),
+                    [](const auto& running) { return !running->outcome.times.started; }));
 }
 
 // Returns the tokens of running jobs that wait to be read: of prompts, and of answers that were

@@ -80,6 +80,12 @@ Metrics Scheduler::metrics() const {
     checks.count += usage.checks;
     checks.lost_mass += usage.lost_mass;
   }
+  for (const auto& [policy, totals] : stores_.closed()) {
+    if (policy.empty()) continue;
+    Metrics::Checks& checks = all.checks[policy];
+    checks.count += totals.checks;
+    checks.lost_mass += totals.lost_mass;
+  }
   return all;
 }
 

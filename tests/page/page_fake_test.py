@@ -277,6 +277,15 @@ class Kept(FakePage):
         expect(self.answers()).to_contain_text("word3", timeout=WAIT_MS)
         expect(self.answers().locator(".note")).to_have_text(re.compile("Stopped|Not finished"))
 
+    def test_thoughts_survive_closing_their_tab(self):
+        self.server.pause = 2
+        page = self.start()
+        self.send("think")
+        expect(page.locator(".thoughts")).to_contain_text("short", timeout=WAIT_MS)
+        page.reload()
+        expect(page.locator(".thoughts")).to_contain_text("short", timeout=WAIT_MS)
+        expect(self.answers().locator(".note")).to_have_text(re.compile("Stopped|Not finished"))
+
     def test_two_tabs_show_the_same_conversation(self):
         page = self.start()
         self.ask("from the first tab")

@@ -44,7 +44,7 @@ export class Chat {
 
   // Saves the part of an answer when the tab is closed or reloaded.
   keepPart() {
-    if (!this.running?.message.content) return;
+    if (!this.running?.message.content && !this.running?.message.reasoning_content) return;
     const { conversation, message } = this.running, part = { ...message, end: "stopped", note: "Stopped." };
     this.onSave({ ...conversation, messages: [...conversation.messages, part] });
   }

@@ -250,12 +250,40 @@ class Kept(FakePage):
         expect(self.answers()).to_contain_text("word3")
         expect(self.answers().locator(".note")).to_have_text("Stopped.")
 
+    def test_a_click_on_the_open_conversation_does_not_stop_its_answer(self):
+        page = self.start()
+        self.send("slow")
+        expect(self.answers()).to_contain_text("word3", timeout=WAIT_MS)
+        page.locator("#conversations .name").click()
+        expect(self.answers()).to_contain_text("word99", timeout=WAIT_MS)
+        expect(page.locator("#stop")).to_be_visible()
+
+    def test_a_conversation_that_is_deleted_while_its_answer_is_written_stays_deleted(self):
+        page = self.start()
+        self.send("slow")
+        expect(self.answers()).to_contain_text("word3", timeout=WAIT_MS)
+        page.get_by_label("Delete “slow”").click()
+        self.ask("hello")
+        names = page.locator("#conversations .name")
+        expect(names).to_have_text(["hello"])
+        page.click("text=Undo")
+        expect(names).to_have_text(["hello", "slow"])
+
     def test_a_partial_answer_survives_closing_its_tab(self):
         page = self.start()
         self.send("slow")
         expect(self.answers()).to_contain_text("word3", timeout=WAIT_MS)
         page.reload()
         expect(self.answers()).to_contain_text("word3", timeout=WAIT_MS)
+        expect(self.answers().locator(".note")).to_have_text(re.compile("Stopped|Not finished"))
+
+    def test_thoughts_survive_closing_their_tab(self):
+        self.server.pause = 2
+        page = self.start()
+        self.send("think")
+        expect(page.locator(".thoughts")).to_contain_text("short", timeout=WAIT_MS)
+        page.reload()
+        expect(page.locator(".thoughts")).to_contain_text("short", timeout=WAIT_MS)
         expect(self.answers().locator(".note")).to_have_text(re.compile("Stopped|Not finished"))
 
     def test_two_tabs_show_the_same_conversation(self):

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kv/registry/policies.h"
+
 namespace kvick::engine {
 namespace {
 
@@ -62,6 +64,7 @@ base::Result<StoreKind*> StoreSet::find(const KvOptions& options) {
           "{} kinds of cache are in use, the most that one server keeps; use one of them, or try "
           "again later",
           kMostStores);
+    keep_totals(*unused);
     kinds_.erase(unused);
   }
   return add(options);
@@ -69,13 +72,30 @@ base::Result<StoreKind*> StoreSet::find(const KvOptions& options) {
 
 base::Status<> StoreSet::renew(StoreKind& kind) {
   KVICK_TRY(std::unique_ptr<kv::Store> store, engine_->make_store(kind.options));
+  keep_totals(kind);
   kind.store = std::move(store);
   kind.broken = false;
   return base::Done{};
 }
 
+// Counters must not fall when a store is closed.
+void StoreSet::keep_totals(const StoreKind& kind) {
+  const bool chose = !reads_all(kind.options) && !kv::forgets(kind.options.select);
+  const kv::Usage all = kind.store->usage();
+  closed_[chose ? kind.options.select.name : ""].add({.copied_bytes = all.copied_bytes,
+                                                      .evicted_bytes = all.evicted_bytes,
+                                                      .slow_read_bytes = all.slow_read_bytes,
+                                                      .slow_written_bytes = all.slow_written_bytes,
+                                                      .fallbacks = all.fallbacks,
+                                                      .read_bytes = all.read_bytes,
+                                                      .checks = all.checks,
+                                                      .lost_mass = all.lost_mass,
+                                                      .resumed = all.resumed});
+}
+
 kv::Usage StoreSet::usage() const {
   kv::Usage all;
+  for (const auto& [policy, totals] : closed_) all.add(totals);
   for (const StoreKind& kind : kinds_) all.add(kind.store->usage());
   all.page_bytes = kinds_.front().store->usage().page_bytes;
   return all;

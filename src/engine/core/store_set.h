@@ -2,6 +2,7 @@
 // The stores of one service: one per kind of cache that requests ask for, under one byte limit.
 
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -59,8 +60,10 @@ class StoreSet {
   const std::list<StoreKind>& kinds() const { return kinds_; }
   const std::shared_ptr<kv::Budget>& budget() const { return budget_; }
   uint64_t max_bytes() const { return budget_->bytes(); }
-  // Sum over all stores.
+  // Sum over all stores, with the totals of those that were closed or replaced.
   kv::Usage usage() const;
+  // These totals, by the policy that chose rows; its key is empty if none did.
+  const std::map<std::string, kv::Usage>& closed() const { return closed_; }
   // Seconds since the last use of the cached blocks that prompts found, of all stores.
   const Histogram& reuse_ages() const { return *reuse_ages_; }
   // Bytes that can still be allocated, including cached rows that can be evicted.
@@ -85,11 +88,13 @@ class StoreSet {
   StoreSet(Engine& engine, std::shared_ptr<kv::Budget> budget)
       : engine_(&engine), budget_(std::move(budget)) {}
   base::Result<StoreKind*> add(const KvOptions& options);
+  void keep_totals(const StoreKind& kind);
 
   Engine* engine_;
   std::shared_ptr<kv::Budget> budget_;
   std::shared_ptr<Histogram> reuse_ages_ = std::make_shared<Histogram>();
   std::list<StoreKind> kinds_;  // the standard one first
+  std::map<std::string, kv::Usage> closed_;
 };
 
 }  // namespace kvick::engine

@@ -28,8 +28,9 @@ class PrefixTiersTest : public testing::Test {
   }
   ~PrefixTiersTest() override { fs::remove_all(folder_); }
 
-  void make_scheduler(double seconds = 60) {
+  void make_scheduler(double seconds = 60, std::shared_ptr<MemoryShare> memory = {}) {
     SchedulerOptions options;
+    options.memory = std::move(memory);
     options.kv = parse_kv_options("paged:block=16,prefix=off", "").value();
     options.files = files_;
     options.store = store_;
@@ -121,6 +122,35 @@ TEST_F(PrefixTiersTest, UsesWhatHasComeWhenTheRestIsLate) {
   EXPECT_EQ(warm.tokens, cold.tokens);
   EXPECT_EQ(warm.logprobs, cold.logprobs);
   EXPECT_EQ(store_->abandoned, 1u);
+}
+
+TEST_F(PrefixTiersTest, CountsAJobThatIsPreemptedWhileItWaitsForRowsAsOnceInTheQueue) {
+  const Heard cold = answer();
+  const auto share = std::make_shared<MemoryShare>(uint64_t{1} << 30, 2);
+  make_scheduler(60, share);
+  store_->answers = false;
+  Heard heard;
+  Job job = job_of(prompt_, 10);
+  listen(job, heard);
+  scheduler_->add(JobId{1}, std::move(job));
+  scheduler_->step();
+  EXPECT_EQ(scheduler_->metrics().running, 1u);
+  // Another scheduler wants all memory for a job that ranks ahead.
+  const MemoryAsk all = {.bytes = uint64_t{1} << 30, .rank = Rank{.order = 1e9, .job = 99}};
+  share->publish(1, {.runs = true, .cached_bytes = 0, .wanted = all});
+  share->ask(1, all);
+  scheduler_->step();
+  const Metrics paused = scheduler_->metrics();
+  EXPECT_EQ(paused.running, 0u);
+  EXPECT_EQ(paused.waiting, 0u);
+  EXPECT_EQ(paused.preempted, 1u);
+  share->publish(1, {});
+  store_->answers = true;
+  run_all(*scheduler_);
+  EXPECT_EQ(heard.outcome->cached_tokens, 256u);
+  EXPECT_EQ(heard.tokens, cold.tokens);
+  EXPECT_EQ(scheduler_->metrics().queue.count(), 1u);
+  EXPECT_EQ(scheduler_->begun_jobs(), 1u);
 }
 
 TEST_F(PrefixTiersTest, HandsAWholePromptOverWhateverItsLength) {

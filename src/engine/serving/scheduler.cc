@@ -211,8 +211,10 @@ void Scheduler::admit() noexcept {
 
 void Scheduler::open(RunningJob& running) {
   const double now = options_.clock();
-  if (!running.admitted) counts_.queue.add(now - running.arrived);
-  if (!running.outcome.times.started) running.outcome.times.started = now;
+  if (!running.outcome.times.started) {
+    counts_.queue.add(now - running.arrived);
+    running.outcome.times.started = now;
+  }
   AnswerSequence& first = running.answers.front();
   running.trunk = running.answers.size() > 1 ? running.common_tokens() : 0;
   const uint32_t known = reusable_tokens(running);

@@ -168,6 +168,22 @@ JobOutcome run_one(Scheduler& scheduler, uint64_t id, Job job) {
   return outcome;
 }
 
+TEST(Scheduler, KeepsTheTotalsOfAStoreThatItClosesForAnother) {
+  const auto engine = tiny_engine();
+  const auto scheduler = scheduler_of(*engine, "paged");
+  Job job = job_of({1, 2}, 8);
+  job.kv = parse_kv_options("bmc:r=1", "").value();
+  run_one(*scheduler, 1, job);
+  const uint64_t copied = scheduler->metrics().kv.copied_bytes;
+  ASSERT_GT(copied, 0u) << "its rows move whenever it grows";
+  for (uint64_t i = 2; i <= StoreSet::kMostStores + 1; ++i) {
+    job.kv = parse_kv_options(fmt::format("bmc:r={}", 30 + i), "").value();  // never grows
+    run_one(*scheduler, i, job);
+  }
+  for (const StoreState& store : scheduler->state().stores) EXPECT_NE(store.strategy, "bmc:r=1");
+  EXPECT_GE(scheduler->metrics().kv.copied_bytes, copied);
+}
+
 // Runs `old`, then a job of the standard kind, then a third job of that kind, which takes `tokens`
 // and for which there is no room. The rows of the second job must still be cached then.
 void expect_oldest_rows_go(Engine& engine, SchedulerOptions options, const Job& old,

@@ -24,8 +24,10 @@ uint64_t tokens_to_read(const RunningJob& running) {
 }  // namespace
 
 uint32_t Scheduler::waiting_jobs() const noexcept {
-  return static_cast<uint32_t>(std::count_if(
-      waiting_.begin(), waiting_.end(), [](const auto& running) { return !running->admitted; }));
+  // Not RunningJob::admitted: a job that was preempted while it waited for rows has left the queue.
+  return static_cast<uint32_t>(
+      std::count_if(waiting_.begin(), waiting_.end(),
+                    [](const auto& running) { return !running->outcome.times.started; }));
 }
 
 // Returns the tokens of running jobs that wait to be read: of prompts, and of answers that were
@@ -77,6 +79,12 @@ Metrics Scheduler::metrics() const {
     Metrics::Checks& checks = all.checks[kind.options.select.name];
     checks.count += usage.checks;
     checks.lost_mass += usage.lost_mass;
+  }
+  for (const auto& [policy, totals] : stores_.closed()) {
+    if (policy.empty()) continue;
+    Metrics::Checks& checks = all.checks[policy];
+    checks.count += totals.checks;
+    checks.lost_mass += totals.lost_mass;
   }
   return all;
 }

@@ -377,5 +377,21 @@ TEST_F(ApiTest, SaysThatAnAnswerEndedBecauseItRepeatsItself) {
   EXPECT_FALSE(plain.json()["choices"][0].contains("kvick_finish"));
 }
 
+TEST_F(ApiTest, StreamsTheOffsetOfATokenBehindOneWhoseTextIsHeldBack) {
+  const engine::Token a = test_engine().tokenizer().encode("a", false, false).at(0);
+  const engine::TokenReport report = {.chosen = {a, -0.5F}, .top = {}};
+  Seen seen;
+  post(seen, "/v1/completions", R"({"prompt":"x","logprobs":0,"stream":true,"stop":"ab"})");
+  service_.jobs[0].on_piece({.text = "", .tokens = {report}, .finish = {}});
+  service_.jobs[0].on_piece({.text = "aa", .tokens = {report}, .finish = engine::Finish::kLength});
+  end(0);
+  Json offsets = Json::array();
+  std::string line;
+  for (std::istringstream in(seen.events); std::getline(in, line);)
+    if (line.starts_with("data: {"))
+      offsets.push_back(Json::parse(line.substr(6))["choices"][0]["logprobs"]["text_offset"]);
+  EXPECT_EQ(offsets, Json::parse("[[0],[1]]"));
+}
+
 }  // namespace
 }  // namespace kvick::server

@@ -251,6 +251,7 @@ void Connection::dispatch() {
   ++hub_.counters.requests;
   // Read before the body, so without the trailers of a chunked body.
   HttpRequest request = std::exchange(head_, {});
+  head_.target = request.target;  // says which form an error has that no handler gives
   request.body = std::move(parser_->get().body());
   request.share = std::exchange(body_share_, {});
   parser_.reset();

@@ -42,7 +42,8 @@ void Connection::give_none(uint64_t number) {
   if (!answers(number)) return;
   if (begun_) return drop();
   guarded([&] {
-    send(number, error_response({.status = 500, .message = "the server gave no answer"}));
+    send(number,
+         hub_.handler->error_of(head_, {.status = 500, .message = "the server gave no answer"}));
   });
 }
 

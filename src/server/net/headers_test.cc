@@ -193,6 +193,32 @@ TEST(Server, RefusesHeadsInTheFormOfTheirPathsApi) {
   }
 }
 
+// Answers no request.
+class Silent final : public Handler {
+ public:
+  HttpResponse error_of(const HttpRequest& head, const ApiError& error) const override {
+    return {.status = error.status, .body = head.target + ": " + error.message};
+  }
+  void handle(HttpRequest, std::shared_ptr<Reply>) override {}
+};
+
+TEST(Server, SaysInTheFormOfTheRequestsPathThatNoAnswerCame) {
+  Silent silent;
+  Server server({.port = 0});
+  const auto port = server.listen(silent);
+  ASSERT_TRUE(port.ok()) << port.error().message;
+  std::thread network([&] { server.run(); });
+  Client client(*port);
+  for (const char* target : {"/v1/messages?beta=true", "/api/chat"}) {
+    client.post(target, "{}");
+    const Client::Answer answer = client.answer();
+    EXPECT_EQ(answer.status, 500);
+    EXPECT_EQ(answer.body, fmt::format("{}: the server gave no answer", target));
+  }
+  server.stop();
+  network.join();
+}
+
 TEST(Server, SaysWhatToDoAboutARequestThatIsTooLongOrNotHttp) {
   TestServer server({.most_head_bytes = 1000, .most_body_bytes = 1000});
   const auto error_of = [&](std::string_view bytes) {

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <map>
+#include <vector>
 
 #include "server/openai/chat_request.h"
 
@@ -19,11 +20,12 @@ void rename(Json& object, const char* from, const char* to) {
 }
 
 // Assigns ids to calls and matches results to them. Results follow their calls: a result that names
-// its tool belongs to the next call of that tool, others to the next call.
+// its tool belongs to the next call of that tool, others to the next call, in each case one that
+// has no result yet.
 class CallIds {
  public:
   // Forgets the calls of earlier messages.
-  void begin() { all_.clear(), of_tool_.clear(); }
+  void begin() { calls_.clear(), all_.clear(), of_tool_.clear(); }
 
   void add(Json& call) {
     if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) return;
@@ -32,26 +34,33 @@ class CallIds {
     // Mistral's templates accept only nine letters and digits.
     if (!call.contains("id") || !call["id"].is_string())
       call["id"] = fmt::format("call{:05}", made_++ % 100000);
-    const auto id = call["id"].get<std::string>();
-    all_.push_back(id);
+    all_.push_back(calls_.size());
     const Json& function = call["function"];
     if (function.contains("name") && function["name"].is_string())
-      of_tool_[function["name"].get<std::string>()].push_back(id);
+      of_tool_[function["name"].get<std::string>()].push_back(calls_.size());
+    calls_.push_back({.id = call["id"].get<std::string>()});
   }
 
   void join(Json& result) {
     rename(result, "tool_name", "name");
-    if (result.contains("tool_call_id")) return;
+    if (result.contains("tool_call_id") && !result["tool_call_id"].is_null()) return;
     const bool named = result.contains("name") && result["name"].is_string();
-    std::deque<std::string>& ids = named ? of_tool_[result["name"].get<std::string>()] : all_;
-    if (ids.empty()) return;
-    result["tool_call_id"] = ids.front();
-    ids.pop_front();
+    std::deque<size_t>& places = named ? of_tool_[result["name"].get<std::string>()] : all_;
+    while (!places.empty() && calls_[places.front()].has_result) places.pop_front();
+    if (places.empty()) return;
+    Call& call = calls_[places.front()];
+    call.has_result = true;
+    result["tool_call_id"] = call.id;
   }
 
  private:
-  std::deque<std::string> all_;
-  std::map<std::string, std::deque<std::string>> of_tool_;
+  struct Call {
+    std::string id;
+    bool has_result = false;
+  };
+  std::vector<Call> calls_;  // of the last message that has some
+  std::deque<size_t> all_;   // indices of calls_, of all calls and by the tool's name
+  std::map<std::string, std::deque<size_t>> of_tool_;
   size_t made_ = 0;
 };
 

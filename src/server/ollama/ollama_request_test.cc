@@ -134,6 +134,22 @@ TEST(OllamaRequest, JoinsResultsWithTheCallsOfTheirTools) {
   EXPECT_EQ(messages[5]["tool_call_id"], "mine");
 }
 
+TEST(OllamaRequest, JoinsEachCallWithOneResultThoughOnlySomeNameTheirTool) {
+  const Json messages = taken(R"({"messages":[
+      {"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}},
+        {"function":{"name":"g","arguments":{}}},{"function":{"name":"f","arguments":{}}}]},
+      {"role":"tool","tool_name":"f","content":"one"},
+      {"role":"tool","tool_call_id":null,"content":"two"},
+      {"role":"tool","tool_name":"f","content":"three"},
+      {"role":"tool","content":"of no call"}]})")
+                            .chat.messages;
+  ASSERT_EQ(messages.size(), 5U);
+  EXPECT_EQ(messages[1]["tool_call_id"], "call00000");
+  EXPECT_EQ(messages[2]["tool_call_id"], "call00001");
+  EXPECT_EQ(messages[3]["tool_call_id"], "call00002");
+  EXPECT_FALSE(messages[4].contains("tool_call_id"));
+}
+
 TEST(OllamaRequest, TakesMessagesWithoutContent) {
   const Json messages = taken(R"({"messages":[{"role":"system"},{"role":"user","content":null},
       {"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{}}}]},

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <map>
 
 #include "server/openai/openai_format.h"
 #include "text/unicode/utf8.h"
@@ -49,8 +50,11 @@ class CompletionFormat final : public OpenAiFormat {
   Json logprobs(const ChoiceText& text) const {
     Json tokens = Json::array(), chosen = Json::array(), top = Json::array();
     Json offsets = Json::array();
-    size_t offset = text.offset;
-    for (const engine::TokenReport& report : reports(text)) {
+    const std::span<const engine::TokenReport> all = reports(text);
+    size_t unused = 0;
+    size_t& offset =
+        all.empty() ? unused : offsets_.try_emplace(text.index, text.offset).first->second;
+    for (const engine::TokenReport& report : all) {
       const std::string piece = tokenizer_.piece(report.chosen.token, true);
       Json likeliest = Json::object();
       for (const engine::TokenChance& one : top_of(report))
@@ -67,6 +71,10 @@ class CompletionFormat final : public OpenAiFormat {
             {"top_logprobs", top},
             {"text_offset", offsets}};
   }
+
+  // By choice: where the tokens that were written end. Not where the text ends: in a stream it may
+  // come after its tokens, held back because a stop text may begin there.
+  mutable std::map<uint32_t, size_t> offsets_;
 };
 
 }  // namespace

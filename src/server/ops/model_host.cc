@@ -28,6 +28,18 @@ ApiError cannot_load(const std::string& name, const std::string& why) {
           .code = "model_load_failed"};
 }
 
+// For lack of memory the sentence may be missing: the short texts need none.
+ApiError no_memory_for(const std::string& name) noexcept {
+  try {
+    ApiError error =
+        busy(fmt::format("there is no memory for the model {} now; try again later", name));
+    error.code = "no_memory";
+    return error;
+  } catch (const std::bad_alloc&) {
+    return {.status = 503, .message = "out of memory", .code = "no_memory"};
+  }
+}
+
 }  // namespace
 
 ModelHost::ModelHost(std::vector<ModelSource> sources, HostOptions options)
@@ -181,7 +193,7 @@ ApiResult<ModelHost::Lease> ModelHost::load_guarded(Slot& slot) noexcept {
   try {
     return load_slot(slot);
   } catch (const std::bad_alloc&) {
-    return ApiError{.status = 503, .message = "out of memory", .code = "no_memory"};
+    return no_memory_for(slot.source.name);
   } catch (const std::exception& error) {
     return cannot_load(slot.source.name, error.what());
   }

@@ -210,6 +210,23 @@ TEST_F(ModelHostTest, SaysWhyAModelCannotBeLoadedAndKeepsTheOthers) {
   EXPECT_EQ(status(1), 200U);
 }
 
+TEST_F(ModelHostTest, AsksToTryAgainWhereThereIsNoMemoryForAModel) {
+  int tries = 0;
+  make({source("a", 1,
+               [&] {
+                 if (++tries == 1) throw std::bad_alloc();
+                 return model(1);
+               })},
+       10);
+  const auto refused = bring(0);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().status, 503U);
+  EXPECT_EQ(refused.error().code, "no_memory");
+  EXPECT_EQ(refused.error().message, "there is no memory for the model a now; try again later");
+  EXPECT_EQ(refused.error().headers, (Headers{{"Retry-After", "1"}}));
+  EXPECT_EQ(status(0), 200U);
+}
+
 TEST_F(ModelHostTest, LoadsOnceForAllThatWaitAndRefusesMoreThanMayWait) {
   std::promise<void> begun, go;
   make({source("a", 1,

@@ -30,8 +30,9 @@ export class Chat {
     }
   }
 
-  // Shows another conversation. An answer that is being written is stopped, and its part is kept.
-  open(conversation) {
+  // Shows another conversation. An answer that is being written is stopped, and its part is kept, unless its conversation was removed.
+  open(conversation, { removed = false } = {}) {
+    if (this.running) this.running.removed = removed;
     this.stop();
     this.setRunning(null);
     this.conversation = conversation;
@@ -43,7 +44,7 @@ export class Chat {
 
   // Saves the part of an answer when the tab is closed or reloaded.
   keepPart() {
-    if (!this.running?.message.content) return;
+    if (!this.running?.message.content && !this.running?.message.reasoning_content) return;
     const { conversation, message } = this.running, part = { ...message, end: "stopped", note: "Stopped." };
     this.onSave({ ...conversation, messages: [...conversation.messages, part] });
   }
@@ -148,6 +149,7 @@ export class Chat {
   finish(run, message, { problem, undo, empty, continues }) {
     const { messages } = run.conversation;
     if (this.running === run) this.setRunning(null);
+    if (run.removed) return;  // saving would bring its conversation back
     if (!empty || continues || message.end !== "stopped") messages.push(message);
     else if (this.conversation === run.conversation) undo?.();
     this.save(run.conversation);

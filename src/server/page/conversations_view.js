@@ -4,7 +4,8 @@ import { sentenceOf } from "./api.js";
 import { button, byId, count, download, element } from "./dom.js";
 
 export class ConversationsView {
-  // onOpen(conversation) shows it. isBusy() returns whether an answer is being written.
+  // onOpen(conversation, {removed}) shows it in place of the open one, which may have been removed. isBusy() returns whether an answer
+  // is being written.
   constructor(store, onOpen, isBusy) {
     Object.assign(this, { store, onOpen, isBusy, open: null });
     byId("clear").addEventListener("click", () => this.openNew());
@@ -27,12 +28,23 @@ export class ConversationsView {
     byId("input").focus();
   }
 
-  show(conversation) {
+  show(conversation, how) {
     this.open = conversation;
-    this.onOpen(conversation);
+    this.onOpen(conversation, how);
+    this.closeList();
+    this.draw();
+  }
+
+  // The conversation whose answer is being written stays open: opening it again would stop the answer.
+  choose(one) {
+    const writes = one.id === this.open?.id && this.isBusy();
+    if (!writes) return this.show(this.store.get(one.id) ?? one);
+    this.closeList();
+  }
+
+  closeList() {
     document.body.classList.remove("list-open");
     byId("open-list").setAttribute("aria-expanded", "false");
-    this.draw();
   }
 
   draw() {
@@ -48,7 +60,7 @@ export class ConversationsView {
   }
 
   row(one) {
-    const item = element("li"), name = button(one.title, () => this.show(this.store.get(one.id) ?? one), { className: "name" });
+    const item = element("li"), name = button(one.title, () => this.choose(one), { className: "name" });
     if (one.id === this.open?.id) name.setAttribute("aria-current", "true");
     name.title = one.title;
     item.append(name,
@@ -67,9 +79,10 @@ export class ConversationsView {
       done = true;
       const title = field.value.trim();
       if (keep && title) {
-        one.title = title;
+        const kept = this.store.get(one.id) ?? one;  // an answer may have come since the list was drawn
+        kept.title = title;
         if (this.open?.id === one.id) this.open.title = title;
-        this.store.write(one);
+        this.store.write(kept);
       }
       this.draw();
     };
@@ -85,7 +98,7 @@ export class ConversationsView {
 
   remove(one) {
     this.store.remove(one.id);
-    if (this.open?.id === one.id) this.show(this.store.make());
+    if (this.open?.id === one.id) this.show(this.store.make(), { removed: true });
     this.draw();
     this.say("Deleted.", button("Undo", () => {
       this.store.write(one);

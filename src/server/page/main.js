@@ -22,7 +22,7 @@ const chat = new Chat({
     list.draw();
   },
 });
-const list = new ConversationsView(store, (conversation) => chat.open(conversation), () => Boolean(chat.running));
+const list = new ConversationsView(store, (conversation, how) => chat.open(conversation, how), () => Boolean(chat.running));
 list.show(store.list()[0] ?? store.make());
 
 for (const text of EXAMPLES) {

@@ -11,7 +11,10 @@
 import dataclasses
 import random
 
-MODELS = ("plain", "windows", "states")
+MODELS = ("plain", "windows", "states")  # those of the server "several"
+RANKED = "ranked"  # the model of the server of several ranks
+REPLICAS = ("plain", "replica")  # servers of one model, behind the router
+MODEL_OF = {"plain": "plain", "replica": "plain", "windows": "windows", "states": "states", "ranked": RANKED}  # by server
 # The head dimension is 64 / 2 = 32, because quantised row types have groups of 32 elements.
 SHAPE = ("--dim", "64", "--ffn", "96", "--heads", "2", "--vocab", "512", "--context", "1024")
 MADE = {
@@ -19,6 +22,9 @@ MADE = {
     "windows": ("--layers", "4", *SHAPE, "--window", "24", "--window-period", "2", "--window-head-dim", "64", "--shared-layers", "2",
                 "--type", "F32"),
     "states": ("--family", "qwen35", "--context", "1024"),
+    # Each of two ranks has one KV head, or one layer.
+    RANKED: ("--layers", "2", "--dim", "128", "--ffn", "128", "--heads", "4", "--kv-heads", "2", "--vocab", "512", "--context", "1024",
+             "--type", "Q8_0"),
 }
 TYPES = (None, "f32", "bf16", "q8", "q4", "q3", "q4:rotate=on", "k=q8,v=q4")
 STRATEGIES = (None, None, "virtual", "bmc:r=32", "upfront", "iterative", "paged:block=16", "sliding")
@@ -31,6 +37,7 @@ HOW = {"likeliest": {"temperature": 0, "logprobs": 2, "return_token_ids": True},
        "searched": {"temperature": 0, "use_beam_search": True, "best_of": 3}}
 SPECS = (None, None, "lookup:gain=off", "suffix:gain=off", "skip:layers=1,gain=off", "auto")
 TOKENS = 24  # length of an answer
+TURNS = 3  # of a conversation
 
 
 def keeps_all(prompt):
@@ -70,10 +77,14 @@ class Question:
     prompt: int  # index of the prompt
     how: str  # key of HOW
     select: str | None = None
+    turns: tuple = ()  # tokens of a conversation that follow the prompt: its earlier answers, and what was asked after each
+
+    def tokens(self, prompts):
+        return prompts[self.prompt] + list(self.turns)
 
     def body(self, prompts):
         fields = {**HOW[self.how], **({"seed": self.prompt + 1} if self.how == "sampled" else {})}
-        return {"prompt": prompts[self.prompt], "max_tokens": TOKENS, "ignore_eos": True, **fields}
+        return {"prompt": self.tokens(prompts), "max_tokens": TOKENS, "ignore_eos": True, **fields}
 
     def whole(self, answer):
         """Whether an answer is complete. A beam search returns only text."""
@@ -97,10 +108,16 @@ def make_prompts(seed, count):
     return [tokens(20, 100) if i % 3 == 0 else generator.choice(beginnings) + tokens(1, 60) for i in range(count)]
 
 
-def palette(seed, server, second):
-    """The six kinds that are requested from a server in this period of 5 s. A server keeps at most eight caches and replaces them as
-    other kinds are requested."""
-    return random.Random(f"palette {seed} {server} {int(second) // 5}").sample(KINDS, 6)
+def next_turn(prompt, turn):
+    """What is asked after the answer to a turn: tokens that depend on nothing else, so that conversations have few distinct questions."""
+    generator = random.Random(f"turn {prompt} {turn}")
+    return tuple(generator.randrange(3, 480) for _ in range(generator.randrange(20, 90)))
+
+
+def palette(seed, model, second):
+    """The six kinds that are requested from the servers of a model in this period of 5 s. A server keeps at most eight caches and
+    replaces them as other kinds are requested."""
+    return random.Random(f"palette {seed} {model} {int(second) // 5}").sample(KINDS, 6)
 
 
 def answer_of(choices):

@@ -13,11 +13,12 @@ installed, --kv-store. A router is in front of "plain" and "replica" (router.py,
 was built with MPI, "ranked" is left out.
 
 The streams send requests to random servers, with all cache strategies, row types and policies, with and without speculative decoding.
-Some are conversations whose turns alternate between "plain" and "replica", so that one reads rows that the other one has written. Some
-clients disconnect, stall, send one byte per second, half a request or garbage. Meanwhile servers, single ranks, the router and the
-store are stopped, killed and restarted, a rank is stopped for longer than the others wait for it, files are damaged and swapped, the
-disk and the store fill up, and cores are taken away (schedule.py, faults.py). To fill a disk the tool mounts a small tmpfs in a
-namespace of its own; if it may not mount, that fault is left out.
+Three servers have a policy of their own, for which the tool trains a file (loki, kvzap, maple or duo). Some streams hold conversations
+whose turns alternate between "plain" and "replica", so that one reads rows that the other one has written. Some clients disconnect,
+stall, send one byte per second, half a request or garbage. Meanwhile servers, single ranks, the router and the store are stopped,
+killed and restarted, a rank is stopped for longer than the others wait for it, files are damaged and swapped, the disk and the store
+fill up, and cores are taken away (schedule.py, faults.py). To fill a disk the tool mounts a small tmpfs in a namespace of its own; if
+it may not mount, that fault is left out.
 
 The run passes if all of this holds:
 * Every complete answer from an exact cache (questions.py) equals, to the last bit of its log-probabilities, the answer of a reference
@@ -85,8 +86,8 @@ def may_mount():
 class Run:
     """One run of a schedule, with new servers and files."""
 
-    def __init__(self, args, models, folder, reference):
-        self.args, self.models, self.folder, self.reference = args, models, folder, reference
+    def __init__(self, args, models, policy, folder, reference):
+        self.args, self.models, self.policy, self.folder, self.reference = args, models, policy, folder, reference
         self.store = processes.Store(folder) if processes.STORE else None
         self.servers = {name: self.server(name) for name in schedule.SERVERS if name != schedule.RANKED or args.ranks}
         replicas = [self.servers[name] for name in questions.REPLICAS]
@@ -111,6 +112,9 @@ class Run:
         if self.args.disk:
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", server.files], check=True)
         server.command += ["-m", self.models[model], "--kv-memory", "3MB", "--kv-dir", server.files / "blocks", "--kv-dir-size", "3MB"]
+        if own := questions.own_policies(self.args.seed).get(name):
+            server.policy = own
+            server.command += ["--kv-select", self.policy(model, own)]
         if name == "windows":
             server.command += ["--instances", str(min(2, len(os.sched_getaffinity(0))))]
         if self.store:
@@ -166,8 +170,10 @@ class Run:
                         load.fail("deaths", f"{server.name} exited by itself with status {server.process.returncode}")
                         server.down = True
                         server.start()
-            elif (mb := server.resident()) is not None:
-                self.resident[server.name, server.lives].append(mb)
+                continue
+            start, mb = server.lives, server.resident()
+            if mb is not None and not server.down and server.lives == start:  # not while it ends or starts
+                self.resident[server.name, start].append(mb)
 
     def clean(self):
         for server in self.servers.values():
@@ -188,11 +194,24 @@ class Runs:
             subprocess.run([args.make_model, "-o", path, *questions.MADE[name]], check=True, stdin=subprocess.DEVNULL)
         self.reference = judging.Reference(self.reference_server)
 
-    def reference_server(self, model):
+    def policy(self, model, name):
+        """A policy (--kv-select) with its file, which is trained when it is first needed."""
+        file = self.folder / f"{model}-{name}.kvp"
+        if not file.exists():
+            text = self.folder / "text"
+            text.write_text(questions.TEXT)
+            subprocess.run([self.args.kvick, "--json", "--quiet", "train", questions.FILES[name][0], "-m", self.models[model], "-f", text,
+                            "-o", file, *questions.FILES[name][1:]], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        return f"{name}:file={file},budget=0.25"
+
+    def reference_server(self, model, policy):
         command = [self.args.kvick, "--json", "serve", "--port", "0", "--ctx", "1024", "--client-kv", "any", "-m", self.models[model]]
+        if policy:
+            command += ["--kv-select", self.policy(model, policy)]
         name, split = f"reference-{model}", ranks.options(self.args.seed)
-        # With --pipeline, ranks must give the answers of one process. Otherwise they add up in another order.
-        if model == questions.RANKED and "--pipeline" not in split:
+        # With --pipeline, ranks must give the answers of one process. Otherwise they add up in another order, and policies with a file
+        # choose among the heads of a rank.
+        if model == questions.RANKED and (policy or "--pipeline" not in split):
             server = ranks.RankServer(name, [*command, *split], self.folder, model)
         else:
             server = processes.Server(name, command, self.folder, model)
@@ -203,7 +222,7 @@ class Runs:
         self.count += 1
         folder = self.folder / f"run-{self.count}"
         folder.mkdir()
-        result = Run(self.args, self.models, folder, self.reference).do(faults_of_it)
+        result = Run(self.args, self.models, self.policy, folder, self.reference).do(faults_of_it)
         if result["ok"] and not self.args.keep:
             shutil.rmtree(folder, ignore_errors=True)
         return result

@@ -123,6 +123,9 @@ class Request:
         if before is None:
             kinds = questions.palette(load.args.seed, server.model, time.monotonic() - load.began)
             self.kind = generator.choice(kinds if generator.random() < 0.9 else questions.KINDS)
+            # A conversation goes to several servers, each with another policy of its own.
+            if server.policy and not talks and generator.random() < 0.1:
+                self.kind = questions.Kind(select=server.policy)
             self.salt = generator.choice((None, None, None, "a", "b"))
             model = server.model or generator.choice(questions.MODELS)
             how = generator.choices(tuple(questions.HOW), (65, 25, 0 if talks else 10))[0]
@@ -142,7 +145,7 @@ class Request:
         likeliest, searched = (self.question.how == how for how in ("likeliest", "searched"))
         drafts = self.exact and not searched and self.question.select is None
         spec = generator.choice(questions.SPECS) if drafts else None
-        for name, value in (("kv", self.kind.fields()), ("spec", spec), ("model", self.question.model if self.server.model is None else None),
+        for name, value in (("kv", self.kind.fields(self.server.policy)), ("spec", spec), ("model", self.question.model if self.server.model is None else None),
                             ("cache_salt", self.salt), ("priority", generator.choice((0, 0, 0, -1))),
                             ("cache_prompt", generator.choice((None, None, None, None, False)) if not self.talks else None),
                             ("n", generator.choice((1, 1, 1, 2)) if likeliest and not self.talks else 1)):

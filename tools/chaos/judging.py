@@ -13,22 +13,26 @@ IDLE_SECONDS = 60
 # Lines that a server may write to stderr because of the faults. Any other line is a failure.
 EXPECTED = (
     r"^kvick: the store at 127\.0\.0\.1:\d+/0 (answers again$|is not used until it answers: |refuses rows, so servers find no new ones there: OOM |takes rows again$)",
+    # Rows of these policies are not stored. Those of requests with another policy are.
+    r"^kvick: --kv-dir: no files of rows are read or written: \S+ keeps rows of \S+ where they cannot be moved under (kvzap|duo); ",
     r"^kvick: (loaded|unloads) the model (plain|windows|states)$",
 )
 
 
 class Reference:
-    """Reference answers, requested one at a time from a separate server for each model, and kept for further runs."""
+    """Reference answers, requested one at a time from a separate server for each model and own policy, and kept for further runs."""
 
     def __init__(self, start):
-        self.start, self.answers = start, {}  # start(model) starts a server
+        self.start, self.answers = start, {}  # start(model, policy) starts a server; policy: one that has a file, or None
 
     def learn(self, wanted, prompts):
-        for model in questions.MADE:
-            missing = [question for question in wanted if question.model == model and question not in self.answers]
-            if not missing:
-                continue
-            server = self.start(model)
+        by_server = {}
+        for question in wanted:
+            if question not in self.answers:
+                policy = question.select if question.select in questions.FILES else None
+                by_server.setdefault((question.model, policy), []).append(question)
+        for (model, policy), missing in by_server.items():
+            server = self.start(model, policy)
             try:
                 for question in missing:
                     status, answer = ask(server, question.reference(prompts))
@@ -64,7 +68,8 @@ def last_words(load, server):
     for model in questions.MODELS if server.model is None else (server.model,):
         for prompt in (1, 2):
             question = questions.Question(model, None, prompt, "likeliest")
-            body = {**question.body(load.prompts), **({"model": model} if server.model is None else {})}
+            kv = questions.Kind().fields(server.policy)
+            body = {**question.body(load.prompts), **({"model": model} if server.model is None else {}), **({"kv": kv} if kv else {})}
             try:
                 status, answer = ask(server, body)
             except OSError as error:

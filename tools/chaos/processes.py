@@ -42,6 +42,7 @@ class Server:
         self.process, self.port, self.down = None, 0, True
         self.since = 0.0  # time of the last start (time.monotonic)
         self.lives, self.trouble = 0, []  # number of starts; messages about failed starts and ends
+        self.policy = None  # its own policy, for requests that name none; "" if it differs between the servers behind a router
         self.reports_others = False  # whether it reports failures of other servers as its own, with a status of 500 or above
         self.environment = None  # environment variables of the process; None: those of this one
 
@@ -160,7 +161,7 @@ class Router(Server):
             "--cb-timeout-duration-secs", "1", "--worker-startup-check-interval", "1",
             "--worker-urls", *(f"http://127.0.0.1:{port}" for port in ports)]
         super().__init__("router", command, folder, replicas[0].model, port)
-        self.reports_others = program is not None
+        self.reports_others, self.policy = program is not None, ""
 
     def start(self):
         if self.program is None:

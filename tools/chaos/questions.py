@@ -2,7 +2,7 @@
 
 * Strategies that docs/reference/strategies.md calls exact must give one answer for each model, row type and prompt: with every
   memory layout, in every batch, after every restart, with and without speculative decoding, greedy or sampled.
-* Policies that choose rows but forget none must give one answer for each policy, without speculative decoding.
+* Policies that choose rows but forget none must give one answer for each policy and its file, without speculative decoding.
 * With policies that forget rows, and row types that change with age, the answer depends on how a prompt is cut into steps, and so
   on the load. These answers only have to be complete. But a sequence shorter than ALWAYS_KEPT rows reads all rows unchanged, so its
   answer must be that of full attention.
@@ -29,7 +29,13 @@ MADE = {
 TYPES = (None, "f32", "bf16", "q8", "q4", "q3", "q4:rotate=on", "k=q8,v=q4")
 STRATEGIES = (None, None, "virtual", "bmc:r=32", "upfront", "iterative", "paged:block=16", "sliding")
 POLICIES = ("quest:dense_layers=0,budget=0.25", "sparq", "clusters:budget=0.25", "streaming", "h2o", "scissorhands", "snapkv", "expected", "auto:loss=0.02,dense_layers=0")
-CHOOSING = POLICIES[:3]
+# Policies that read a file, and the arguments of `kvick train` that make it. A request cannot name a file, so a server has one of them
+# as its own policy.
+FILES = {"loki": ("pca", "--window", "128"), "kvzap": ("kvzap", "--window", "128", "--ahead", "16"),
+         "maple": ("distil", "--form", "heads", "--window", "128"),
+         "duo": ("duo", "--window", "256", "--sinks", "4", "--recent", "16")}
+TEXT = "All happy families are alike; each unhappy family is unhappy in its own way. " * 60  # what they are trained with
+CHOOSING = (*POLICIES[:3], "loki", "maple")
 AGING = ("mixed", "kivi4")
 ALWAYS_KEPT = 128  # rows; the default of the policies' least= and of the aging types' window=
 HOW = {"likeliest": {"temperature": 0, "logprobs": 2, "return_token_ids": True},
@@ -61,8 +67,10 @@ class Kind:
         """The row type of the reference that must give the same answer. Aging types do so only while no row has aged."""
         return None if self.type in AGING else self.type
 
-    def fields(self):
-        return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+    def fields(self, own):
+        """The field `kv` of a request to a server whose own policy is `own`, or None if it has none."""
+        select = None if self.select == own else self.select or "none"
+        return {name: value for name, value in (("strategy", self.strategy), ("type", self.type), ("select", select)) if value is not None}
 
 
 KINDS = (*(Kind(strategy) for strategy in STRATEGIES), *(Kind(strategy, of) for of in TYPES[1:] for strategy in (None, "bmc:r=16")),
@@ -92,9 +100,16 @@ class Question:
         return text != "" if self.how == "searched" else len(ids) == len(probabilities) == TOKENS
 
     def reference(self, prompts):
-        """The request for the reference answer: default strategy, no prefix cache, no speculative decoding."""
-        kv = {name: value for name, value in (("type", self.type), ("select", self.select)) if value}
+        """The request for the reference answer: default strategy, no prefix cache, no speculative decoding. If the policy has a file,
+        it is the server's own."""
+        kv = {name: value for name, value in (("type", self.type), ("select", self.select)) if value and value not in FILES}
         return {**self.body(prompts), **({"kv": kv} if kv else {}), "cache_prompt": False}
+
+
+def own_policies(seed):
+    """The own policies of servers: three of the four that have a file, others for other seeds."""
+    names = tuple(FILES)
+    return {server: names[(seed // 2 + i) % len(names)] for i, server in enumerate((*REPLICAS, RANKED))}
 
 
 def make_prompts(seed, count):

@@ -82,16 +82,20 @@ class RankServer(processes.Server):
 
     def find(self):
         """The ranks of this server that exist: {rank: process id}."""
-        found = {}
+        found = {}  # process id -> (its parent, its rank)
         for name in os.listdir("/proc"):
             try:
                 environment = pathlib.Path(f"/proc/{name}/environ").read_bytes().split(b"\0") if name.isdigit() else []
-            except OSError:  # it has ended
+                if self.mark not in environment:
+                    continue
+                parent = int(pathlib.Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()[1])
+            except (OSError, IndexError):  # it has ended
                 continue
             rank = next((v for v in environment if v.startswith(b"OMPI_COMM_WORLD_RANK=")), None)
-            if rank and self.mark in environment:
-                found[int(rank.split(b"=")[1])] = int(name)
-        return found
+            if rank:  # mpirun has none
+                found[int(name)] = parent, int(rank.split(b"=")[1])
+        # A child of a rank has the rank's environment.
+        return {rank: process for process, (parent, rank) in found.items() if parent not in found}
 
     def ids(self):
         return list(self.ranks.values())

@@ -2,29 +2,36 @@
 """Chaos test: servers under load while faults of all kinds are injected, following a schedule that is drawn from a seed.
 
     tools/chaos/chaos.py [--kvick build/release/kvick] [--make-model build/release/tools/make_model/make_model]
-                         [--seconds 60] [--streams 64] [--seed N] [--every 2] [--bound 60]
+                         [--seconds 60] [--streams 64] [--seed N] [--every 2] [--bound 60] [--router PROGRAM] [--report FILE]
     tools/chaos/chaos.py --schedule FILE --seed N ...     injects the faults of that file
     tools/chaos/chaos.py --shrink ...                     if the run fails, searches for a smaller schedule that still fails
 
-Runs four servers on random models: "plain" (all layers alike), "windows" (sliding-window layers), "states" (recurrent layers), and
-"several", which serves all three models with memory for two. The first three have --kv-dir and, if redis-server or valkey-server is
-installed, --kv-store. The streams send requests to random servers, with all cache strategies, row types and policies, with and
-without speculative decoding. Some clients disconnect, stall, send one byte per second, half a request or garbage. Meanwhile servers
-and the store are stopped, killed and restarted, files are damaged and swapped, the disk and the store fill up, and cores are taken
-away (schedule.py, faults.py). To fill a disk the tool mounts a small tmpfs in a namespace of its own; if it may not mount, that fault
-is left out.
+Runs six servers on random models: "plain" and "replica" (all layers alike, one model), "windows" (sliding-window layers), "states"
+(recurrent layers), "ranked", whose model is divided among two processes by heads or, if the seed is odd, by layers (--pipeline), and
+"several", which serves three models with memory for two. All but the last have --kv-dir and, if redis-server or valkey-server is
+installed, --kv-store. A router is in front of "plain" and "replica" (router.py, or --router PROGRAM). Without mpirun, or a kvick that
+was built with MPI, "ranked" is left out.
+
+The streams send requests to random servers, with all cache strategies, row types and policies, with and without speculative decoding.
+Three servers have a policy of their own, for which the tool trains a file (loki, kvzap, maple or duo). Some streams hold conversations
+whose turns alternate between "plain" and "replica", so that one reads rows that the other one has written. Some clients disconnect,
+stall, send one byte per second, half a request or garbage. Meanwhile servers, single ranks, the router and the store are stopped,
+killed and restarted, a rank is stopped for longer than the others wait for it, files are damaged and swapped, the disk and the store
+fill up, and cores are taken away (schedule.py, faults.py). To fill a disk the tool mounts a small tmpfs in a namespace of its own; if
+it may not mount, that fault is left out.
 
 The run passes if all of this holds:
 * Every complete answer from an exact cache (questions.py) equals, to the last bit of its log-probabilities, the answer of a reference
   server that computes each prompt alone and without the prefix cache.
 * No status is 500 or above except 503, and no valid request is refused with another error.
-* Connections break only if their server was killed or restarted. Those requests are sent again.
-* No server exits by itself or hangs.
+* Connections break only if their server, a server behind their router, or the router was killed or restarted. Those requests are sent
+  again.
+* No server exits by itself or hangs. But if a rank ends, or is stopped for longer than the limit, all ranks end by themselves.
 * At the end each server still answers, holds no sequences and no used cache bytes, exits with status 0 after SIGTERM, and has
   written only expected lines to stderr.
 * Resident memory does not grow.
 
-Prints its progress to stderr and one JSON object at the end. If a check failed, the object contains the schedule and the exit status
+Prints its progress to stderr and one JSON object at the end, which --report FILE also writes to a file. If a check failed, the object contains the schedule and the exit status
 is 1. Uses only loopback addresses. The faults of a schedule are repeated exactly; the timing of requests is not, because streams are
 threads.
 """
@@ -48,6 +55,8 @@ import faults  # noqa: E402
 import judging  # noqa: E402
 import processes  # noqa: E402
 import questions  # noqa: E402
+import ranks  # noqa: E402
+import report  # noqa: E402
 import schedule  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -77,24 +86,35 @@ def may_mount():
 class Run:
     """One run of a schedule, with new servers and files."""
 
-    def __init__(self, args, models, folder, reference):
-        self.args, self.models, self.folder, self.reference = args, models, folder, reference
+    def __init__(self, args, models, policy, folder, reference):
+        self.args, self.models, self.policy, self.folder, self.reference = args, models, policy, folder, reference
         self.store = processes.Store(folder) if processes.STORE else None
-        self.servers = {name: self.server(name) for name in schedule.SERVERS}
+        self.servers = {name: self.server(name) for name in schedule.SERVERS if name != schedule.RANKED or args.ranks}
+        replicas = [self.servers[name] for name in questions.REPLICAS]
+        self.servers["router"] = processes.Router(folder, replicas, args.router)
         self.resident = collections.defaultdict(list)  # (server, number of its start) -> samples in MB
 
     def server(self, name):
-        command = [self.args.kvick, "--json", "serve", "--port", "0", "--ctx", "1024", "--threads", "2", "--client-kv", "any",
+        # Routers are told the ports of their servers only when they start, so these stay on theirs.
+        port = processes.free_port() if name in questions.REPLICAS else 0
+        command = [self.args.kvick, "--json", "serve", "--port", str(port), "--ctx", "1024", "--threads", "2", "--client-kv", "any",
                    "--max-queue", str(2 * self.args.streams), "--max-wait", "0"]
         if name == "several":
             for model in questions.MODELS:
                 command += ["-m", self.models[model], "--name", model]
             return processes.Server(name, [*command, "--kv-memory", "4MB", "--models-memory", "11MB"], self.folder)
-        server = processes.Server(name, command, self.folder)
+        model = questions.MODEL_OF[name]
+        if name == schedule.RANKED:
+            server = ranks.RankServer(name, [*command, *ranks.options(self.args.seed)], self.folder, model)
+        else:
+            server = processes.Server(name, command, self.folder, model, port)
         server.files.mkdir()
         if self.args.disk:
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", server.files], check=True)
-        server.command += ["-m", self.models[name], "--kv-memory", "3MB", "--kv-dir", server.files / "blocks", "--kv-dir-size", "3MB"]
+        server.command += ["-m", self.models[model], "--kv-memory", "3MB", "--kv-dir", server.files / "blocks", "--kv-dir-size", "3MB"]
+        if own := questions.own_policies(self.args.seed).get(name):
+            server.policy = own
+            server.command += ["--kv-select", self.policy(model, own)]
         if name == "windows":
             server.command += ["--instances", str(min(2, len(os.sched_getaffinity(0))))]
         if self.store:
@@ -110,7 +130,8 @@ class Run:
                 server.start()
             load = clients.Load(self.args, self.servers, questions.make_prompts(self.args.seed, self.args.prompts))
             done = self.under_load(load, faults.Faults(self.servers, self.store, faults_of_it, say))
-            metrics = {server.name: judging.close(load, server, faults.DRAIN_SECONDS) for server in self.servers.values()}
+            # The router first, because it needs its servers.
+            metrics = {server.name: judging.close(load, server, faults.DRAIN_SECONDS) for server in reversed(self.servers.values())}
             for (name, _), samples in self.resident.items():
                 if judging.grown(samples):
                     load.fail("memory_growth", f"{name}: {[round(mb) for mb in samples[::10]]} MB")
@@ -120,7 +141,8 @@ class Run:
         return {"ok": not load.failures, "failures": load.failures, "counts": load.counts, "answered": load.answered,
                 "questions": len(load.answers), "faults": collections.Counter(fault.kind for fault in done.done),
                 "faults_without_effect": done.failed, "metrics": metrics,
-                "resident_mb": {name: round(max(samples, default=0)) for (name, _), samples in self.resident.items()}}
+                "servers": report.servers(self.servers.values(), load, done.done, self.resident),
+                "store": report.store(self.store, done.done)}
 
     def under_load(self, load, work):
         streams = load.run()
@@ -143,17 +165,20 @@ class Run:
     def watch(self, load):
         for server in self.servers.values():
             if server.died():
-                load.fail("deaths", f"{server.name} exited by itself with status {server.process.returncode}")
                 with server.lock:
-                    server.down = True
-                    server.start()
-            elif (mb := server.resident()) is not None:
-                self.resident[server.name, server.lives].append(mb)
+                    if server.died():  # no fault has started it again meanwhile
+                        load.fail("deaths", f"{server.name} exited by itself with status {server.process.returncode}")
+                        server.down = True
+                        server.start()
+                continue
+            start, mb = server.lives, server.resident()
+            if mb is not None and not server.down and server.lives == start:  # not while it ends or starts
+                self.resident[server.name, start].append(mb)
 
     def clean(self):
         for server in self.servers.values():
             server.kill()
-            if self.args.disk and server.files.exists():
+            if self.args.disk and os.path.ismount(server.files):
                 subprocess.run(["umount", "-l", server.files], check=False)
         if self.store:
             self.store.kill()
@@ -164,14 +189,32 @@ class Runs:
 
     def __init__(self, args, folder):
         self.args, self.folder, self.count = args, folder, 0
-        self.models = {name: folder / f"{name}.gguf" for name in questions.MODELS}
+        self.models = {name: folder / f"{name}.gguf" for name in questions.MADE}
         for name, path in self.models.items():
             subprocess.run([args.make_model, "-o", path, *questions.MADE[name]], check=True, stdin=subprocess.DEVNULL)
         self.reference = judging.Reference(self.reference_server)
 
-    def reference_server(self, model):
+    def policy(self, model, name):
+        """A policy (--kv-select) with its file, which is trained when it is first needed."""
+        file = self.folder / f"{model}-{name}.kvp"
+        if not file.exists():
+            text = self.folder / "text"
+            text.write_text(questions.TEXT)
+            subprocess.run([self.args.kvick, "--json", "--quiet", "train", questions.FILES[name][0], "-m", self.models[model], "-f", text,
+                            "-o", file, *questions.FILES[name][1:]], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        return f"{name}:file={file},budget=0.25"
+
+    def reference_server(self, model, policy):
         command = [self.args.kvick, "--json", "serve", "--port", "0", "--ctx", "1024", "--client-kv", "any", "-m", self.models[model]]
-        server = processes.Server(f"reference-{model}", command, self.folder)
+        if policy:
+            command += ["--kv-select", self.policy(model, policy)]
+        name, split = f"reference-{model}", ranks.options(self.args.seed)
+        # With --pipeline, ranks must give the answers of one process. Otherwise they add up in another order, and policies with a file
+        # choose among the heads of a rank.
+        if model == questions.RANKED and (policy or "--pipeline" not in split):
+            server = ranks.RankServer(name, [*command, *split], self.folder, model)
+        else:
+            server = processes.Server(name, command, self.folder, model)
         server.start()
         return server
 
@@ -179,7 +222,7 @@ class Runs:
         self.count += 1
         folder = self.folder / f"run-{self.count}"
         folder.mkdir()
-        result = Run(self.args, self.models, folder, self.reference).do(faults_of_it)
+        result = Run(self.args, self.models, self.policy, folder, self.reference).do(faults_of_it)
         if result["ok"] and not self.args.keep:
             shutil.rmtree(folder, ignore_errors=True)
         return result
@@ -203,23 +246,29 @@ def parse():
     parser.add_argument("--schedule", type=pathlib.Path, help="JSON file with the faults, instead of drawing them from the seed")
     parser.add_argument("--shrink", action="store_true", help="if the run fails, search for a smaller schedule that still fails")
     parser.add_argument("--tries", type=int, default=2, help="runs of each smaller schedule (default: 2)")
+    parser.add_argument("--router", metavar="PROGRAM", help="vllm-router, to be used instead of the tool's own small router")
+    parser.add_argument("--report", type=pathlib.Path, metavar="FILE", help="write the JSON object to this file too")
     parser.add_argument("--keep", type=pathlib.Path, help="folder for models, files and logs (default: a temporary folder)")
     return parser.parse_args()
 
 
 def chosen_schedule(args):
     """The schedule without the faults that this machine cannot inject. A seed draws the same schedule on every machine."""
-    kinds = schedule.kinds_with(processes.STORE is not None, args.disk)
+    machine = {"store": processes.STORE is not None, "disk": args.disk, "ranks": args.ranks}
     drawn = schedule.from_text(args.schedule.read_text()) if args.schedule else schedule.draw(args.seed, args.seconds, args.every)
+    possible = [fault for fault in drawn if schedule.possible(fault, **machine)]
     for fault in drawn:
-        if fault.kind not in kinds:
+        if fault not in possible:
             say(f"left out, not possible on this machine: {fault.words()}")
-    return [fault for fault in drawn if fault.kind in kinds]
+    return possible
 
 
 def main():
     args = parse()
     args.disk = may_mount()
+    args.ranks = ranks.can_start(args.kvick)
+    if args.router and shutil.which(args.router) is None:
+        sys.exit(f"chaos: --router: {args.router} is not a program; give the path of vllm-router, or leave the option out")
     try:
         faults_of_it = chosen_schedule(args)
     except (OSError, ValueError) as error:
@@ -235,6 +284,8 @@ def main():
                 faults_of_it = schedule.shrink(faults_of_it, runs.fails)
             result["schedule"] = [vars(fault) for fault in faults_of_it]
             say(f"failed; repeat with --seed {args.seed} and this schedule as --schedule FILE:\n{schedule.to_text(faults_of_it)}")
+    if args.report:
+        args.report.write_text(json.dumps(result) + "\n")
     print(json.dumps(result))
     return 0 if result["ok"] else 1
 

@@ -1,6 +1,7 @@
 """The clients of the chaos test: they send valid and invalid requests and record the answers."""
 
 import collections
+import dataclasses
 import http.client
 import json
 import random
@@ -15,12 +16,13 @@ BAD_BODIES = (b"{", b"[]", b"\xff\xfe{}", b'{"prompt": 5}', b'{"prompt": "a", "t
               b'{"prompt": "a", "kv": {"type": "q8", "select": "none:x=1"}}', b'{"prompt": "a", "spec": "skip:layers=0-99"}',
               b'{"prompt": [1, 2, 100000]}', b'{"prompt": [' + b"7," * 5000 + b"7]}", b"[" * 100000)
 # What a client does with a request, and how often (relative weights).
-MANNERS = {"asks": 66, "vanishes": 12, "stalls": 5, "sends_slowly": 4, "sends_half": 4, "sends_garbage": 9}
+MANNERS = {"asks": 60, "vanishes": 12, "stalls": 5, "sends_slowly": 4, "sends_half": 4, "sends_garbage": 9, "converses": 6}
 REPORTED = 10  # maximum number of messages kept for each kind of failure
 
 
 class CutOff(Exception):
-    """An event stream that ended with an error or without [DONE], although the connection did not break."""
+    """An event stream that ended with an error or without [DONE], although the connection did not break, or a router's report that a
+    server's connection broke."""
 
 
 class Busy(Exception):
@@ -36,7 +38,7 @@ class Load:
         self.counts = collections.Counter()
         self.failures = collections.defaultdict(list)  # kind of failure -> the first messages
         self.answers = collections.defaultdict(dict)  # question -> {answer: description of the first request that got it}
-        self.answered = collections.Counter()  # answers by server
+        self.requests, self.answered, self.compared = (collections.Counter() for _ in range(3))  # by server
         self.began = time.monotonic()
         self.until = self.began + args.seconds
 
@@ -62,19 +64,38 @@ class Load:
         names = list(self.servers)
         time.sleep(generator.random() * min(3, self.args.seconds / 10))
         while time.monotonic() < self.until:
-            server = self.servers[generator.choice(names)]
             manner = generator.choices(list(MANNERS), list(MANNERS.values()))[0]
             self.count(manner)
-            request = Request(self, server, generator)
-            for _ in range(5):
-                if self.one(server, request, manner):
-                    break
-                self.count("asked_again")
-                time.sleep(0.2 + generator.random() / 2)
+            if manner == "converses":
+                self.converse(generator)
+            else:
+                self.insist(Request(self, self.servers[generator.choice(names)], generator), manner)
+
+    def converse(self, generator):
+        """One conversation with servers that share the store. Each turn goes to another server than the one before, or all to the
+        router, so a server can read rows that another one has written."""
+        replicas = self.servers["router"].replicas
+        servers = generator.choice([[self.servers["router"]], replicas, replicas[::-1]])
+        request = Request(self, servers[0], generator, talks=True)
+        for turn in range(1, questions.TURNS + 1):
+            self.insist(request, "asks")
+            if turn == questions.TURNS or not request.ids:
+                return
+            request = Request(self, servers[turn % len(servers)], generator, talks=True, before=request, turn=turn)
+
+    def insist(self, request, manner):
+        """Sends a request, up to five times if its server was killed or is busy."""
+        for _ in range(5):
+            if self.one(request.server, request, manner):
+                return
+            self.count("asked_again")
+            time.sleep(0.2 + request.generator.random() / 2)
 
     def one(self, server, request, manner):
         """Sends one request. False if it must be sent again because its server was killed or is busy."""
         began = time.monotonic()
+        with self.lock:
+            self.requests[server.name] += 1
         try:
             getattr(request, manner)()
             return True
@@ -94,15 +115,28 @@ class Load:
 
 
 class Request:
-    def __init__(self, load, server, generator):
-        self.load, self.server, self.generator = load, server, generator
-        kinds = questions.palette(load.args.seed, server.name, time.monotonic() - load.began)
-        self.kind = generator.choice(kinds if generator.random() < 0.9 else questions.KINDS)
-        self.model = server.name if server.name in questions.MODELS else generator.choice(questions.MODELS)
-        prompt = generator.randrange(len(load.prompts))
-        self.exact = self.kind.exact_for(load.prompts[prompt])
-        how = generator.choices(tuple(questions.HOW), (65, 25, 10))[0]
-        self.question = questions.Question(self.model, self.kind.row_type(), prompt, how, self.kind.choice_for(load.prompts[prompt]))
+    """talks: it is a turn of a conversation. before: the request of the turn before, if there was one."""
+
+    def __init__(self, load, server, generator, talks=False, before=None, turn=0):
+        self.load, self.server, self.generator, self.talks = load, server, generator, talks
+        self.ids = ()  # tokens of the only answer
+        if before is None:
+            kinds = questions.palette(load.args.seed, server.model, time.monotonic() - load.began)
+            self.kind = generator.choice(kinds if generator.random() < 0.9 else questions.KINDS)
+            # A conversation goes to several servers, each with another policy of its own.
+            if server.policy and not talks and generator.random() < 0.1:
+                self.kind = questions.Kind(select=server.policy)
+            self.salt = generator.choice((None, None, None, "a", "b"))
+            model = server.model or generator.choice(questions.MODELS)
+            how = generator.choices(tuple(questions.HOW), (65, 25, 0 if talks else 10))[0]
+            question = questions.Question(model, self.kind.row_type(), generator.randrange(len(load.prompts)), how)
+        else:
+            self.kind, self.salt, question = before.kind, before.salt, before.question
+            turns = (*question.turns, *before.ids, *questions.next_turn(question.prompt, turn))
+            question = dataclasses.replace(question, turns=turns)
+        tokens = question.tokens(load.prompts)
+        self.exact = self.kind.exact_for(tokens)
+        self.question = dataclasses.replace(question, select=self.kind.choice_for(tokens))
         self.body = self.make_body()
 
     def make_body(self):
@@ -111,10 +145,10 @@ class Request:
         likeliest, searched = (self.question.how == how for how in ("likeliest", "searched"))
         drafts = self.exact and not searched and self.question.select is None
         spec = generator.choice(questions.SPECS) if drafts else None
-        for name, value in (("kv", self.kind.fields()), ("spec", spec), ("model", self.model if self.server.name == "several" else None),
-                            ("cache_salt", generator.choice((None, None, None, "a", "b"))), ("priority", generator.choice((0, 0, 0, -1))),
-                            ("cache_prompt", generator.choice((None, None, None, None, False))),
-                            ("n", generator.choice((1, 1, 1, 2)) if likeliest else 1)):
+        for name, value in (("kv", self.kind.fields(self.server.policy)), ("spec", spec), ("model", self.question.model if self.server.model is None else None),
+                            ("cache_salt", self.salt), ("priority", generator.choice((0, 0, 0, -1))),
+                            ("cache_prompt", generator.choice((None, None, None, None, False)) if not self.talks else None),
+                            ("n", generator.choice((1, 1, 1, 2)) if likeliest and not self.talks else 1)):
             if value or value is False:
                 body[name] = value
         body["stream"] = generator.random() < 0.6
@@ -190,6 +224,8 @@ class Request:
     def judge_status(self, status, text):
         if status == 503:
             raise Busy
+        if status >= 500 and self.server.reports_others:
+            raise CutOff(f"status {status} {text!r}")
         sort = "server_errors" if status >= 500 else "wrong_statuses"
         self.load.fail(sort, f"{self.server.name}, {self.words()}: {status} {text!r}")
 
@@ -214,9 +250,11 @@ class Request:
             self.load.answered[self.server.name] += 1
         if len(answers) != self.body["n"] or not all(map(self.question.whole, answers)):
             return self.load.fail("torn_answers", f"{self.server.name}, {self.words()}: {answers}")
+        self.ids = answers[0][1]
         if not self.exact:
             return self.load.count("answers_of_lossy_kinds")
         said = f"{time.monotonic() - self.load.began:.1f} s, {self.server.name}, {self.words()}"
         with self.load.lock:
+            self.load.compared[self.server.name] += 1
             for answer in answers:
                 self.load.answers[self.question].setdefault(answer, said)

@@ -1,5 +1,5 @@
-"""Injects the faults of the chaos test. Each affects a server, its files, its disk, the store or the machine, and is reverted after
-its duration."""
+"""Injects the faults of the chaos test. Each affects a server, one of its ranks, its files, its disk, the router, the store or the
+machine, and is reverted after its duration."""
 
 import http.client
 import os
@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+
+import ranks
 
 DRAIN_SECONDS = 60  # limit for exiting after SIGTERM; the server finishes running answers first, for at most 30 s
 
@@ -48,16 +50,36 @@ class Faults:
         self.stopping.wait(fault.seconds)
 
     def stop_server(self, fault, server):
-        process = server.process
-        process.send_signal(signal.SIGSTOP)
-        self.wait(fault)
-        process.send_signal(signal.SIGCONT)
+        with server.pausing:
+            go_on = server.pause()
+            self.wait(fault)
+            go_on()
+
+    stop_router = stop_server
 
     def kill_server(self, fault, server):
         with server.lock:
             server.end(signal.SIGKILL, DRAIN_SECONDS)
             self.wait(fault)
             server.start()
+
+    kill_router = kill_server
+
+    def kill_rank(self, fault, server):
+        with server.lock:
+            server.kill_rank(random.Random(fault.seed).randrange(ranks.RANKS), DRAIN_SECONDS)
+            self.wait(fault)
+            server.start()
+
+    def stop_rank(self, fault, server):
+        with server.pausing:
+            go_on = server.pause(random.Random(fault.seed).randrange(ranks.RANKS))
+            self.wait(fault)
+            go_on()
+
+    def stall_rank(self, fault, server):
+        with server.lock, server.pausing:
+            server.stall_rank(random.Random(fault.seed).randrange(ranks.RANKS), DRAIN_SECONDS, self.stopping)
 
     def drain_server(self, fault, server):
         with server.lock:

@@ -7,27 +7,32 @@ import statistics
 import time
 
 import questions
+import ranks
 
 IDLE_SECONDS = 60
 # Lines that a server may write to stderr because of the faults. Any other line is a failure.
 EXPECTED = (
     r"^kvick: the store at 127\.0\.0\.1:\d+/0 (answers again$|is not used until it answers: |refuses rows, so servers find no new ones there: OOM |takes rows again$)",
+    # Rows of these policies are not stored. Those of requests with another policy are.
+    r"^kvick: --kv-dir: no files of rows are read or written: \S+ keeps rows of \S+ where they cannot be moved under (kvzap|duo); ",
     r"^kvick: (loaded|unloads) the model (plain|windows|states)$",
 )
 
 
 class Reference:
-    """Reference answers, requested one at a time from a separate server for each model, and kept for further runs."""
+    """Reference answers, requested one at a time from a separate server for each model and own policy, and kept for further runs."""
 
     def __init__(self, start):
-        self.start, self.answers = start, {}  # start(model) starts a server
+        self.start, self.answers = start, {}  # start(model, policy) starts a server; policy: one that has a file, or None
 
     def learn(self, wanted, prompts):
-        for model in questions.MODELS:
-            missing = [question for question in wanted if question.model == model and question not in self.answers]
-            if not missing:
-                continue
-            server = self.start(model)
+        by_server = {}
+        for question in wanted:
+            if question not in self.answers:
+                policy = question.select if question.select in questions.FILES else None
+                by_server.setdefault((question.model, policy), []).append(question)
+        for (model, policy), missing in by_server.items():
+            server = self.start(model, policy)
             try:
                 for question in missing:
                     status, answer = ask(server, question.reference(prompts))
@@ -60,10 +65,11 @@ def wrong_answers(load, reference):
 def last_words(load, server):
     """After the load, asks each model of the server for answers to two long prompts. They must be right although the cache files
     were damaged."""
-    for model in questions.MODELS if server.name == "several" else (server.name,):
+    for model in questions.MODELS if server.model is None else (server.model,):
         for prompt in (1, 2):
             question = questions.Question(model, None, prompt, "likeliest")
-            body = {**question.body(load.prompts), **({"model": model} if server.name == "several" else {})}
+            kv = questions.Kind().fields(server.policy)
+            body = {**question.body(load.prompts), **({"model": model} if server.model is None else {}), **({"kv": kv} if kv else {})}
             try:
                 status, answer = ask(server, body)
             except OSError as error:
@@ -89,8 +95,10 @@ def left_over(server):
 
 
 def unexpected_lines(server):
-    lines = server.log.read_text(errors="replace").splitlines()
-    return [line for line in lines if not any(re.search(pattern, line) for pattern in EXPECTED)]
+    """The lines of a server's log that no fault explains. vllm-router logs each failed request."""
+    expected = (*EXPECTED, *(ranks.EXPECTED if isinstance(server, ranks.RankServer) else ()))
+    lines = server.log.read_text(errors="replace").splitlines() if not server.reports_others else ()
+    return [line for line in lines if not any(re.search(pattern, line) for pattern in expected)]
 
 
 def grown(samples):
@@ -111,13 +119,13 @@ def close(load, server, bound):
     if server.alive():
         try:
             last_words(load, server)
-            left, metrics = left_over(server)
+            left, metrics = left_over(server) if server.name != "router" else ({}, {})
             if left:
                 load.fail("left_over", f"{server.name}: {left}")
         except OSError as error:
             load.fail("hangs", f"{server.name}, at the end: {error!r}")
         status = server.end(signal.SIGTERM, bound)
-        if status != 0:
+        if status != 0 and not server.reports_others:
             load.fail("bad_ends", f"{server.name} ended with status {status} after SIGTERM")
     for words in server.trouble:
         load.fail("bad_ends", words)

@@ -8,8 +8,11 @@ import dataclasses
 import json
 import random
 
-SERVERS = ("plain", "windows", "states", "several")
-WITH_FILES = SERVERS[:3]  # --kv-dir and --kv-store take one model
+RANKED = "ranked"  # the server of several ranks
+SERVERS = ("plain", "replica", "windows", "states", RANKED, "several")
+WITH_FILES = SERVERS[:5]  # --kv-dir and --kv-store take one model
+# The targets of faults, by what they affect. Other faults affect the only one of its kind: the store, the router, the machine.
+TARGETS = {"server": SERVERS, "files": WITH_FILES, "disk": WITH_FILES, "ranks": (RANKED,)}
 # Kind: (what it affects, relative weight, shortest and longest duration in seconds).
 KINDS = {
     "stop_server": ("server", 3, 0.3, 4.0),
@@ -17,6 +20,11 @@ KINDS = {
     "drain_server": ("server", 2, 0.1, 1.0),
     "flush_cache": ("server", 2, 0, 0),
     "few_cores": ("server", 2, 1.0, 6.0),
+    "kill_rank": ("ranks", 3, 0.1, 1.5),
+    "stop_rank": ("ranks", 3, 0.3, 4.0),
+    "stall_rank": ("ranks", 1, 0, 0),  # lasts until all ranks have ended
+    "kill_router": ("router", 3, 0.1, 1.5),
+    "stop_router": ("router", 2, 0.3, 4.0),
     "busy_cores": ("machine", 2, 1.0, 6.0),
     "flip_files": ("files", 4, 0, 0),
     "cut_files": ("files", 3, 0, 0),
@@ -39,7 +47,7 @@ class Fault:
     at: float  # seconds since the begin of the load
     kind: str
     seconds: float  # duration
-    target: str  # a server, "store" or "machine"
+    target: str  # a server, "store", "router" or "machine"
     share: float  # share of the files or of the store's values that are affected
     seed: int
 
@@ -48,20 +56,23 @@ class Fault:
         return f"{self.at:6.1f} s  {self.kind} {self.target}{lasts}"
 
 
-def kinds_with(store, disk):
-    """The kinds of faults that a machine can inject. store: a store program is installed. disk: file systems can be mounted."""
-    return [kind for kind, (on, *_) in KINDS.items() if (on != "store" or store) and (on != "disk" or disk)]
+def possible(fault, store, disk, ranks):
+    """Whether a machine can inject a fault. store: a store program is installed. disk: file systems can be mounted. ranks: ranks can be
+    started."""
+    on = KINDS[fault.kind][0]
+    return (on != "store" or store) and (on != "disk" or disk) and (fault.target != RANKED or ranks)
 
 
-def draw(seed, seconds, every, kinds=tuple(KINDS)):
+def draw(seed, seconds, every):
     """Draws a schedule for a run of `seconds`, with one fault every `every` seconds on average."""
     generator = random.Random(f"schedule {seed}")
+    kinds = tuple(KINDS)
     faults = []
     for _ in range(max(1, round(QUIET * seconds / every))):
         kind = generator.choices(kinds, [KINDS[kind][1] for kind in kinds])[0]
         on, _, least, most = KINDS[kind]
         at = generator.uniform(0.05, 0.9 * QUIET) * seconds
-        target = generator.choice({"server": SERVERS, "files": WITH_FILES, "disk": WITH_FILES}.get(on, (on,)))
+        target = generator.choice(TARGETS.get(on, (on,)))
         faults.append(Fault(round(at, 2), kind, round(min(generator.uniform(least, most), QUIET * seconds - at), 2), target,
                             round(generator.uniform(0.05, 0.6), 2), generator.randrange(1 << 31)))
     return sorted(faults, key=lambda fault: fault.at)
@@ -75,10 +86,9 @@ def from_text(text):
     """The schedule in a JSON text. Raises ValueError with a message if it is not one."""
     try:
         faults = [Fault(**one) for one in json.loads(text)]
-        known = {"server": SERVERS, "files": WITH_FILES, "disk": WITH_FILES}
         for fault in faults:
             on = KINDS[fault.kind][0]
-            if fault.target not in known.get(on, (on,)) or min(fault.at, fault.seconds) < 0 or not 0 <= fault.share <= 1:
+            if fault.target not in TARGETS.get(on, (on,)) or min(fault.at, fault.seconds) < 0 or not 0 <= fault.share <= 1:
                 raise ValueError(fault)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a schedule (a JSON list of faults, as a failing run prints it): {error!r}") from error

@@ -31,9 +31,23 @@ class Draw(unittest.TestCase):
         self.assertEqual({fault.kind for fault in faults}, set(schedule.KINDS))
         for fault in faults:
             self.assertNotEqual((schedule.KINDS[fault.kind][0], fault.target), ("files", "several"))
-        some = schedule.kinds_with(store=False, disk=False)
-        self.assertEqual({schedule.KINDS[kind][0] for kind in some}, {"server", "files", "machine"})
-        self.assertLessEqual({fault.kind for fault in schedule.draw(1, 600, 1, some)}, set(some))
+            self.assertTrue(schedule.KINDS[fault.kind][0] != "ranks" or fault.target == "ranked", fault)
+        for name in schedule.SERVERS:
+            self.assertIn(name, {fault.target for fault in faults})
+
+    def test_faults_that_a_machine_cannot_inject_are_not_possible(self):
+        faults = [fault for seed in range(50) for fault in schedule.draw(seed, 60, 1)]
+
+        def affected(**machine):
+            left = [fault for fault in faults if schedule.possible(fault, **machine)]
+            return {schedule.KINDS[fault.kind][0] for fault in left}, {fault.target for fault in left}
+        everything = {on for on, *_ in schedule.KINDS.values()}
+        self.assertEqual(affected(store=True, disk=True, ranks=True)[0], everything)
+        self.assertEqual(affected(store=False, disk=True, ranks=True)[0], everything - {"store"})
+        self.assertEqual(affected(store=True, disk=False, ranks=True)[0], everything - {"disk"})
+        kinds, targets = affected(store=True, disk=True, ranks=False)
+        self.assertEqual(kinds, everything - {"ranks"})
+        self.assertEqual(targets, {*schedule.SERVERS, "store", "router", "machine"} - {"ranked"})
 
     def test_each_fault_has_its_own_seed(self):
         self.assertEqual(len({fault.seed for fault in schedule.draw(3, 60, 1)}), 48)

@@ -46,6 +46,7 @@ def parts(docs):
     made = {docs / "results/README.md": by_question, docs / "report.md": in_report,
             docs / "results/engines.md": {"comparisons": tables.comparisons(found)},
             docs / "results/strategies.md": {"planner": tables.planner(found)},
+            docs / "results/quality.md": {"budgets": policies.all_budgets(found)},
             docs / "results/servers.md": {"rates": curves.table(found)},
             docs / "results/machines.md": {"machines": machines.table(found)},
             docs / "papers/README.md": {"verdicts": papers.verdict_table(claims), "words": papers.words()}}

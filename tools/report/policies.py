@@ -1,14 +1,17 @@
-"""The table and the plot of the policies that choose or forget rows: quality and speed for the same number of rows."""
+"""The tables and the plot of the policies that choose or forget rows: quality and speed for the same number of rows."""
 
 from pages import markdown_table
 from results import Cell
 
 FOLDER = "epyc-zen4/2026-11-30/"
-QUALITY = (FOLDER + "policies-quest-8192.json", FOLDER + "policies-maple-8192.json", FOLDER + "policies-8192.json", FOLDER + "policies-duo-8192.json",
+QUALITY = (FOLDER + "policies-clusters-8192.json", FOLDER + "policies-quest-8192.json", FOLDER + "policies-maple-8192.json", FOLDER + "policies-8192.json", FOLDER + "policies-duo-8192.json",
+           FOLDER + "policies-8192-half.json", FOLDER + "policies-8192-sixteenth.json",
            "epyc-zen5/2026-11-28/budget-clusters-8192.json")  # kvick lab budget
 FACTS = (FOLDER + "policies-quest-needle.json", FOLDER + "policies-needle.json", "epyc-zen5/2026-11-28/needle-kvzap.json", "xeon/2026-11-22/needle.json")  # kvick lab needle
-SPEED = (FOLDER + "policies-32k-quest.json", FOLDER + "policies-32k-forget.json", FOLDER + "policies-32k-choosing.json", FOLDER + "policies-32k.json")  # kvick lab depth
+SPEED = (FOLDER + "policies-32k-takes.json", FOLDER + "policies-32k-half-sixteenth.json", FOLDER + "policies-32k-quest.json", FOLDER + "policies-32k-forget.json", FOLDER + "policies-32k-choosing.json", FOLDER + "policies-32k.json")  # kvick lab depth
+SPEED_FAR = (FOLDER + "policies-128k.json",)  # behind 131,072 tokens
 BUDGETS = (25.0, 12.5)
+ALL_BUDGETS = (50.0, 25.0, 12.5, 6.25)
 # Policies that forget rows, which frees their memory. The others keep all rows and choose those that a token reads.
 FORGET = ("kvzap", "h2o", "snapkv", "snapkv heads=ada", "expected", "expected heads=ada", "duo", "scissorhands", "streaming")
 POLICIES = ("maple", "clusters", "sparq", "loki", "quest", "quest dense_layers=0", "quest dense_layers=0 page=8", *FORGET)
@@ -61,6 +64,24 @@ def table(results):
         rows.append(row)
     head = ["policy", "rows", "bytes read at 25 %", "perplexity at 25 %", "at 12.5 %", "facts found at 25 %", "at 12.5 %",
             "speed of attention at 25 %", "at 12.5 %"]
+    return markdown_table(head, rows)
+
+
+def all_budgets(results):
+    """The table of quality and speed at all budgets that were measured."""
+    quality, _, speed = measured(results)
+    far = entries(results, SPEED_FAR, "cases")
+    columns = [*((quality, "over_full_percent", "{:+.1f} %", budget) for budget in ALL_BUDGETS),
+               *((speed, "attention_times", "{:.1f}", budget) for budget in ALL_BUDGETS),
+               *((far, "attention_times", "{:.1f}", budget) for budget in BUDGETS)]
+    rows = []
+    for policy in POLICIES:
+        cells = [cell(found, policy, budget, field, form) for found, field, form, budget in columns]
+        name, *options = policy.split()
+        if all(cells[:len(ALL_BUDGETS)]):
+            rows.append(["`" + ":".join([name, *([",".join(options)] if options else [])]) + "`", *cells])
+    head = ["policy", *(f"perplexity at {budget:g} %" for budget in ALL_BUDGETS), *(f"speed at {budget:g} %" for budget in ALL_BUDGETS),
+            *(f"behind 131,072 tokens at {budget:g} %" for budget in BUDGETS)]
     return markdown_table(head, rows)
 
 

@@ -49,7 +49,8 @@ def can_start(kvick):
     """Whether mpirun is installed and kvick was built with MPI. One rank alone has no network to measure, and says so."""
     if MPIRUN is None:
         return False
-    done = subprocess.run([*launcher(1), kvick, "network"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*launcher(1), kvick, "network"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          check=False)
     return "needs at least two processes" in done.stderr
 
 

@@ -31,8 +31,8 @@ The run passes if all of this holds:
   written only expected lines to stderr.
 * Resident memory does not grow.
 
-Prints its progress to stderr and one JSON object at the end, which --report FILE also writes to a file. If a check failed, the object contains the schedule and the exit status
-is 1. Uses only loopback addresses. The faults of a schedule are repeated exactly; the timing of requests is not, because streams are
+Prints its progress to stderr and one JSON object at the end, which --report FILE also writes to a file. If a check failed, the object
+contains the schedule and the exit status is 1. Uses only loopback addresses. The faults of a schedule are repeated exactly; the timing of requests is not, because streams are
 threads.
 """
 

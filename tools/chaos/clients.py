@@ -145,7 +145,8 @@ class Request:
         likeliest, searched = (self.question.how == how for how in ("likeliest", "searched"))
         drafts = self.exact and not searched and self.question.select is None
         spec = generator.choice(questions.SPECS) if drafts else None
-        for name, value in (("kv", self.kind.fields(self.server.policy)), ("spec", spec), ("model", self.question.model if self.server.model is None else None),
+        model = self.question.model if self.server.model is None else None
+        for name, value in (("kv", self.kind.fields(self.server.policy)), ("spec", spec), ("model", model),
                             ("cache_salt", self.salt), ("priority", generator.choice((0, 0, 0, -1))),
                             ("cache_prompt", generator.choice((None, None, None, None, False)) if not self.talks else None),
                             ("n", generator.choice((1, 1, 1, 2)) if likeliest and not self.talks else 1)):

@@ -13,6 +13,7 @@ import time
 
 import ranks
 
+BETWEEN_STOPS = 1  # seconds
 DRAIN_SECONDS = 60  # limit for exiting after SIGTERM; the server finishes running answers first, for at most 30 s
 
 
@@ -49,11 +50,16 @@ class Faults:
     def wait(self, fault):
         self.stopping.wait(fault.seconds)
 
-    def stop_server(self, fault, server):
+    def stop(self, fault, server, *rank):
         with server.pausing:
-            go_on = server.pause()
+            go_on = server.pause(*rank)
             self.wait(fault)
             go_on()
+            # Stops that wait for this one must not add up to the time after which ranks end.
+            self.stopping.wait(BETWEEN_STOPS)
+
+    def stop_server(self, fault, server):
+        self.stop(fault, server)
 
     stop_router = stop_server
 
@@ -72,10 +78,7 @@ class Faults:
             server.start()
 
     def stop_rank(self, fault, server):
-        with server.pausing:
-            go_on = server.pause(random.Random(fault.seed).randrange(ranks.RANKS))
-            self.wait(fault)
-            go_on()
+        self.stop(fault, server, random.Random(fault.seed).randrange(ranks.RANKS))
 
     def stall_rank(self, fault, server):
         with server.lock, server.pausing:

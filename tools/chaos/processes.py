@@ -82,7 +82,8 @@ class Server:
             self.trouble.append(f"{self.name} did not end within {bound} s of {cause}")
             self.kill()
             status = self.process.returncode
-        self.process.stdout.close()
+        if self.process.stdout:
+            self.process.stdout.close()
         return status
 
     def pause(self):
@@ -167,9 +168,7 @@ class Router(Server):
         if self.program is None:
             return super().start()
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
-        # vllm-router prints much to stdout, and would wait if nobody read it.
-        threading.Thread(target=self.discard, args=(self.process.stdout,), daemon=True).start()
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.port = self.own_port
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until and self.alive():
@@ -179,14 +178,6 @@ class Router(Server):
                 return
             time.sleep(0.05)
         self.trouble.append(f"{self.name} did not start within {START_SECONDS} s")
-
-    @staticmethod
-    def discard(stream):
-        try:
-            while stream.read1(1 << 16):
-                pass
-        except ValueError:  # closed
-            pass
 
     def healthy(self):
         connection = self.connect(2)

@@ -49,7 +49,8 @@ def can_start(kvick):
     """Whether mpirun is installed and kvick was built with MPI. One rank alone has no network to measure, and says so."""
     if MPIRUN is None:
         return False
-    done = subprocess.run([*launcher(1), kvick, "network"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([*launcher(1), kvick, "network"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          check=False)
     return "needs at least two processes" in done.stderr
 
 
@@ -71,8 +72,11 @@ class RankServer(processes.Server):
     def __init__(self, name, command, folder, model):
         super().__init__(name, [*launcher(RANKS), *command], folder, model)
         mark = f"{name} {folder}"
-        # Ranks that are killed leave their files of shared memory. In this folder they are removed at the end.
-        self.environment = {**os.environ, MARK: mark, "OMPI_MCA_btl_vader_backing_directory": str(folder)}
+        # Ranks that are killed leave their files, also those of shared memory. In this folder they are removed at the end.
+        self.environment = {**os.environ, MARK: mark, "OMPI_MCA_btl_vader_backing_directory": str(folder),
+                            "OMPI_MCA_orte_tmpdir_base": str(folder),
+                            # Open MPI leaks memory. Leaks of kvick itself are found in the other servers.
+                            "ASAN_OPTIONS": ":".join(filter(None, (os.environ.get("ASAN_OPTIONS"), "detect_leaks=0")))}
         self.mark = f"{MARK}={mark}".encode()
         self.ranks = {}  # as find() gave them at the last start
 

@@ -15,7 +15,7 @@ class KvzipTest(CommandTest):
         self.file = self.top / "document.kvp"
 
     def train(self, *arguments):
-        return self.as_command("train kvzip").json_of("-f", self.text, "-o", self.file, *arguments)
+        return self.as_command("train kvzip").json_of("--raw", "-f", self.text, "-o", self.file, *arguments)
 
     def refused_training(self, *arguments, says):
         self.as_command("train kvzip").refused("-f", self.text, "-o", self.file, *arguments, says=says)
@@ -32,6 +32,8 @@ class KvzipTest(CommandTest):
         self.assertGreaterEqual(made["tokens"], 16)
         self.assertEqual(made["chunks"], -(-made["tokens"] // 16))
         self.assertEqual(made["stands"], "raw")
+        for where, stands in ((("--user",), "user"), ((), "system")):
+            self.assertEqual(self.as_command("train kvzip").json_of("-f", self.text, "-o", self.file, *where)["stands"], stands)
         self.assertGreaterEqual(made["unused"], 0)
         self.assertLessEqual(made["unused"], 1)
         lines = self.kvick("--quiet", "-f", self.text, "-o", self.file, "--chunk", "16").stdout.splitlines()
@@ -74,7 +76,6 @@ class KvzipTest(CommandTest):
 
     def test_a_document_that_cannot_be_scored_is_refused(self):
         self.refused_training("--raw", "--user", says="--user needs the chat template that --raw switches off")
-        self.refused_training("--user", says="--user needs a chat template, and the model has none")
         self.text.write_text("Short.")
         self.refused_training(says="dropping rows needs at least 16")
         self.text.write_text(SENTENCE * 30)

@@ -48,7 +48,7 @@ def ask(server, body):
     try:
         connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
         response = connection.getresponse()
-        return response.status, json.loads(response.read())
+        return response.status, json.loads(response.read() or "null")  # a router whose servers are gone sends no body
     finally:
         connection.close()
 

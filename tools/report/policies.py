@@ -3,15 +3,16 @@
 from pages import markdown_table
 from results import Cell
 
-FOLDER = "epyc-zen4/2026-11-30/"
+FOLDER, LATER = "epyc-zen4/2026-11-30/", "epyc-zen4/2026-12-01/"
 QUALITY = (FOLDER + "policies-clusters-8192.json", FOLDER + "policies-quest-8192.json", FOLDER + "policies-maple-8192.json", FOLDER + "policies-8192.json", FOLDER + "policies-duo-8192.json",
-           FOLDER + "policies-8192-half.json", FOLDER + "policies-8192-sixteenth.json",
+           FOLDER + "policies-8192-sixteenth.json",
            "epyc-zen5/2026-11-28/budget-clusters-8192.json")  # kvick lab budget
 FACTS = (FOLDER + "policies-quest-needle.json", FOLDER + "policies-needle.json", "epyc-zen5/2026-11-28/needle-kvzap.json", "xeon/2026-11-22/needle.json")  # kvick lab needle
-SPEED = (FOLDER + "policies-32k-takes.json", FOLDER + "policies-32k-half-sixteenth.json", FOLDER + "policies-32k-quest.json", FOLDER + "policies-32k-forget.json", FOLDER + "policies-32k-choosing.json", FOLDER + "policies-32k.json")  # kvick lab depth
-SPEED_FAR = (FOLDER + "policies-128k.json",)  # behind 131,072 tokens
+SPEED = (FOLDER + "policies-32k-takes.json", LATER + "policies-32k-half-sixteenth.json", FOLDER + "policies-32k-quest.json", FOLDER + "policies-32k-forget.json", FOLDER + "policies-32k-choosing.json", FOLDER + "policies-32k.json")  # kvick lab depth
+SPEED_FAR = (LATER + "policies-128k.json",)  # behind 131,072 tokens
 BUDGETS = (25.0, 12.5)
-ALL_BUDGETS = (50.0, 25.0, 12.5, 6.25)
+SMALL_BUDGETS = (25.0, 12.5, 6.25)
+ALL_BUDGETS = (50.0, *SMALL_BUDGETS)
 # Policies that forget rows, which frees their memory. The others keep all rows and choose those that a token reads.
 FORGET = ("kvzap", "h2o", "snapkv", "snapkv heads=ada", "expected", "expected heads=ada", "duo", "scissorhands", "streaming")
 POLICIES = ("maple", "clusters", "sparq", "loki", "quest", "quest dense_layers=0", "quest dense_layers=0 page=8", *FORGET)
@@ -71,16 +72,16 @@ def all_budgets(results):
     """The table of quality and speed at all budgets that were measured."""
     quality, _, speed = measured(results)
     far = entries(results, SPEED_FAR, "cases")
-    columns = [*((quality, "over_full_percent", "{:+.1f} %", budget) for budget in ALL_BUDGETS),
+    columns = [*((quality, "over_full_percent", "{:+.1f} %", budget) for budget in SMALL_BUDGETS),
                *((speed, "attention_times", "{:.1f}", budget) for budget in ALL_BUDGETS),
                *((far, "attention_times", "{:.1f}", budget) for budget in BUDGETS)]
     rows = []
     for policy in POLICIES:
         cells = [cell(found, policy, budget, field, form) for found, field, form, budget in columns]
         name, *options = policy.split()
-        if all(cells[:len(ALL_BUDGETS)]):
+        if all(cells[:len(SMALL_BUDGETS)]):
             rows.append(["`" + ":".join([name, *([",".join(options)] if options else [])]) + "`", *cells])
-    head = ["policy", *(f"perplexity at {budget:g} %" for budget in ALL_BUDGETS), *(f"speed at {budget:g} %" for budget in ALL_BUDGETS),
+    head = ["policy", *(f"perplexity at {budget:g} %" for budget in SMALL_BUDGETS), *(f"speed at {budget:g} %" for budget in ALL_BUDGETS),
             *(f"behind 131,072 tokens at {budget:g} %" for budget in BUDGETS)]
     return markdown_table(head, rows)
 

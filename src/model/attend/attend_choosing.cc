@@ -19,7 +19,7 @@ struct alignas(64) ChosenView {
 
   // Takes some of the chunks, fewer towards the end. They follow each other, because reading one
   // prefetches the next one's rows; so few takes of many chunks waste less: with half as many at a
-  // time and single ones at the end, attention of `quest` took a tenth longer. Returns false if
+  // time and single ones at the end, attention of `quest` took a twentieth longer. Returns false if
   // none are left.
   bool take(uint32_t workers, uint32_t& begin, uint32_t& end) {
     const uint32_t taken = next.load(std::memory_order_relaxed);

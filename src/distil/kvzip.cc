@@ -35,8 +35,8 @@ size_t common(std::span<const engine::Token> a, std::span<const engine::Token> b
   return static_cast<size_t>(ends.first - a.begin());
 }
 
-// Returns the tokens of a prompt that begins with the text and goes on with `more`; `request` is
-// the user's message where the text is the system message.
+// Returns the tokens of a prompt: the text, then `more`, then `request`. If the text is the system
+// message, `request` is the user's message.
 Result<Tokens> prompt_of(const engine::Engine& engine, const std::string& text, Stands stands,
                          const std::string& more, const std::string& request) {
   auto messages = nlohmann::ordered_json::array();

@@ -15,7 +15,7 @@ namespace kvick::distil {
 namespace {
 
 // The largest share that a query of the KV head's group pays to each of the first rows, computed
-// one query at a time: [kv_heads][past]. q: of the tokens from `past` on.
+// one query at a time: [kv_heads][past]. q: the queries of token `past` and those behind it.
 std::vector<double> naive_shares(const FreshQueries& layer, const model::LayerConfig& heads) {
   const double scale =
       heads.scale != 0 ? heads.scale : 1 / std::sqrt(static_cast<double>(heads.k_dim));
@@ -50,7 +50,7 @@ void check_shares(const model::LayerConfig& heads, uint32_t past, uint32_t fresh
   const auto k = normal_floats(random, (size_t{past} + fresh) * heads.k_floats(), 2);
   const FreshQueries layer = {.past = past, .fresh = fresh, .q = q.data(), .k = k.data()};
   base::ThreadPool pool(threads);
-  // Larger numbers of before stay.
+  // Numbers that are larger already stay as they are.
   std::vector<float> most(size_t{heads.kv_heads} * past);
   most[1] = 2;
   raise_to_shares(layer, heads, kernels::table(base::best_isa()), pool, most);

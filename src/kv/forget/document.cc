@@ -15,7 +15,7 @@ Beginning follow(std::span<const Token> document, const Beginning& before, uint3
   using Is = Beginning::Is;
   if (before.other() || length >= document.size() || kept.empty()) return before;
   const bool told = !tokens.empty();
-  // Told and untold tokens in one sequence: nobody knows whether it is the document.
+  // Some steps gave their tokens and some did not (Slot::tokens), so the text cannot be compared.
   if (before.is == (told ? Is::kUntold : Is::kDocument))
     return {.is = Is::kOther, .differs = length};
   if (!told) return {.is = Is::kUntold};

@@ -56,8 +56,8 @@ std::vector<Token> text_of(size_t tokens) {
   return text;
 }
 
-// Returns the positions that each head keeps of a document: all heads' rows in ascending order of
-// score, position and head lose the first ones.
+// Returns the positions of the document's rows that each head keeps. The rows of all heads are
+// sorted by score, then position, then head; the first of them are dropped.
 std::vector<std::vector<uint32_t>> kept_of_document() {
   const auto document = made_document();
   struct Entry {
@@ -276,7 +276,7 @@ TEST(Kvzip, TakesTextsOfWhichNoTokenIsToldForTheDocument) {
   p.add_untold(80);
   EXPECT_EQ(p.failure(), "");
   EXPECT_EQ(p.shown(), p.expected());
-  // A document whose rest is not told is none.
+  // A text that begins like the document, but whose later steps give no tokens, is refused.
   const std::vector<Token> text = text_of(kDocument);
   Player half;
   half.read(std::span(text).first(150), 150);
@@ -320,7 +320,7 @@ TEST(Kvzip, IsPlannedWithTheRowsThatAreLeftAndOneDocumentThatIsRead) {
   // Without a file, as kvick plan counts.
   EXPECT_EQ(more("kvzip:budget=0.25,least=1,tokens=200", 300, false), pool_bytes(kKept + 100));
   EXPECT_EQ(more("kvzip:budget=0.25,least=1", 300, false), pool_bytes(300));
-  // What is planned suffices to read a document and a question in such steps.
+  // A store whose memory limit is the planned cost reads a document and a question.
   const std::vector<Token> text = text_of(300);
   for (const uint32_t step : {60U, 100U, 300U}) {
     SCOPED_TRACE(step);
